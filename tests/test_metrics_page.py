@@ -125,7 +125,7 @@ def test_page_names_what_a_projection_exposes() -> None:
     assert registry.get_sample_value("cqrs_projection_position", at) == 7
     assert registry.get_sample_value("cqrs_projection_ready") == 1
     assert metrics.snapshot is not None
-    metrics.snapshot = replace(metrics.snapshot, beside=True, resubmissions=2)
+    metrics.snapshot = replace(metrics.snapshot, is_shadow=True, resubmissions=2)
     assert registry.get_sample_value("cqrs_projection_submissions_total") == 3
     assert registry.get_sample_value("cqrs_projection_ready") == 0
 

@@ -40,14 +40,14 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
 
     from cqrs_cli.following.projections.database import open_database, parse_database
     from cqrs_cli.following.projections.load import load_projection
-    from cqrs_cli.following.projections.prepare import ends, prepare_projection
+    from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
     from cqrs_cli.following.projections.runner import project_partitions
 
     loaded = load_projection(PROJECTION, settings.root, settings.aggregates)
     _remove_database(settings.root)
     place = parse_database(f"sqlite:///{_DATABASE}", settings.root)
     live = prepare_projection(settings, connection, loaded, place, _ignore).live
-    plan = replace(live, targets=ends(live))
+    plan = replace(live, targets=stable_ends(live))
     for result in project_partitions(plan, plan.sources, loaded, _ignore):
         if result.error is not None:
             raise result.error

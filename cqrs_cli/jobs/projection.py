@@ -15,12 +15,12 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.projections.database import open_database, reading
+from cqrs_cli.following.projections.database import open_database, read_only
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress, ProjectorResult
 from cqrs_cli.following.projections.positions import read_positions
-from cqrs_cli.following.projections.prepare import ends
-from cqrs_cli.following.projections.reading import projected_topics
+from cqrs_cli.following.projections.prepare import stable_ends
+from cqrs_cli.following.projections.reading import topic_identity
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
@@ -100,10 +100,10 @@ def _task(
     data: Iterable[int],
 ) -> Iterator[int]:
     """The function that Spark runs on a worker."""
-    from cqrs_cli.following.projections.task import project_share
+    from cqrs_cli.following.projections.task import run_task
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
-    for result in project_share(plan, partitions, root, aggregates, notes):
+    for result in run_task(plan, partitions, root, aggregates, notes):
         results.add({plan.sources.index(result.source): result})
     yield from data
 
@@ -113,19 +113,19 @@ class _ProgressReader:
 
     def __init__(self, plan: ProjectionPlan) -> None:
         self._plan = plan
-        self._engine: Engine = open_database(plan.place)
-        self._ends = dict(plan.targets or ends(plan))
+        self._engine: Engine = open_database(plan.database)
+        self._ends = dict(plan.targets or stable_ends(plan))
         self._ends_read_at = time.monotonic()
-        self._topics = projected_topics(plan)
-        self._last_progress = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
+        self._topics = topic_identity(plan)
+        self._last_progress = ProjectionProgress(time.monotonic(), {}, self._ends, is_shadow=plan.is_shadow)
 
     def read_progress(self) -> ProjectionProgress:
         """Return the current progress; if the database or the broker is away, the progress of the last poll."""
         try:
             if self._plan.targets is None and time.monotonic() - self._ends_read_at > _ENDS_INTERVAL:
                 self._ends_read_at = time.monotonic()
-                self._ends = ends(self._plan)
-            with reading(self._engine).connect() as connection:
+                self._ends = stable_ends(self._plan)
+            with read_only(self._engine).connect() as connection:
                 stored = read_positions(connection, self._plan.name)
         except (SQLAlchemyError, CqrsError):
             return self._last_progress
@@ -135,7 +135,7 @@ class _ProgressReader:
             if (source.topic, source.partition) in stored
         }
         self._last_progress = ProjectionProgress(
-            time.monotonic(), positions, self._ends, beside=self._plan.beside
+            time.monotonic(), positions, self._ends, is_shadow=self._plan.is_shadow
         )
         return self._last_progress
 

@@ -123,5 +123,5 @@ class ProjectionMetrics(JobMetrics[ProjectionProgress]):
 
     def extra_metrics(self, snapshot: ProjectionProgress) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "cqrs_projection_rebuilding", "1 while new tables are filled beside others.", int(snapshot.beside)
+            "cqrs_projection_rebuilding", "1 while new tables are filled.is_shadow others.", int(snapshot.is_shadow)
         )

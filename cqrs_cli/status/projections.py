@@ -4,11 +4,11 @@ from sqlalchemy import Engine, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.failures import words
+from cqrs_cli.following.projections.failures import error_text
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
@@ -20,14 +20,14 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
 
     Raises `ConfigurationError` if no projection has a position, `UnavailableError` without database or broker.
     """
-    if not dialect_of(address).is_there(address):
+    if not dialect_of(address).database_exists(address):
         raise _no_projection(address)
     engine = open_database(address)
     try:
         rows = _rows(engine)
     except SQLAlchemyError as error:
         raise UnavailableError(
-            f"no answer from {shown(address)} ({words(error)})", "is it the right database?"
+            f"no answer from {url_without_password(address)} ({error_text(error)})", "is it the right database?"
         ) from error
     finally:
         engine.dispose()
@@ -58,14 +58,14 @@ def _status(
 
 def _no_projection(address: DatabaseAddress) -> ConfigurationError:
     return ConfigurationError(
-        f"no projection has a position in {shown(address)}", "name the URL that `cqrs project --to` was given"
+        f"no projection has a position in {url_without_password(address)}", "name the URL that `cqrs project --to` was given"
     )
 
 
 def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
     row = POSITIONS.c
     query = select(row.projection, row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
-    with reading(engine).connect() as connection:
+    with read_only(engine).connect() as connection:
         if not inspect(connection).has_table(POSITIONS.name):
             return []
         return [

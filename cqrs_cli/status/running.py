@@ -41,7 +41,7 @@ def running_projection_statuses(name: str, progress: ProjectionProgress) -> list
                 end=end,
                 position=position or 0,
                 lag=max(0, end - (position or 0)),
-                idle="new tables are filled" if progress.beside else idle_reason,
+                idle="new tables are filled" if progress.is_shadow else idle_reason,
             )
         )
     return statuses

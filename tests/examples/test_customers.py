@@ -54,7 +54,7 @@ def test_erased_customers_stay_away(shop: Any) -> None:
 @pytest.mark.parametrize("end", ["Erased", "Left"])
 def test_mailing_list_forgets(end: str) -> None:
     loaded = load_projection("mailing_list", PROJECT, "customers")
-    assert loaded.takes == ("Erased", "Left", "Moved", "Registered")
+    assert loaded.event_names == ("Erased", "Left", "Moved", "Registered")
     shop = importlib.import_module("customers.customer")
     readers = loaded.projection.metadata.tables["mailing_list"]
     bob = {"customer": "c-2", "name": "Bob Hope", "mail": "bob@example.org", "country": "IE"}

@@ -68,8 +68,8 @@ FORGETTING = [
         "cqrs_cli/following/gateway/guard.py",
         (
             (
-                "erasing, seeing = _bears(request, tokens.erase), ",
-                "erasing, seeing = _bears(request, tokens.erase or tokens.every), ",
+                "may_erase, may_see = _has_token(request, tokens.erase), ",
+                "may_erase, may_see = _has_token(request, tokens.erase or tokens.every), ",
             ),
         ),
         f"{_HTTP}::test_erasing_needs_its_own_token",

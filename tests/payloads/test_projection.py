@@ -31,33 +31,33 @@ def test_projection_waits_for_a_lost_event(
     """The projection writes the earlier events, names the lost event once, and continues when the payload is back."""
     from cqrs_cli.following.projections.database import parse_database
     from cqrs_cli.following.projections.plan import ProjectorResult
-    from cqrs_cli.following.projections.prepare import ends, prepare_projection
-    from cqrs_cli.following.projections.task import project_share
-    from tests.following.projections.feeding import errors, recent_orders, told
+    from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
+    from cqrs_cli.following.projections.task import run_task
+    from tests.following.projections.feeding import errors, read_tables, recent_orders
 
     events = make_orders(connection, prefix, 1).events
     event, reference = large_order(store, prefix, 1)
     write_events(connection, events, 0, [placed(0), event, placed(2)])
     kept = store.file(reference, f"{prefix}order").read_bytes()
     store.lose(reference, f"{prefix}order")
-    settings, place = (
+    settings, database = (
         load_settings({"topic_prefix": prefix}, ROOT),
         parse_database("sqlite:///read.db", tmp_path),
     )
     with_store = replace(connection, payloads=store.place)
-    made = prepare_projection(settings, with_store, recent_orders(), place, print)
+    made = prepare_projection(settings, with_store, recent_orders(), database, print)
     assert made.live is not None
-    plan = replace(made.live, targets=ends(made.live))
+    plan = replace(made.live, targets=stable_ends(made.live))
     results: list[ProjectorResult] = []
     with TaskNotes("127.0.0.1") as heard:
-        share = project_share(plan, range(len(plan.sources)), ROOT, ROOT, heard.address)
+        share = run_task(plan, range(len(plan.sources)), ROOT, ROOT, heard.address)
         thread = threading.Thread(target=lambda: results.extend(share))
         thread.start()
         (note,) = eventually(heard.take_new)
     assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
-    assert list(told(place)[0]) == ["o-0-0"]
+    assert list(read_tables(database)[0]) == ["o-0-0"]
     store.put(kept, f"{prefix}order")
     thread.join(60)
-    assert errors(results) == [] and "goes on" in results[0].notes[1]
+    assert errors(results) == [] and "continues" in results[0].notes[1]
     customers = {"o-0-0": "ann", "o-0-1": f"1{LARGE}", "o-0-2": "ann"}
-    assert {order: customer for order, (customer, _) in told(place)[0].items()} == customers
+    assert {order: customer for order, (customer, _) in read_tables(database)[0].items()} == customers

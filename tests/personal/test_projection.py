@@ -39,41 +39,41 @@ projection = cqrs.Projection(project, metadata)
 """
 
 
-def projected(people: People, connection: Connection, database: str) -> Mapping[str, str]:
+def projected_names(people: People, connection: Connection, database: str) -> Mapping[str, str]:
     """Return the projected names by id, after all existing events."""
     from sqlalchemy import text
 
-    from cqrs_cli.following.projections.database import open_database, parse_database, reading
+    from cqrs_cli.following.projections.database import open_database, parse_database, read_only
     from cqrs_cli.following.projections.load import load_projection
-    from cqrs_cli.following.projections.prepare import ends, prepare_projection
-    from cqrs_cli.following.projections.task import project_share
+    from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
+    from cqrs_cli.following.projections.task import run_task
 
     folder = people.folder
     (folder / "projections").mkdir(exist_ok=True)
     (folder / "projections/names.py").write_text(_CODE)
     loaded = load_projection("names", folder, "people")
-    place = parse_database(f"sqlite:///{database}.db", folder)
-    made = prepare_projection(people.harness.settings, connection, loaded, place, print)
-    assert made.live is not None
-    plan = replace(made.live, targets=ends(made.live))
-    results = list(project_share(plan, range(len(plan.sources)), folder, folder))
+    address = parse_database(f"sqlite:///{database}.db", folder)
+    prepared = prepare_projection(people.harness.settings, connection, loaded, address, print)
+    assert prepared.live is not None
+    plan = replace(prepared.live, targets=stable_ends(prepared.live))
+    results = list(run_task(plan, range(len(plan.sources)), folder, folder))
     assert [result.error for result in results] == [None]
-    engine = open_database(place)
-    with reading(engine).begin() as db:
-        rows = db.execute(text("select id, name from names")).all()
+    engine = open_database(address)
+    with read_only(engine).begin() as db:
+        query_rows = db.execute(text("select id, name from names")).all()
     engine.dispose()
-    return {str(id): str(name) for id, name in rows}
+    return {str(id): str(name) for id, name in query_rows}
 
 
 def test_projection_opens_and_hears_of_the_end(people: People) -> None:
     people.meet("ann", FIRST)
     people.meet("bob", SECOND)
-    assert projected(people, people.connection, "seen") == {"ann": "Ann Smith", "bob": "Ann Smith"}
+    assert projected_names(people, people.connection, "seen") == {"ann": "Ann Smith", "bob": "Ann Smith"}
     people.erase("ann", FIRST)
-    assert projected(people, people.connection, "seen") == {"ann": "erased", "bob": "Ann Smith"}
-    assert projected(people, people.connection, "later") == {"ann": "erased", "bob": "Ann Smith"}
+    assert projected_names(people, people.connection, "seen") == {"ann": "erased", "bob": "Ann Smith"}
+    assert projected_names(people, people.connection, "later") == {"ann": "erased", "bob": "Ann Smith"}
 
 
 def test_projection_without_ring_has_placeholders(people: People) -> None:
     people.meet("ann", FIRST)
-    assert projected(people, people.blind, "blind") == {"ann": ""}
+    assert projected_names(people, people.blind, "blind") == {"ann": ""}

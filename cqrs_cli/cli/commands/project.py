@@ -57,9 +57,9 @@ def project(
     """
     check_sqlalchemy()
     from cqrs_cli.cli.render.display import RecordsDisplay
-    from cqrs_cli.following.projections.database import parse_database, shown
+    from cqrs_cli.following.projections.database import parse_database, url_without_password
     from cqrs_cli.following.projections.load import load_projection
-    from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
+    from cqrs_cli.following.projections.prepare import ONCE_TIMEOUT, prepare_projection
     from cqrs_cli.jobs.projection import is_small_backlog
     from cqrs_cli.kafka.event_tail import OutgrownError
     from cqrs_cli.status.metrics import ProjectionMetrics
@@ -69,15 +69,15 @@ def project(
     address = metrics_at(metrics_address)
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
-    place = parse_database(to, settings.root)
+    database = parse_database(to, settings.root)
     prepare = partial(
         prepare_projection,
         settings,
         cli.connection(),
         loaded,
-        place,
+        database,
         cli.note,
-        patience=PATIENT if once else None,
+        patience=ONCE_TIMEOUT if once else None,
     )
     with ExitStack() as stack:
         prepared = prepare(rebuild=rebuild)
@@ -86,20 +86,22 @@ def project(
         if once and spark == SparkOptions() and is_small_backlog(prepared.new or prepared.live):
             run, by = _run_here(cli, loaded, display), "this process"
         else:
-            run, tasks = stack.enter_context(_run_on_spark(cli, name, prepared, place, properties, display))
+            run, tasks = stack.enter_context(
+                _run_on_spark(cli, name, prepared, database, properties, display)
+            )
             by = counted(tasks, "task")
         if prepared.before:
             cli.note(f"took over from {', '.join(prepared.before)}")
         where = f"{counted(len(prepared.live.sources), 'partition')}, {by}"
-        cli.note(f"projecting {name} into {shown(place)}: {where}; Ctrl-C stops")
+        cli.note(f"projecting {name} into {url_without_password(database)}: {where}; Ctrl-C stops")
         filled = None
         if prepared.new is not None:
-            filled = _fill_beside(cli, run, prepared, prepared.new, loaded)
+            filled = _fill_shadow_tables(cli, run, prepared, prepared.new, loaded)
         while True:
             try:
                 _project(cli, run, prepared.live, loaded, once, display, filled)
             except OutgrownError as error:
-                cli.note(f"{error.message}; going on with all")
+                cli.note(f"{error.message}; continuing with all partitions")
                 prepared = prepare()
             else:
                 return
@@ -116,7 +118,7 @@ def _run_on_spark(
     cli: Cli,
     name: str,
     prepared: "PreparedProjection",
-    place: "DatabaseAddress",
+    database: "DatabaseAddress",
     properties: Mapping[str, str],
     display: "RecordsDisplay[ProjectionProgress]",
 ) -> "Iterator[tuple[Run, int]]":
@@ -127,11 +129,11 @@ def _run_on_spark(
 
     with spark_session(cli, "project", [name], properties, [PACKAGE]) as (context, slots):
         partitions = len(prepared.live.sources)
-        tasks = min(partitions, dialect_of(place).tasks or partitions, slots)
+        tasks = min(partitions, dialect_of(database).tasks or partitions, slots)
         yield partial(run_projection, context, task_count=tasks, show=display.show, report=cli.note), tasks
 
 
-def _fill_beside(
+def _fill_shadow_tables(
     cli: Cli,
     run: "Run",
     prepared: "PreparedProjection",
@@ -139,12 +141,12 @@ def _fill_beside(
     loaded: "LoadedProjection",
 ) -> "ProjectionProgress":
     """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
-    from cqrs_cli.following.projections.prepare import ends
-    from cqrs_cli.following.projections.swap import exchange
+    from cqrs_cli.following.projections.prepare import stable_ends
+    from cqrs_cli.following.projections.swap import swap_in
 
-    cli.note(f"filling new tables of revision {loaded.projection.revision} beside the present ones")
-    filled = run(replace(new, targets=ends(new)))
-    exchange(prepared.live, new, loaded, cli.note)
+    cli.note(f"filling new tables of revision {loaded.projection.revision} in addition to the live tables")
+    filled = run(replace(new, targets=stable_ends(new)))
+    swap_in(prepared.live, new, loaded, cli.note)
     cli.note("the new tables are in place")
     return filled
 
@@ -160,10 +162,10 @@ def _project(
 ) -> None:
     """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
     from cqrs_cli.cli.render.project import projected
-    from cqrs_cli.following.projections.prepare import ends
+    from cqrs_cli.following.projections.prepare import stable_ends
 
     result = partial(projected, loaded.name, loaded.projection.revision)
-    plan = replace(plan, targets=ends(plan)) if once else plan
+    plan = replace(plan, targets=stable_ends(plan)) if once else plan
     try:
         done = run(plan)
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, Engine
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.following.projections.database import reading
+from cqrs_cli.following.projections.database import read_only
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.kafka.event_tail import EventPartition
@@ -18,23 +18,26 @@ class ParentBarrier:
 
     def __init__(self, plan: ProjectionPlan, source: EventPartition) -> None:
         self._plan, self._source = plan, source
-        self._lineage: PartitionLineage | None = None
+        self._history: PartitionLineage | None = None
 
-    def has_opened(self, engine: Engine) -> bool:
+    def is_passable(self, engine: Engine) -> bool:
         """Return True if the partition may be projected. Polls the partition history until it contains the split."""
-        number = self._source.partition
-        if self._lineage is None or self._lineage.birth(number) is None:
-            self._lineage = self._plan.lineage(self._source.aggregate)
-        if self._lineage is None or self._lineage.parent(number) is None:
+        partition = self._source.partition
+        if self._history is None or self._history.birth(partition) is None:
+            self._history = self._plan.lineage(self._source.aggregate)
+        if self._history is None or self._history.parent(partition) is None:
             return True
-        with reading(engine).connect() as connection:
-            return self.is_open(connection)
+        with read_only(engine).connect() as connection:
+            return self.is_passable_in(connection)
 
-    def is_open(self, db: Connection) -> bool:
+    def is_passable_in(self, db: Connection) -> bool:
         """Return True if the partition may be projected, according to the positions that this transaction sees."""
-        number, topic = self._source.partition, self._source.topic
-        if self._lineage is None or self._lineage.parent(number) is None:
+        partition, topic = self._source.partition, self._source.topic
+        if self._history is None or self._history.parent(partition) is None:
             return True
-        found = read_positions(db, self._plan.name)
-        positions = {one: at.next_offset for (of, one), at in found.items() if of == topic}
-        return self._lineage.may_begin(number, positions)
+        next_offsets = {
+            source_partition: position.next_offset
+            for (source_topic, source_partition), position in read_positions(db, self._plan.name).items()
+            if source_topic == topic
+        }
+        return self._history.may_begin(partition, next_offsets)

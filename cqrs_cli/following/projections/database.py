@@ -9,17 +9,17 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.databases.dialect import KEPT, READS
+from cqrs_cli.following.projections.databases.dialect import READ_ONLY, TRANSACTION_GUARD
 from cqrs_cli.following.projections.databases.known import DIALECTS, dialect_of, find_dialect
 
 
-def parse_database(text: str, root: Path, flag: str = "--to") -> DatabaseAddress:
+def parse_database(url_text: str, root: Path, flag: str = "--to") -> DatabaseAddress:
     """Parse the URL in a flag; raises `UsageError` for an unusable URL. A relative file is below `root`."""
     try:
-        url = make_url(text)
+        url = make_url(url_text)
     except ArgumentError:
         raise UsageError(
-            f"{flag}: not a URL of a database: {text[:80]!r}", "e.g. sqlite:///orders.db"
+            f"{flag}: not a database URL: {url_text[:80]!r}", "e.g. sqlite:///orders.db"
         ) from None
     dialect = find_dialect(url.drivername)
     if url.password:
@@ -28,61 +28,61 @@ def parse_database(text: str, root: Path, flag: str = "--to") -> DatabaseAddress
             dialect.password if dialect else "leave it out",
         )
     if dialect is None:
-        known = [one.example for one in DIALECTS]
+        examples = [dialect.example for dialect in DIALECTS]
         raise UsageError(
-            f"{flag}: {url.drivername} is not supported", f"write {', '.join(known[:-1])} or {known[-1]}"
+            f"{flag}: {url.drivername} is not supported", f"use {', '.join(examples[:-1])} or {examples[-1]}"
         )
-    url = dialect.checked(url.set(drivername=dialect.driver), root, flag)
+    url = dialect.complete_url(url.set(drivername=dialect.driver), root, flag)
     return DatabaseAddress(url.render_as_string())
 
 
-def open_database(place: DatabaseAddress) -> Engine:
+def open_database(database: DatabaseAddress) -> Engine:
     """Return an engine with transactions as projections need them. A connection ends with its use or its thread."""
-    dialect = dialect_of(place)
+    dialect = dialect_of(database)
     try:
-        engine = dialect.open(place)
+        engine = dialect.open_engine(database)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigurationError(
             f"{error}", f"install it: pip install 'cqrs-cli[{dialect.extra}]'"
         ) from error
-    event.listen(engine, "commit", _refuse_ending)
-    event.listen(engine, "rollback", _refuse_ending)
+    event.listen(engine, "commit", _reject_transaction_end)
+    event.listen(engine, "rollback", _reject_transaction_end)
     return engine
 
 
-def shown(place: DatabaseAddress) -> str:
+def url_without_password(database: DatabaseAddress) -> str:
     """Return the database's URL without a password, for messages."""
-    url: URL = make_url(place.url)
+    url: URL = make_url(database.url)
     return str(url.render_as_string(hide_password=True))
 
 
-def reading(engine: Engine) -> Engine:
+def read_only(engine: Engine) -> Engine:
     """Return the engine for read-only use: its connections do not wait for writers if the database allows that."""
-    return engine.execution_options(**{READS: True})
+    return engine.execution_options(**{READ_ONLY: True})
 
 
 @contextmanager
-def transaction_kept(db: Connection) -> Iterator[None]:
+def forbid_transaction_end(db: Connection) -> Iterator[None]:
     """Prevent commit and rollback within the block: rows and position must be one transaction.
 
     If the database ended the transaction with an error, and the projection continued, the block raises that error at
     its end.
     """
     info = db.info
-    info[KEPT] = None
+    info[TRANSACTION_GUARD] = None
     try:
         yield
-        if (ended := info.get(KEPT)) is not None:
-            raise ended
+        if (error := info.get(TRANSACTION_GUARD)) is not None:
+            raise error
     finally:
-        info.pop(KEPT, None)
+        info.pop(TRANSACTION_GUARD, None)
 
 
-def _refuse_ending(db: Connection) -> None:
-    if not db.invalidated and KEPT in db.info:
+def _reject_transaction_end(db: Connection) -> None:
+    if not db.invalidated and TRANSACTION_GUARD in db.info:
         # Otherwise SQLAlchemy takes the transaction for ended, and returns the connection to the pool with an open
         # transaction.
         db.invalidate()
         raise RuntimeError(
-            "a projection neither commits nor rolls back: the transaction holds its position, too"
+            "a projection must not commit or roll back: its position is in the same transaction"
         )

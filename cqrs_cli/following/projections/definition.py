@@ -14,15 +14,15 @@ from cqrs_cli.following.projections.load import LoadedProjection
 Columns = dict[str, list[list[str]]]
 
 
-def made_metadata(loaded: LoadedProjection, engine: Engine) -> MetaData:
+def database_metadata(loaded: LoadedProjection, engine: Engine) -> MetaData:
     """Return the tables as they are created in this database."""
-    return dialect_of(engine).adapted(loaded.projection.metadata)
+    return dialect_of(engine).adapt_metadata(loaded.projection.metadata)
 
 
 def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
     """Return 16 hex digits that change with the tables, their indexes, and the events that the projection takes."""
-    parts = list(loaded.takes)
-    for table in made_metadata(loaded, engine).sorted_tables:
+    parts = list(loaded.event_names)
+    for table in database_metadata(loaded, engine).sorted_tables:
         parts.append(str(CreateTable(table).compile(engine)))
         parts += sorted(str(CreateIndex(index).compile(engine)) for index in table.indexes)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -31,14 +31,14 @@ def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
 def read_columns(connection: Connection, tables: list[str]) -> Columns:
     """Return the current columns of these tables; a missing table has an empty list."""
     inspector = inspect(connection)
-    found: Columns = {}
+    columns_of: Columns = {}
     for table in sorted(tables):
         if inspector.has_table(table):
             columns = inspector.get_columns(table)
-            found[table] = sorted([column["name"], str(column["type"]).upper()] for column in columns)
+            columns_of[table] = sorted([column["name"], str(column["type"]).upper()] for column in columns)
         else:
-            found[table] = []
-    return found
+            columns_of[table] = []
+    return columns_of
 
 
 def table_names(metadata: MetaData) -> list[str]:
@@ -46,17 +46,20 @@ def table_names(metadata: MetaData) -> list[str]:
     return [table.name for table in metadata.sorted_tables]
 
 
-def check_columns(connection: Connection, name: str, made: str) -> None:
-    """Compare the tables with their columns at creation, `made` (JSON); raises `ConfigurationError` if they differ."""
-    expected: Columns = json.loads(made)
-    found = read_columns(connection, list(expected))
+def check_columns(connection: Connection, name: str, recorded: str) -> None:
+    """Compare the tables with their columns at creation, `recorded` (JSON).
+
+    Raises `ConfigurationError` if they differ.
+    """
+    expected: Columns = json.loads(recorded)
+    current = read_columns(connection, list(expected))
     for table, columns in expected.items():
-        if found[table] == columns:
+        if current[table] == columns:
             continue
-        lost = [column for column, _ in columns if column not in {other for other, _ in found[table]}]
-        what = f"it has no column {lost[0]!r}" if lost else "its columns are not those it was made with"
+        lost = [column for column, _ in columns if column not in {other for other, _ in current[table]}]
+        what = f"column {lost[0]!r} is missing" if lost else "its columns differ from the created columns"
         raise ConfigurationError(
-            f"somebody changed table {table}: {what if found[table] else 'it is gone'}",
-            f"fill it again: cqrs project {name} --rebuild",
+            f"table {table} was changed: {what if current[table] else 'it is missing'}",
+            f"fill the tables again: cqrs project {name} --rebuild",
         )
     dialect_of(connection).check_tables(connection, list(expected))

@@ -3,11 +3,11 @@
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from cqrs_cli.following.projections.databases.dialect import Remedy
-from cqrs_cli.following.projections.databases.known import dialect_that_raised
+from cqrs_cli.following.projections.databases.dialect import RetryPolicy
+from cqrs_cli.following.projections.databases.known import dialect_of_error
 
 
-def remedy(error: Exception) -> Remedy:
+def retry_policy(error: Exception) -> RetryPolicy:
     """Return the retry policy.
 
     `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.
@@ -16,34 +16,34 @@ def remedy(error: Exception) -> Remedy:
         return "wait"
     if not isinstance(error, DBAPIError) or error.orig is None:
         return "none"
-    dialect = dialect_that_raised(error.orig)
-    found: Remedy = "none" if dialect is None else dialect.remedy(error.orig)
-    return "wait" if found == "none" and error.connection_invalidated else found
+    dialect = dialect_of_error(error.orig)
+    policy: RetryPolicy = "none" if dialect is None else dialect.retry_policy(error.orig)
+    return "wait" if policy == "none" and error.connection_invalidated else policy
 
 
-def made_meanwhile(error: Exception) -> bool:
+def is_already_exists(error: Exception) -> bool:
     """Return True if the object to create exists by now."""
     cause = _cause(error)
-    dialect = dialect_that_raised(cause)
-    return dialect is not None and dialect.is_made(cause)
+    dialect = dialect_of_error(cause)
+    return dialect is not None and dialect.is_already_exists(cause)
 
 
-def place_is_gone(error: Exception) -> bool:
+def is_not_found(error: Exception) -> bool:
     """Return True if the error reports a missing database or table, as in MariaDB.
 
     Other databases raise no such error: they show the tables of another schema, or no tables.
     """
     cause = _cause(error)
-    dialect = dialect_that_raised(cause)
-    return dialect is not None and dialect.is_gone(cause)
+    dialect = dialect_of_error(cause)
+    return dialect is not None and dialect.is_not_found(cause)
 
 
-def words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the first line of the database's error text, without the statement that SQLAlchemy appends."""
     cause = _cause(error)
-    dialect = dialect_that_raised(cause)
-    said = str(cause) if dialect is None else dialect.words(cause)
-    return (said.strip().splitlines() or [type(cause).__name__])[0][:300]
+    dialect = dialect_of_error(cause)
+    text = str(cause) if dialect is None else dialect.error_text(cause)
+    return (text.strip().splitlines() or [type(cause).__name__])[0][:300]
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -41,7 +41,7 @@ class LoadedProjection:
     projection: Projection
     aggregates: dict[str, Aggregate]
     events: frozenset[type[Event]]
-    takes: tuple[str, ...]  # the names of the event types; "*": all types, including future types
+    event_names: tuple[str, ...]  # the names of the event types; "*": all types, including future types
 
 
 def load_projection(
@@ -52,64 +52,62 @@ def load_projection(
     Raises `UsageError` for an unknown name, `ConfigurationError` with file and line for unusable code.
     """
     base = aggregates_root or root
-    among = registry.names(aggregates, base)  # also makes the aggregates importable
+    aggregate_names = registry.names(aggregates, base)  # also makes the aggregates importable
     module = registry.user_module(_PROJECTION, name, PACKAGE, root)
     projection: Projection = module.projection
-    place = registry.place_of(projection.project, module, root)
+    location = registry.place_of(projection.project, module, root)
 
-    def refuse(problem: str) -> ConfigurationError:
-        return ConfigurationError(f"{place}: {problem}", "correct the projection")
+    def config_error(problem: str) -> ConfigurationError:
+        return ConfigurationError(f"{location}: {problem}", "correct the projection's code")
 
-    _check_tables(projection, refuse)
-    annotated = _annotated(projection.project, refuse)
-    taken = registry.event_owners(annotated, among, aggregates, base, place)
-    events = {kind for kind in annotated if kind is not Event}
-    if Event in annotated:
-        events.update(kind for aggregate in taken.values() for kind in aggregate.events.values())
+    _check_tables(projection, config_error)
+    event_types = _annotated_events(projection.project, config_error)
+    aggregates_read = registry.event_owners(event_types, aggregate_names, aggregates, base, location)
+    events = {event_type for event_type in event_types if event_type is not Event}
+    if Event in event_types:
+        events.update(
+            event_type for aggregate in aggregates_read.values() for event_type in aggregate.events.values()
+        )
     try:
-        check_hearing(events, taken.values(), projection.keeps_personal)
+        check_hearing(events, aggregates_read.values(), projection.keeps_personal)
     except TypeError as error:
-        raise refuse(str(error)) from error
-    takes = ["*"] if Event in annotated else sorted(kind.__name__ for kind in annotated)
-    return LoadedProjection(name, projection, taken, frozenset(events), tuple(takes))
+        raise config_error(str(error)) from error
+    event_names = ["*"] if Event in event_types else sorted(event_type.__name__ for event_type in event_types)
+    return LoadedProjection(name, projection, aggregates_read, frozenset(events), tuple(event_names))
 
 
-def _check_tables(projection: Projection, refuse: Callable[[str], ConfigurationError]) -> None:
+def _check_tables(projection: Projection, config_error: Callable[[str], ConfigurationError]) -> None:
     if type(projection.revision) is not int or projection.revision < 1:
-        raise refuse(f"revision must be a whole number from 1 on, found {projection.revision!r}")
+        raise config_error(f"revision must be a whole number of at least 1, found {projection.revision!r}")
     tables = getattr(projection.metadata, "tables", None)
     if not tables:
-        raise refuse("its metadata has no table")
+        raise config_error("its metadata has no table")
     for table in tables.values():
         if table.schema is not None:
-            raise refuse(
-                f"table {table.name!r} names a schema: leave it out, the database's default one counts"
+            raise config_error(
+                f"table {table.name!r} has a schema: leave it out, the tables are in the database's default schema"
             )
         if table.name.startswith("cqrs_"):
-            raise refuse(
-                f"table {table.name!r}: names that begin with cqrs_ are not for tables of projections"
-            )
+            raise config_error(f"table {table.name!r}: names that begin with cqrs_ are reserved")
 
 
-def _annotated(
-    project: Callable[..., Any], refuse: Callable[[str], ConfigurationError]
+def _annotated_events(
+    project: Callable[..., Any], config_error: Callable[[str], ConfigurationError]
 ) -> Sequence[type[Event]]:
     """Return the event types in `Sequence[Recorded[Placed | Shipped]]`, the annotation of the second parameter."""
     try:
         hints = list(typing.get_type_hints(project).items())
     except (NameError, AttributeError, TypeError) as error:
-        raise refuse(f"the annotations of project cannot be read: {error}") from error
-    wanted = (
-        "annotate its second parameter with Sequence[cqrs.Recorded[Placed | Shipped]], the events it takes"
-    )
+        raise config_error(f"the annotations of project cannot be read: {error}") from error
+    expected = "annotate its second parameter with the event types, such as Sequence[cqrs.Recorded[Placed | Shipped]]"
     hints = [(name, hint) for name, hint in hints if name != "return"]
     if len(hints) != 2 or typing.get_origin(hints[1][1]) not in _LISTS:
-        raise refuse(wanted)
+        raise config_error(expected)
     (recorded,) = typing.get_args(hints[1][1])
     if typing.get_origin(recorded) is not Recorded:
-        raise refuse(wanted)
-    members = list(union_members(typing.get_args(recorded)[0]))
-    for member in members:
-        if not (isinstance(member, type) and issubclass(member, Event)):
-            raise refuse(f"{wanted}; {member!r} is not one")
-    return members
+        raise config_error(expected)
+    event_types = list(union_members(typing.get_args(recorded)[0]))
+    for event_type in event_types:
+        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+            raise config_error(f"{expected}; {event_type!r} is not an event type")
+    return event_types

@@ -23,19 +23,19 @@ class ProjectionPlan:
     root: Path
     topic_ids: Mapping[str, str]  # topic → topic id
     sources: list[EventPartition]
-    place: DatabaseAddress
+    database: DatabaseAddress
     owner: str
     targets: Mapping[EventPartition, int] | None = None  # events offset at which `--once` ends
-    patience: float | None = None  # timeout in seconds for an unavailable database or broker; None: unlimited
+    timeout: float | None = None  # timeout in seconds for an unavailable database or broker; None: unlimited
     batch: int = 5000
-    idle_check: float = 1.0  # seconds without events until a projector checks its ownership
-    beside: bool = False  # True: fills shadow tables, while the live tables are in use
-    #: Aggregate → topics, of the aggregates with a partition history.
-    grown: Mapping[str, Topics] = field(default_factory=dict)
+    ownership_interval: float = 1.0  # seconds without events until a projector checks its ownership
+    is_shadow: bool = False  # True: fills shadow tables, while the live tables are in use
+    #: Aggregate → topics, for aggregates that may have been repartitioned.
+    repartitioned_topics: Mapping[str, Topics] = field(default_factory=dict)
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         """Return the current partition history of an aggregate; None if it has no partition history."""
-        topics = self.grown.get(aggregate)
+        topics = self.repartitioned_topics.get(aggregate)
         if topics is None:
             return None
         count = sum(source.aggregate == aggregate for source in self.sources)
@@ -63,7 +63,7 @@ class ProjectionProgress:
     ends: Mapping[EventPartition, int]
     events: int = 0  # projected events, known at the end
     seconds: float = 0.0  # duration of the projectors' work, known at the end
-    beside: bool = False  # True: progress of shadow tables, while the live tables are in use
+   .is_shadow: bool = False  # True: progress of shadow tables, while the live tables are in use
     resubmissions: int = 0  # number of resubmitted tasks
 
     @property

@@ -7,9 +7,9 @@ from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, selec
 from sqlalchemy.exc import DBAPIError
 
 from cqrs_cli.errors import ContradictionError, TakenOverError
-from cqrs_cli.following.projections.database import reading
+from cqrs_cli.following.projections.database import read_only
 from cqrs_cli.following.projections.databases.control import POSITIONS
-from cqrs_cli.following.projections.failures import place_is_gone
+from cqrs_cli.following.projections.failures import is_not_found
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.event_tail import EventPartition
 
@@ -22,11 +22,11 @@ class Position(NamedTuple):
     owner: str
 
 
-class MovedError(Exception):
+class PositionMovedError(Exception):
     """The position is not at its expected value; the projector must read it again."""
 
 
-def _at(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
+def _row_of(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
     row = POSITIONS.c
     return (row.projection == plan.name) & (row.topic == source.topic) & (row.partition == source.partition)
 
@@ -48,66 +48,70 @@ def move_position(
 ) -> None:
     """Move the position from `before` to `after`, as the first statement of a batch.
 
-    The statement locks the row, and stops a stale projector before its work. Raises `MovedError` if the position
-    belongs to another run or topic, or is not at `before`.
+    The statement locks the row, and stops a stale projector before its work. Raises `PositionMovedError` if the
+    position belongs to another run or topic, or is not at `before`.
     """
-    mine = (
-        _at(plan, source)
+    expected_row = (
+        _row_of(plan, source)
         & (POSITIONS.c.topic_id == plan.topic_ids[source.topic])
         & (POSITIONS.c.next_offset == before)
         & (POSITIONS.c.owner == plan.owner)
     )
-    if db.execute(update(POSITIONS).where(mine).values(next_offset=after)).rowcount != 1:
-        raise MovedError
+    if db.execute(update(POSITIONS).where(expected_row).values(next_offset=after)).rowcount != 1:
+        raise PositionMovedError
 
 
-def own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
+def read_own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
     """Return the position at which this run continues.
 
     Raises `TakenOverError` if another run owns the position, `ContradictionError` if it belongs to a recreated topic.
     """
     try:
-        with reading(engine).connect() as connection:
-            there = inspect(connection).has_table(POSITIONS.name)
-            found = read_positions(connection, plan.name) if there else None
+        with read_only(engine).connect() as connection:
+            exists = inspect(connection).has_table(POSITIONS.name)
+            positions = read_positions(connection, plan.name) if exists else None
     except DBAPIError as error:
-        if not place_is_gone(error):
+        if not is_not_found(error):
             raise
-        found = None
-    if found is None:
-        raise TakenOverError(f"the tables that {plan.name} was filling are gone", "another rebuild began")
-    return _own(plan, source, found.get((source.topic, source.partition)))
-
-
-def _own(plan: ProjectionPlan, source: EventPartition, found: Position | None) -> int:
-    if found is None or found.owner != plan.owner:
-        who = f"run {found.owner}" if found else "another run"
+        positions = None
+    if positions is None:
         raise TakenOverError(
-            f"{who} took over projection {plan.name}",
-            "let it work: to start this one again would take it back",
+            f"the tables that {plan.name} was filling are missing", "another rebuild has started"
         )
-    check_topic(plan, source, found)
-    return found.next_offset
+    return _owned_offset(plan, source, positions.get((source.topic, source.partition)))
 
 
-def check_topic(plan: ProjectionPlan, source: EventPartition, found: Position) -> None:
+def _owned_offset(plan: ProjectionPlan, source: EventPartition, position: Position | None) -> int:
+    if position is None or position.owner != plan.owner:
+        owner = f"run {position.owner}" if position else "another run"
+        raise TakenOverError(
+            f"{owner} took over projection {plan.name}",
+            "let the other run continue: starting this run again would take the projection back",
+        )
+    check_topic(plan, source, position)
+    return position.next_offset
+
+
+def check_topic(plan: ProjectionPlan, source: EventPartition, position: Position) -> None:
     """Raise `ContradictionError` if the position belongs to a topic that was deleted and recreated since."""
-    if found.topic_id != plan.topic_ids[source.topic]:
+    if position.topic_id != plan.topic_ids[source.topic]:
         raise ContradictionError(
-            f"{source.topic} is not the topic that {plan.name} was filled from: it was made again",
-            f"fill the tables from this one: cqrs project {plan.name} --rebuild",
+            f"{source.topic} was recreated since {plan.name} was filled from it",
+            f"fill the tables from the new topic: cqrs project {plan.name} --rebuild",
         )
 
 
-def take_positions(db: Connection, plan: ProjectionPlan, starts: Mapping[EventPartition, int]) -> list[str]:
+def take_over_positions(
+    db: Connection, plan: ProjectionPlan, starts: Mapping[EventPartition, int]
+) -> list[str]:
     """Make this run the owner of all positions, and add new positions at `starts`; return the previous owners.
 
     The caller commits.
     """
-    found = read_positions(db, plan.name)
+    positions = read_positions(db, plan.name)
     for source in sorted(plan.sources):
-        before = found.get((source.topic, source.partition))
-        if before is None:
+        position = positions.get((source.topic, source.partition))
+        if position is None:
             row = {
                 "projection": plan.name,
                 "topic": source.topic,
@@ -118,6 +122,6 @@ def take_positions(db: Connection, plan: ProjectionPlan, starts: Mapping[EventPa
             }
             db.execute(insert(POSITIONS).values(row))
         else:
-            check_topic(plan, source, before)
-            db.execute(update(POSITIONS).where(_at(plan, source)).values(owner=plan.owner))
-    return sorted({position.owner for position in found.values()} - {plan.owner})
+            check_topic(plan, source, position)
+            db.execute(update(POSITIONS).where(_row_of(plan, source)).values(owner=plan.owner))
+    return sorted({position.owner for position in positions.values()} - {plan.owner})

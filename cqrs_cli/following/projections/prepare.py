@@ -12,16 +12,21 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import Begin
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.definition import check_columns, definition_digest, read_columns
-from cqrs_cli.following.projections.failures import made_meanwhile, remedy, words
+from cqrs_cli.following.projections.failures import error_text, is_already_exists, retry_policy
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan
-from cqrs_cli.following.projections.positions import take_positions
-from cqrs_cli.following.projections.tables import make_control, make_tables, read_made, refuse_foreign
+from cqrs_cli.following.projections.positions import take_over_positions
+from cqrs_cli.following.projections.tables import (
+    check_foreign_tables,
+    create_control_tables,
+    create_tables,
+    read_table_record,
+)
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection as Cluster
@@ -34,13 +39,13 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 #: Timeout in seconds of `--once` for an unavailable database: long enough for a restart.
-PATIENT = 60.0
+ONCE_TIMEOUT = 60.0
 
 #: Seconds between two attempts to reach the database.
-_AWAY = 1.0
+_RETRY_DELAY = 1.0
 
 #: The number of retries after another run has created the same tables concurrently.
-_RACES = 5
+_MAX_RACES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,8 @@ def prepare_projection(
     settings: "Settings",
     connection: Cluster,
     loaded: LoadedProjection,
-    place: DatabaseAddress,
-    note: ReportProgress,
+    database: DatabaseAddress,
+    report: ReportProgress,
     *,
     rebuild: bool = False,
     patience: float | None = None,
@@ -66,76 +71,77 @@ def prepare_projection(
 
     Raises `ConfigurationError` for changed tables, `ContradictionError` for positions in a recreated topic.
     """
-    plan = replace(_plan(settings, connection, loaded, place), patience=patience)
-    dialect, engine = dialect_of(place), open_database(place)
+    plan = replace(_plan(settings, connection, loaded, database), timeout=patience)
+    dialect, engine = dialect_of(database), open_database(database)
 
-    def prepared() -> PreparedProjection:
-        starts = _starts(plan)
-        with dialect.preparing(engine, plan.name, dialect.beside(place, plan.name)) as begin:
+    def prepare() -> PreparedProjection:
+        starts = _log_starts(plan)
+        with dialect.preparation(engine, plan.name, dialect.shadow_address(database, plan.name)) as begin:
             return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
 
     try:
-        return patiently(prepared, plan, note)
+        return retry_until_available(prepare, plan, report)
     finally:
         engine.dispose()
 
 
-def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: ReportProgress) -> _T:
-    """Return the result of `work`, retried until the database responds.
+def retry_until_available(action: Callable[[], _T], plan: ProjectionPlan, report: ReportProgress) -> _T:
+    """Return the result of `action`, retried until the database responds.
 
     Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`patience`).
     """
-    place, began = plan.place, time.monotonic()
-    told = False
-    raced = 0
+    database, began = plan.database, time.monotonic()
+    is_reported = False
+    races = 0
     while True:
         try:
-            return work()
+            return action()
         except SQLAlchemyError as error:
-            if made_meanwhile(error) and raced < _RACES:
-                raced += 1
+            if is_already_exists(error) and races < _MAX_RACES:
+                races += 1
                 continue
-            if remedy(error) == "none":
+            if retry_policy(error) == "none":
                 raise ConfigurationError(
-                    f"{shown(place)}: {words(error)}", "correct --to, or the database"
+                    f"{url_without_password(database)}: {error_text(error)}",
+                    "correct --to, or repair the database",
                 ) from error
-            if plan.patience is not None and time.monotonic() - began > plan.patience:
+            if plan.timeout is not None and time.monotonic() - began > plan.timeout:
                 raise UnavailableError(
-                    f"no answer from {shown(place)} for {plan.patience:g} s ({words(error)})",
-                    "start it, or correct --to",
+                    f"no answer from {url_without_password(database)} for {plan.timeout:g} s ({error_text(error)})",
+                    "start the database, or correct --to",
                 ) from error
-            if remedy(error) == "wait" and not told:
-                note(f"no answer from {shown(place)} ({words(error)}); still trying")
-                told = True
-            time.sleep(_AWAY)
+            if retry_policy(error) == "wait" and not is_reported:
+                report(f"no answer from {url_without_password(database)} ({error_text(error)}); still trying")
+                is_reported = True
+            time.sleep(_RETRY_DELAY)
 
 
 def _plan(
-    settings: "Settings", connection: Cluster, loaded: LoadedProjection, place: DatabaseAddress
+    settings: "Settings", connection: Cluster, loaded: LoadedProjection, database: DatabaseAddress
 ) -> ProjectionPlan:
-    named = {name: Topics(name, settings.topic_prefix) for name in sorted(loaded.aggregates)}
-    topics = {name: one.events for name, one in named.items()}
+    topics_of = {name: Topics(name, settings.topic_prefix) for name in sorted(loaded.aggregates)}
+    topics = {name: topics.events for name, topics in topics_of.items()}
     with Admin(connection) as admin:
-        described = admin.describe([*topics.values(), *(one.lineage for one in named.values())])
-    grown = {name: one for name, one in named.items() if one.lineage in described}
-    found = {topic: info for topic, info in described.items() if topic in topics.values()}
+        described = admin.describe([*topics.values(), *(topics.lineage for topics in topics_of.values())])
+    repartitioned_topics = {name: topics for name, topics in topics_of.items() if topics.lineage in described}
+    existing = {topic: info for topic, info in described.items() if topic in topics.values()}
     for topic in topics.values():
-        if topic not in found:
+        if topic not in existing:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     return ProjectionPlan(
         loaded.name,
         connection,
         settings.aggregates,
         settings.root,
-        {topic: info.topic_id for topic, info in found.items()},
+        {topic: info.topic_id for topic, info in existing.items()},
         [
-            EventPartition(name, topic, p)
+            EventPartition(name, topic, partition)
             for name, topic in topics.items()
-            for p in range(found[topic].partitions)
+            for partition in range(existing[topic].partitions)
         ],
-        place,
+        database,
         f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
-        grown=grown,
+        repartitioned_topics=repartitioned_topics,
     )
 
 
@@ -148,41 +154,41 @@ def prepare_tables(
     begin: Begin,
 ) -> PreparedProjection:
     """Create missing tables, and take ownership of the tables to fill."""
-    make_control(engine)
-    with reading(engine).connect() as connection:
-        made = read_made(connection, plan.name)
-        refuse_foreign(connection, loaded, made.names if made else [])
-    if made is None or not made.definition:
-        make_tables(engine, loaded, made.names if made else [])
-    elif rebuild or made.revision < loaded.projection.revision:
-        with reading(engine).connect() as connection:
-            dialect_of(engine).check_exchangeable(connection, made.names)
-        return PreparedProjection(plan, _beside(plan, loaded, engine, rebuild, starts), [])
+    create_control_tables(engine)
+    with read_only(engine).connect() as connection:
+        record = read_table_record(connection, plan.name)
+        check_foreign_tables(connection, loaded, record.names if record else [])
+    if record is None or not record.definition:
+        create_tables(engine, loaded, record.names if record else [])
+    elif rebuild or record.revision < loaded.projection.revision:
+        with read_only(engine).connect() as connection:
+            dialect_of(engine).check_swappable(connection, record.names)
+        return PreparedProjection(plan, _shadow_plan(plan, loaded, engine, rebuild, starts), [])
     with begin() as db:
-        before = take_positions(db, plan, starts)
-        _check_made(plan, loaded, db)  # no other run can swap the tables now
+        before = take_over_positions(db, plan, starts)
+        _check_tables(plan, loaded, db)  # no other run can swap the tables now
     return PreparedProjection(plan, None, before)
 
 
-def _check_made(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
+def _check_tables(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
     """Reject code older than the tables, a changed definition without a new revision, and altered tables."""
-    made = read_made(db, plan.name)
-    assert made is not None
+    record = read_table_record(db, plan.name)
+    assert record is not None
     revision = loaded.projection.revision
-    if made.revision > revision:
+    if record.revision > revision:
         raise ConfigurationError(
-            f"the tables of {plan.name} have revision {made.revision}, the code {revision}",
-            "deploy the newer code, or fill them from this one: cqrs project --rebuild",
+            f"the tables of {plan.name} have revision {record.revision}, the code has revision {revision}",
+            "deploy the newer code, or fill them with this code: cqrs project --rebuild",
         )
-    if made.definition != definition_digest(loaded, db.engine):
+    if record.definition != definition_digest(loaded, db.engine):
         raise ConfigurationError(
-            f"the tables or events of projection {plan.name} changed, its revision did not",
-            f"raise it: cqrs.Projection(…, revision={revision + 1})",
+            f"the tables or events of projection {plan.name} changed without a new revision",
+            f"raise the revision: cqrs.Projection(…, revision={revision + 1})",
         )
-    check_columns(db, plan.name, made.tables)
+    check_columns(db, plan.name, record.tables)
 
 
-def _beside(
+def _shadow_plan(
     plan: ProjectionPlan,
     loaded: LoadedProjection,
     live: Engine,
@@ -190,47 +196,47 @@ def _beside(
     starts: Mapping[EventPartition, int],
 ) -> ProjectionPlan:
     """Return the plan for shadow tables. It reuses unchanged shadow tables of this revision unless `rebuild` is set."""
-    dialect = dialect_of(plan.place)
-    place = dialect.beside(plan.place, plan.name)
-    new = replace(plan, place=place, beside=True)
-    engine = open_database(place)
+    dialect = dialect_of(plan.database)
+    database = dialect.shadow_address(plan.database, plan.name)
+    new = replace(plan, database=database, is_shadow=True)
+    engine = open_database(database)
     try:
-        if rebuild or not (dialect.exists(live, place) and _is_begun(engine, loaded)):
-            dialect.clear(live, place)
-            make_control(engine, fresh=True)
-            make_tables(engine, loaded)
+        if rebuild or not (dialect.has_shadow_tables(live, database) and _is_reusable(engine, loaded)):
+            dialect.reset_shadow_tables(live, database)
+            create_control_tables(engine, must_be_new=True)
+            create_tables(engine, loaded)
         with engine.begin() as db:
-            take_positions(db, new, starts)
+            take_over_positions(db, new, starts)
     finally:
         engine.dispose()
     return new
 
 
-def _is_begun(engine: Engine, loaded: LoadedProjection) -> bool:
-    with reading(engine).connect() as connection:
-        made = read_made(connection, loaded.name)
-        if made is None or read_columns(connection, made.names) != made.columns:
+def _is_reusable(engine: Engine, loaded: LoadedProjection) -> bool:
+    with read_only(engine).connect() as connection:
+        record = read_table_record(connection, loaded.name)
+        if record is None or read_columns(connection, record.names) != record.columns:
             return False
     revision, definition = loaded.projection.revision, definition_digest(loaded, engine)
-    return (made.revision, made.definition) == (revision, definition)
+    return (record.revision, record.definition) == (revision, definition)
 
 
-def _starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
+def _log_starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
     """Return the first offset of each partition."""
     return {source: low for source, (low, _) in _bounds(plan).items()}
 
 
-def ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
+def stable_ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
     """Return the last stable offset of each partition, at which `--once` ends."""
     return {source: end for source, (_, end) in _bounds(plan).items()}
 
 
 def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
-    found: dict[EventPartition, tuple[int, int]] = {}
+    existing: dict[EventPartition, tuple[int, int]] = {}
     for topic in plan.topic_ids:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
         # The highest partition comes first: if its end includes an event after a split, then the ends of its parents,
         # which are read later, include all events before the split.
-        for number, both in readers.bounds(plan.connection, topic, sorted(sources, reverse=True)).items():
-            found[sources[number]] = both
-    return found
+        for number, bounds in readers.bounds(plan.connection, topic, sorted(sources, reverse=True)).items():
+            existing[sources[number]] = bounds
+    return existing

@@ -24,23 +24,23 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.projections.barrier import ParentBarrier
-from cqrs_cli.following.projections.database import reading, shown, transaction_kept
+from cqrs_cli.following.projections.database import forbid_transaction_end, read_only, url_without_password
 from cqrs_cli.following.projections.definition import check_columns
-from cqrs_cli.following.projections.failures import remedy, words
+from cqrs_cli.following.projections.failures import error_text, retry_policy
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
-from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
-from cqrs_cli.following.projections.tables import read_made
-from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress, Tail
+from cqrs_cli.following.projections.positions import PositionMovedError, move_position, read_own_position
+from cqrs_cli.following.projections.tables import read_table_record
+from cqrs_cli.kafka.event_tail import EventPartition, Tail, ReportProgress
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
 
 #: Maximum delay in seconds before a batch is retried, and delay between two attempts to reach a database.
-_AGAIN = 0.05
-_AWAY = 1.0
+_MAX_RETRY_DELAY = 0.05
+_RECONNECT_DELAY = 1.0
 
 #: Seconds between two checks of the barrier of a partition that was added by a repartitioning.
-_HELD = 0.5
+_BARRIER_INTERVAL = 0.5
 
 
 class Projector:
@@ -54,17 +54,17 @@ class Projector:
         engine: Engine,
         open_tail: Callable[[EventPartition, int], Tail],
         stopping: threading.Event,
-        note: ReportProgress,
+        report: ReportProgress,
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
-        self._open_tail, self._stopping, self._note = open_tail, stopping, note
+        self._open_tail, self._stopping, self._report = open_tail, stopping, report
         self._barrier = ParentBarrier(plan, source)
         self._target = None if plan.targets is None else plan.targets[source]
         self._aggregate = loaded.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
         self._events = 0
-        self._away_since: float | None = None
-        self._is_held = False
+        self._unavailable_since: float | None = None
+        self._reported_barrier = False
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
@@ -72,68 +72,68 @@ class Projector:
         error: CqrsError | None = None
         began = time.time()
         try:
-            self._work()
+            self._project_log()
         except CqrsError as known:
             error = known
         except Exception as bug:
-            error = CqrsError(f"{self._place()}: {type(bug).__name__}: {words(bug)}", "see the log")
+            error = CqrsError(f"{self._name()}: {type(bug).__name__}: {error_text(bug)}", "see the log")
         self.result = ProjectorResult(self._source, self._events, began, time.time(), error)
 
-    def _work(self) -> None:
+    def _project_log(self) -> None:
         while not self._stopping.is_set():
             try:
-                position = own_position(self._engine, self._plan, self._source)
-                if position == 0 and not self._may_begin():
+                position = read_own_position(self._engine, self._plan, self._source)
+                if position == 0 and not self._passes_barrier():
                     continue
                 tail = self._open_tail(self._source, position)
                 try:
-                    self._follow(tail, position)
+                    self._project_batches(tail, position)
                 finally:
                     tail.close()
                 return
-            except MovedError:
-                continue  # the next `own_position` confirms the owner or raises TakenOverError
+            except PositionMovedError:
+                continue  # the next `read_own_position` confirms the owner or raises TakenOverError
             except (UnavailableError, MissingError) as error:
                 # A deleted topic causes an error when the topic is opened again.
-                self._wait(error.message)
+                self._wait_for_service(error.message)
             except SQLAlchemyError as error:
-                self._recover(error)
+                self._handle_database_error(error)
 
-    def _may_begin(self) -> bool:
+    def _passes_barrier(self) -> bool:
         """Return True if no earlier events in other partitions are missing; else wait a little and return False."""
-        if self._target == 0 or self._barrier.has_opened(self._engine):
+        if self._target == 0 or self._barrier.is_passable(self._engine):
             return True
-        if not self._is_held:
-            self._is_held = True
-            self._note(f"{self._place()}: waits for the partition that had its keys")
-        self._stopping.wait(_HELD)
+        if not self._reported_barrier:
+            self._reported_barrier = True
+            self._report(f"{self._name()}: waits for its parent partition, which had its keys before")
+        self._stopping.wait(_BARRIER_INTERVAL)
         return False
 
-    def _follow(self, tail: Tail, position: int) -> None:
-        reached, looked = position, time.monotonic()
+    def _project_batches(self, tail: Tail, position: int) -> None:
+        reached, last_check = position, time.monotonic()
         while not self._stopping.is_set():
             if self._target is not None and reached >= self._target:
                 break
             records, reached = tail.poll(self._plan.batch)
             if records:
-                self._write(records, position, reached)
-                position, looked = reached, time.monotonic()
+                self._write_batch(records, position, reached)
+                position, last_check = reached, time.monotonic()
             elif reached > position:  # skip offsets without an event, such as transaction markers
                 self._commit([], position, reached)
                 position = reached
-            elif time.monotonic() - looked > self._plan.idle_check:
-                looked = time.monotonic()
-                if own_position(self._engine, self._plan, self._source) != position:
-                    raise MovedError
+            elif time.monotonic() - last_check > self._plan.ownership_interval:
+                last_check = time.monotonic()
+                if read_own_position(self._engine, self._plan, self._source) != position:
+                    raise PositionMovedError
 
-    def _write(self, records: list[Record], before: int, after: int) -> None:
-        events = [event for event in map(self._read, records) if type(event.event) in self._loaded.events]
+    def _write_batch(self, records: list[Record], before: int, after: int) -> None:
+        events = [event for event in map(self._decode, records) if type(event.event) in self._loaded.events]
         try:
             self._commit(events, before, after)
-        except (MovedError, CqrsError):
+        except (PositionMovedError, CqrsError):
             raise
         except Exception as error:
-            if remedy(error) != "none":
+            if retry_policy(error) != "none":
                 raise
             self._write_singly(events, before, after)
 
@@ -142,13 +142,13 @@ class Projector:
         for event in events:
             try:
                 self._commit([event], before, event.offset + 1)
-            except (MovedError, CqrsError):
+            except (PositionMovedError, CqrsError):
                 raise
             except Exception as error:
-                if remedy(error) != "none":
+                if retry_policy(error) != "none":
                     raise
                 self._check_tables()
-                raise self._refusal(event, error) from self._aggregate.shown(error)
+                raise self._projection_error(event, error) from self._aggregate.shown(error)
             before = event.offset + 1
         if before < after:
             self._commit([], before, after)
@@ -157,17 +157,17 @@ class Projector:
         """Write a batch in one transaction: first the position, then the rows."""
         with self._engine.begin() as db:
             move_position(db, self._plan, self._source, before, after)
-            if before == 0 and not self._barrier.is_open(db):
-                raise MovedError
+            if before == 0 and not self._barrier.is_passable_in(db):
+                raise PositionMovedError
             if events:
-                with transaction_kept(db):
+                with forbid_transaction_end(db):
                     self._project(db, events)
         self._events += len(events)
-        if self._away_since is not None:
-            self._note(f"{self._place()}: goes on")
-        self._away_since = None
+        if self._unavailable_since is not None:
+            self._report(f"{self._name()}: continues")
+        self._unavailable_since = None
 
-    def _read(self, record: Record) -> Recorded[Event]:
+    def _decode(self, record: Record) -> Recorded[Event]:
         source = self._source
         try:
             return record_event(self._aggregate, record.value, source.topic, source.partition, record.offset)
@@ -176,50 +176,52 @@ class Projector:
                 source.aggregate, "events", source.topic, source.partition, record.offset, error
             ) from error
 
-    def _refusal(self, event: Recorded[Event], error: Exception) -> CqrsError:
-        kind, why = self._aggregate.type_of(event.event), self._aggregate.raised(error, PACKAGE)
+    def _projection_error(self, event: Recorded[Event], error: Exception) -> CqrsError:
+        event_type, reason = self._aggregate.type_of(event.event), self._aggregate.raised(error, PACKAGE)
         if isinstance(error, SQLAlchemyError) and not self._aggregate.has_personal_fields:
-            why = f"{why.partition(': ')[0]}: {type(error).__name__}: {words(error)}"
+            reason = f"{reason.partition(': ')[0]}: {type(error).__name__}: {error_text(error)}"
         return CqrsError(
-            f"projection {self._plan.name} raised on {kind} {event.topic}:{event.partition}@{event.offset}"
-            f" ({event.aggregate_id!r}, version {event.version}): {' '.join(why.split())}",
-            "correct it and start again: all before it is written, nothing of it",
+            f"projection {self._plan.name} raised on {event_type} {event.topic}:{event.partition}@{event.offset}"
+            f" ({event.aggregate_id!r}, version {event.version}): {' '.join(reason.split())}",
+            "correct the projection and start again: all earlier events are committed, this event is not",
         )
 
     def _check_tables(self) -> None:
         """Raise an error if another run owns the tables or the tables were changed, which explains most errors."""
-        own_position(self._engine, self._plan, self._source)
-        with reading(self._engine).connect() as connection:
-            made = read_made(connection, self._plan.name)
+        read_own_position(self._engine, self._plan, self._source)
+        with read_only(self._engine).connect() as connection:
+            made = read_table_record(connection, self._plan.name)
             if made is not None:
                 check_columns(connection, self._plan.name, made.tables)
 
-    def _recover(self, error: SQLAlchemyError) -> None:
+    def _handle_database_error(self, error: SQLAlchemyError) -> None:
         """Wait before the batch is retried; raises an error if a retry does not help."""
-        match remedy(error):
+        match retry_policy(error):
             case "again":
-                self._stopping.wait(random.uniform(0, _AGAIN))
+                self._stopping.wait(random.uniform(0, _MAX_RETRY_DELAY))
             case "wait":
                 self._engine.dispose()
-                self._wait(f"no answer from {shown(self._plan.place)} ({words(error)})")
+                self._wait_for_service(
+                    f"no answer from {url_without_password(self._plan.database)} ({error_text(error)})"
+                )
             case _:
                 self._check_tables()
-                said = CqrsError(f"{self._place()}: {words(error)}", "see what the database says")
-                raise said from self._aggregate.shown(error)
+                located = CqrsError(f"{self._name()}: {error_text(error)}", "see the database's log")
+                raise located from self._aggregate.shown(error)
 
-    def _wait(self, problem: str) -> None:
+    def _wait_for_service(self, problem: str) -> None:
         """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`patience`)."""
         now = time.monotonic()
-        if self._away_since is None:
-            self._note(f"{self._place()}: {problem}; still trying")
-            self._away_since = now
-        patience = self._plan.patience
-        if patience is not None and now - self._away_since > patience:
+        if self._unavailable_since is None:
+            self._report(f"{self._name()}: {problem}; still trying")
+            self._unavailable_since = now
+        timeout = self._plan.timeout
+        if timeout is not None and now - self._unavailable_since > timeout:
             raise UnavailableError(
-                f"{self._place()}: {problem}, for {patience:g} s",
-                "start it again when that is there: what was written stays",
+                f"{self._name()}: {problem}, for {timeout:g} s",
+                "start the run again when the service is available: committed batches stay",
             ) from None  # SQLAlchemy's errors contain row values
-        self._stopping.wait(_AWAY)
+        self._stopping.wait(_RECONNECT_DELAY)
 
-    def _place(self) -> str:
+    def _name(self) -> str:
         return f"projection {self._plan.name}, {self._source.topic} partition {self._source.partition}"

@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 
 
-def check_position(connection: Connection, name: str, source: EventPartition, position: int) -> None:
+def check_position_in_log(connection: Connection, name: str, source: EventPartition, position: int) -> None:
     """Raise `ContradictionError` for a position before the start or after the end of the log.
 
     The mismatch must last for `BELIEVED_AFTER` seconds.
@@ -24,20 +24,20 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
         if time.monotonic() > deadline:
             break
         time.sleep(0.2)
-    lost = f"events before {low} are deleted" if position < low else f"the log ends at {high}"
+    problem = f"events before {low} are deleted" if position < low else f"the log ends at {high}"
     raise ContradictionError(
-        f"{source.topic} partition {source.partition}: the position is {position}, but {lost}",
+        f"{source.topic} partition {source.partition}: the position is {position}, but {problem}",
         f"fill the tables again: cqrs project {name} --rebuild",
     )
 
 
-def projected_topics(plan: ProjectionPlan) -> TopicIdentity:
+def topic_identity(plan: ProjectionPlan) -> TopicIdentity:
     """Return the check of the topics that a projection reads: a deleted or recreated topic ends the projection."""
 
-    def changed(topic: str, made_again: bool) -> CqrsError:
+    def recreated_error(topic: str, recreated: bool) -> CqrsError:
         return ContradictionError(
-            f"{topic} was deleted{' and made again' if made_again else ''} while {plan.name} was filled from it",
-            f"once its events are there, fill the tables from them: cqrs project {plan.name} --rebuild",
+            f"{topic} was {'recreated' if recreated else 'deleted'} while {plan.name} was filled from it",
+            f"once the topic has its events, fill the tables from it: cqrs project {plan.name} --rebuild",
         )
 
-    return track_topics(plan.connection, plan.topic_ids, changed)
+    return track_topics(plan.connection, plan.topic_ids, recreated_error)

@@ -17,12 +17,12 @@ from sqlalchemy import Connection, MetaData, select
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.databases.control import POSITIONS, PROJECTIONS
-from cqrs_cli.following.projections.databases.dialect import Exchange
+from cqrs_cli.following.projections.databases.dialect import TableSwap
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import Position, read_positions
-from cqrs_cli.following.projections.prepare import patiently
+from cqrs_cli.following.projections.prepare import retry_until_available
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
 
@@ -30,21 +30,21 @@ from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
-def exchange(
-    live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, note: ReportProgress
-) -> None:
+def swap_in(live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, report: ReportProgress) -> None:
     """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
 
     def catch_up(targets: Mapping[EventPartition, int]) -> None:
-        tail = replace(new, targets=targets)
-        raise_first(
-            project_partitions(tail, [source for source in new.sources if source in targets], loaded, note)
+        to_targets = replace(new, targets=targets)
+        raise_first_error(
+            project_partitions(
+                to_targets, [source for source in new.sources if source in targets], loaded, report
+            )
         )
 
-    patiently(lambda: swap_tables(live, new, catch_up), live, note)
+    retry_until_available(lambda: swap_tables(live, new, catch_up), live, report)
 
 
-def raise_first(results: Iterable[ProjectorResult]) -> None:
+def raise_first_error(results: Iterable[ProjectorResult]) -> None:
     """Raise the error of the first projector that failed."""
     for result in results:
         if result.error is not None:
@@ -53,32 +53,34 @@ def raise_first(results: Iterable[ProjectorResult]) -> None:
 
 def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
     """Replace the live tables with the shadow tables. Raises `TakenOverError` if another run owns the shadow tables."""
-    dialect, engine = dialect_of(live.place), open_database(live.place)
+    dialect, engine = dialect_of(live.database), open_database(live.database)
     try:
-        with dialect.exchanging(engine, live.name, new.place) as db:
-            schema = _stand_still(db, live, new, catch_up)
+        with dialect.table_swap(engine, live.name, new.database) as db:
+            schema = _lock_and_catch_up(db, live, new, catch_up)
             if schema is not None:
-                old, made = _both_tables(db, live.name, schema)
-                dialect.exchange(db, Exchange(live.name, new.owner, schema, old, made))
+                live_tables, shadow_tables = _table_names(db, live.name, schema)
+                dialect.swap_tables(db, TableSwap(live.name, new.owner, schema, live_tables, shadow_tables))
     finally:
         engine.dispose()
 
 
-def _stand_still(db: Connection, live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> str | None:
+def _lock_and_catch_up(
+    db: Connection, live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp
+) -> str | None:
     """Lock the live positions and catch up the shadow tables; lock their positions too, and return their schema.
 
     Return None if the swap is already done: the response to its last commit was lost.
     """
     dialect = dialect_of(db)
-    dialect.hold(db, select(POSITIONS.c.next_offset).where(POSITIONS.c.projection == live.name))
-    before = read_positions(db, live.name)
-    if not dialect.has_positions(db, new.place):
-        _check_owner(new, {position.owner for position in before.values()})
+    dialect.lock_rows(db, select(POSITIONS.c.next_offset).where(POSITIONS.c.projection == live.name))
+    live_positions = read_positions(db, live.name)
+    if not dialect.has_shadow_positions(db, new.database):
+        _check_owner(new, {position.owner for position in live_positions.values()})
         return None
-    catch_up(_targets(live, before))
-    schema = dialect.attach(db, new.place)
-    theirs = POSITIONS.to_metadata(MetaData(), schema=schema)
-    _check_owner(new, set(dialect.hold(db, select(theirs.c.owner))))
+    catch_up(_targets(live, live_positions))
+    schema = dialect.attach_shadow_tables(db, new.database)
+    shadow_positions = POSITIONS.to_metadata(MetaData(), schema=schema)
+    _check_owner(new, set(dialect.lock_rows(db, select(shadow_positions.c.owner))))
     return schema
 
 
@@ -87,27 +89,27 @@ def _targets(
 ) -> dict[EventPartition, int]:
     """Return the positions of the live tables, without positions in a recreated topic."""
     return {
-        source: found.next_offset
+        source: position.next_offset
         for source in plan.sources
-        if (found := positions.get((source.topic, source.partition))) is not None
-        and found.topic_id == plan.topic_ids[source.topic]
+        if (position := positions.get((source.topic, source.partition))) is not None
+        and position.topic_id == plan.topic_ids[source.topic]
     }
 
 
 def _check_owner(plan: ProjectionPlan, owners: set[str]) -> None:
     if owners != {plan.owner}:
-        other = ", ".join(sorted(owners - {plan.owner})) or "nobody"
+        owner = ", ".join(sorted(owners - {plan.owner})) or "no other run"
         raise TakenOverError(
-            f"run {other} took over the new tables of projection {plan.name}",
-            "let it work: it exchanges them",
+            f"run {owner} took over the new tables of projection {plan.name}",
+            "let the other run continue: it swaps the tables",
         )
 
 
-def _both_tables(db: Connection, name: str, schema: str) -> tuple[list[str], list[str]]:
+def _table_names(db: Connection, name: str, schema: str) -> tuple[list[str], list[str]]:
     """Return the names of the live tables and of the shadow tables."""
-    facts = PROJECTIONS.to_metadata(MetaData(), schema=schema)
-    old, made = (
+    shadow_projections = PROJECTIONS.to_metadata(MetaData(), schema=schema)
+    live_tables, shadow_tables = (
         db.execute(select(table.c.tables).where(table.c.projection == name)).scalar_one()
-        for table in (PROJECTIONS, facts)
+        for table in (PROJECTIONS, shadow_projections)
     )
-    return list(json.loads(old)), list(json.loads(made))
+    return list(json.loads(live_tables)), list(json.loads(shadow_tables))

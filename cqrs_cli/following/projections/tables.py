@@ -12,8 +12,8 @@ from cqrs_cli.following.projections.databases.dialect import quoted
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.definition import (
     Columns,
+    database_metadata,
     definition_digest,
-    made_metadata,
     read_columns,
     table_names,
 )
@@ -39,43 +39,45 @@ class TableRecord(NamedTuple):
         return list(self.columns)
 
 
-def read_made(connection: Connection, name: str) -> TableRecord | None:
+def read_table_record(connection: Connection, name: str) -> TableRecord | None:
     """Return the record of a projection's tables; None if this database or schema has none."""
     if not inspect(connection).has_table(PROJECTIONS.name):
         return None
     row = PROJECTIONS.c
     query = select(row.revision, row.definition, row.tables).where(row.projection == name)
-    found = connection.execute(query).one_or_none()
-    return None if found is None else TableRecord(*found)
+    fields = connection.execute(query).one_or_none()
+    return None if fields is None else TableRecord(*fields)
 
 
-def refuse_foreign(connection: Connection, loaded: LoadedProjection, own: list[str]) -> None:
-    """Raise `ConfigurationError` if a table to create exists and is not in `own`, the projection's present tables."""
+def check_foreign_tables(connection: Connection, loaded: LoadedProjection, own_tables: list[str]) -> None:
+    """Raise `ConfigurationError` if a table to create exists and is not in `own_tables`, the projection's present
+    tables.
+    """
     inspector = inspect(connection)
     for table in table_names(loaded.projection.metadata):
-        if table not in own and inspector.has_table(table):
+        if table not in own_tables and inspector.has_table(table):
             raise ConfigurationError(
-                f"the database has a table {table}, which projection {loaded.name} did not make",
-                "give the projection's table another name, or name another database: --to",
+                f"the database already has a table {table}, which projection {loaded.name} did not create",
+                "rename the projection's table, or choose another database: --to",
             )
 
 
-def make_tables(engine: Engine, loaded: LoadedProjection, leftover: Sequence[str] = ()) -> None:
+def create_tables(engine: Engine, loaded: LoadedProjection, leftover: Sequence[str] = ()) -> None:
     """Drop the `leftover` tables, and create the tables and their record in one transaction.
 
     The record lists the names first: MariaDB commits after each table, and the next run must recognize its own tables.
     """
     with engine.begin() as db:
-        metadata = made_metadata(loaded, engine)
+        metadata = database_metadata(loaded, engine)
         names = table_names(metadata)
-        _note(db, loaded, "", {name: [] for name in [*leftover, *names]})
+        _write_table_record(db, loaded, "", {name: [] for name in [*leftover, *names]})
         for table in reversed(leftover):
             db.execute(text(f"DROP TABLE IF EXISTS {quoted(db, table)}"))
         metadata.create_all(db, checkfirst=False)
-        _note(db, loaded, definition_digest(loaded, engine), read_columns(db, names))
+        _write_table_record(db, loaded, definition_digest(loaded, engine), read_columns(db, names))
 
 
-def _note(db: Connection, loaded: LoadedProjection, definition: str, tables: Columns) -> None:
+def _write_table_record(db: Connection, loaded: LoadedProjection, definition: str, tables: Columns) -> None:
     db.execute(delete(PROJECTIONS).where(PROJECTIONS.c.projection == loaded.name))
     db.execute(
         insert(PROJECTIONS).values(
@@ -87,6 +89,6 @@ def _note(db: Connection, loaded: LoadedProjection, definition: str, tables: Col
     )
 
 
-def make_control(engine: Engine, *, fresh: bool = False) -> None:
-    """Create the control tables where they are missing; with `fresh` they must not exist yet."""
-    dialect_of(engine).adapted(CONTROL).create_all(engine, checkfirst=not fresh)
+def create_control_tables(engine: Engine, *, must_be_new: bool = False) -> None:
+    """Create the control tables where they are missing; with `must_be_new` they must not exist yet."""
+    dialect_of(engine).adapt_metadata(CONTROL).create_all(engine, checkfirst=not must_be_new)

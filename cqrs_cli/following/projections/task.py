@@ -14,9 +14,9 @@ from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.telemetry.datagrams import Address, send_message
 
 
-def project_share(
+def run_task(
     plan: ProjectionPlan,
-    share: Iterable[int],
+    source_numbers: Iterable[int],
     root: Path,
     aggregates_root: Path,
     driver: Address | None = None,
@@ -25,20 +25,22 @@ def project_share(
 
     If the parent process has died, the task exits without a result.
     """
-    parent = os.getppid()
+    parent_pid = os.getppid()
     notes: list[str] = []
 
-    def note(text: str) -> None:
+    def report(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
         notes.append(text)
         send_message(driver, text)
 
-    def idle(stopping: threading.Event) -> None:
-        if os.getppid() != parent:
+    def exit_with_parent(stopping: threading.Event) -> None:
+        if os.getppid() != parent_pid:
             os._exit(os.EX_SOFTWARE)
 
     loaded = load_projection(plan.name, root, plan.aggregates, aggregates_root)
     gc.freeze()
-    first, *others = project_partitions(plan, [plan.sources[number] for number in share], loaded, note, idle)
+    first, *others = project_partitions(
+        plan, [plan.sources[number] for number in source_numbers], loaded, report, exit_with_parent
+    )
     yield replace(first, notes=tuple(notes))
     yield from others

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 #: Seconds between two polls.
-_LOOK_EVERY = 0.02
+_POLL_INTERVAL = 0.02
 
 
 def wait_for_event(
@@ -30,15 +30,15 @@ def wait_for_event(
     deadline = time.monotonic() + timeout
     while True:
         positions = _positions(engine, partition, projection, topic)
-        behind = [name for name, next_offset in positions if next_offset <= offset]
-        if not behind:
+        lagging = [name for name, next_offset in positions if next_offset <= offset]
+        if not lagging:
             return
         if time.monotonic() > deadline:
             raise NoOutcomeError(
-                f"{', '.join(behind)}: event {partition}@{offset} is not projected after {timeout:g} s",
-                "does `cqrs project` run?",
+                f"{', '.join(lagging)}: event {partition}@{offset} is not projected after {timeout:g} s",
+                "check that `cqrs project` runs",
             )
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_POLL_INTERVAL)
 
 
 def _positions(
@@ -57,17 +57,17 @@ def _positions(
         query = query.where(table.topic == topic)
     try:
         with engine.connect() as connection:
-            found = [(str(name), int(next_offset)) for name, next_offset in connection.execute(query)]
-            others = [] if found else sorted(connection.scalars(select(table.projection).distinct()))
+            positions = [(str(name), int(next_offset)) for name, next_offset in connection.execute(query)]
+            projections = [] if positions else sorted(connection.scalars(select(table.projection).distinct()))
     except DBAPIError:
         if inspect(engine).has_table(POSITIONS.name):
             raise
-        found, others = [], []
-    if not found:
-        what = f"projection {projection!r}" if projection else "any projection"
-        elsewhere = projection is not None and projection not in others
+        positions, projections = [], []
+    if not positions:
+        wanted = f"projection {projection!r}" if projection else "any projection"
+        is_unknown = projection is not None and projection not in projections
         raise ConfigurationError(
-            f"the database has no position of {what} on partition {partition}",
-            f"it has {', '.join(others)}" if others and elsewhere else "fill it: cqrs project",
+            f"the database has no position of {wanted} on partition {partition}",
+            f"it has {', '.join(projections)}" if projections and is_unknown else "fill it: cqrs project",
         )
-    return found
+    return positions

@@ -64,7 +64,7 @@ def test_projection_and_its_test_are_added(project: Path, capfd: pytest.CaptureF
     assert document["files"] == made
     assert document["next"] == ["python -m pytest tests/test_receipts.py", "cqrs project receipts --once"]
     loaded = load_projection("receipts", project, "aggregates")
-    assert loaded.takes == ("Received",)
+    assert loaded.event_names == ("Received",)
     assert main(["add", "receipts", "--projection", "inventory"]) == 2
     assert main(["add", "x" * 51, "--projection", "inventory"]) == 2
     assert "cannot be a projection's name" in capfd.readouterr().err

@@ -15,7 +15,7 @@ from cqrs_cli.cli.read_model_wait import ReadModelWait
 from cqrs_cli.errors import NoOutcomeError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.load import load_projection
-from cqrs_cli.following.projections.prepare import ends, prepare_projection
+from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -61,7 +61,7 @@ class Projecting:
             thread.join()
 
     def catch_up(self) -> None:
-        plan = replace(self.plan, targets=ends(self.plan))
+        plan = replace(self.plan, targets=stable_ends(self.plan))
         project_partitions(plan, plan.sources, self.loaded, print)
 
     def rows(self) -> list[tuple[str, int]]:

@@ -47,18 +47,18 @@ def settings(prefix: str) -> "Settings":
 
 @pytest.fixture(
     params=[
-        "file",
-        *(pytest.param(name, marks=pytest.mark.database) for name in ("postgres_place", "maria", "duck")),
+        "sqlite_database",
+        *(pytest.param(name, marks=pytest.mark.database) for name in ("postgres_database", "maria", "duck")),
     ]
 )
-def place(request: pytest.FixtureRequest) -> "DatabaseAddress":
+def database(request: pytest.FixtureRequest) -> "DatabaseAddress":
     """An empty database of each kind."""
     found: DatabaseAddress = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> "DatabaseAddress":
+def sqlite_database(tmp_path: Path) -> "DatabaseAddress":
     """An empty SQLite database."""
     from cqrs_cli.following.projections.database import parse_database
 
@@ -66,7 +66,7 @@ def file(tmp_path: Path) -> "DatabaseAddress":
 
 
 @pytest.fixture
-def postgres_place(postgres_server: Postgres, tmp_path: Path) -> "DatabaseAddress":
+def postgres_database(postgres_server: Postgres, tmp_path: Path) -> "DatabaseAddress":
     """An empty PostgreSQL database."""
     from cqrs_cli.following.projections.database import parse_database
 

@@ -13,19 +13,19 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan
-from cqrs_cli.following.projections.swap import raise_first, swap_tables
-from cqrs_cli.following.projections.tables import make_control, make_tables
+from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
+from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections import upsert
 from tests.following.projections.feeding import (
     Logs,
     errors,
-    opened,
-    plan,
-    projected,
+    make_plan,
+    open_engine,
+    query_rows,
     recent_orders,
-    rows,
-    take,
+    run_projectors,
+    take_over,
 )
 
 
@@ -47,17 +47,17 @@ def second_revision() -> LoadedProjection:
     )
 
     def project(db: Any, events: Any) -> None:
-        for one in events:
-            if isinstance(one.event, Placed):
-                customer = one.event.customer
+        for recorded in events:
+            if isinstance(recorded.event, Placed):
+                customer = recorded.event.customer
                 more = {"orders": buyers.c.orders + 1}  # one statement: partitions share customers
                 upsert(db, buyers, {"customer": customer}, {"orders": 1}, more)
-                db.execute(insert(orders).values(order_id=one.aggregate_id, customer=customer))
+                db.execute(insert(orders).values(order_id=recorded.aggregate_id, customer=customer))
 
     return replace(first, projection=cqrs.Projection(project, metadata, revision=2))
 
 
-def referring() -> LoadedProjection:
+def referencing_tables() -> LoadedProjection:
     """Return a projection with buyers, and orders that refer to them."""
     metadata = MetaData()
     buyers = Table(
@@ -73,12 +73,12 @@ def referring() -> LoadedProjection:
     )
 
     def project(db: Any, events: Any) -> None:
-        for one in events:
-            if isinstance(one.event, Placed):
-                customer = one.event.customer
+        for recorded in events:
+            if isinstance(recorded.event, Placed):
+                customer = recorded.event.customer
                 upsert(db, buyers, {"customer": customer}, {"orders": 1}, {"orders": 1})
                 db.execute(
-                    insert(orders).values(order_id=one.aggregate_id, customer=customer, again=customer)
+                    insert(orders).values(order_id=recorded.aggregate_id, customer=customer, again=customer)
                 )
 
     return replace(recent_orders(), projection=cqrs.Projection(project, metadata, revision=2))
@@ -88,45 +88,45 @@ def catch_up(
     new: ProjectionPlan, logs: Logs, loaded: LoadedProjection, targets: Mapping[EventPartition, int]
 ) -> None:
     """Project the missing events into the new tables."""
-    raise_first(projected(replace(new, targets=targets), logs, loaded))
+    raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded))
 
 
-def begin_beside(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> ProjectionPlan:
+def create_shadow_tables(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> ProjectionPlan:
     """Create empty new tables, and return the plan for them."""
-    dialect = dialect_of(live.place)
-    new = replace(live, place=dialect.beside(live.place, live.name), owner=owner)
-    with opened(live.place) as engine:
-        dialect.clear(engine, new.place)
-    with opened(new.place) as engine:
-        make_control(engine, fresh=True)
-        make_tables(engine, loaded)
-    take(new)
+    dialect = dialect_of(live.database)
+    new = replace(live, database=dialect.shadow_address(live.database, live.name), owner=owner)
+    with open_engine(live.database) as engine:
+        dialect.reset_shadow_tables(engine, new.database)
+    with open_engine(new.database) as engine:
+        create_control_tables(engine, must_be_new=True)
+        create_tables(engine, loaded)
+    take_over(new)
     return new
 
 
-def is_beside(live: DatabaseAddress, new: DatabaseAddress) -> bool:
+def has_shadow_tables(live: DatabaseAddress, new: DatabaseAddress) -> bool:
     """True if new tables exist."""
-    with opened(live) as engine:
-        return dialect_of(live).exists(engine, new)
+    with open_engine(live) as engine:
+        return dialect_of(live).has_shadow_tables(engine, new)
 
 
-def buyers(place: DatabaseAddress) -> dict[str, int]:
-    return dict(rows(place, "SELECT customer, orders FROM buyers"))
+def buyers(database: DatabaseAddress) -> dict[str, int]:
+    return dict(query_rows(database, "SELECT customer, orders FROM buyers"))
 
 
-def tables(place: DatabaseAddress) -> set[str]:
-    with opened(place) as engine:
+def table_names(database: DatabaseAddress) -> set[str]:
+    with open_engine(database) as engine:
         return set(inspect(engine).get_table_names())
 
 
-def filled(place: DatabaseAddress, logs: Logs, owner: str = "old") -> ProjectionPlan:
+def fill_live_tables(database: DatabaseAddress, logs: Logs, owner: str = "old") -> ProjectionPlan:
     """Fill the live tables with all events of the logs, and return their plan."""
-    live = plan(logs, place, owner)
-    take(live, recent_orders())
-    assert errors(projected(live, logs, recent_orders())) == []
+    live = make_plan(logs, database, owner)
+    take_over(live, recent_orders())
+    assert errors(run_projectors(live, logs, recent_orders())) == []
     return live
 
 
-def exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
+def swap_to_second_revision(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
     """Swap in the tables of the second revision, after they have caught up with the logs."""
     swap_tables(live, new, partial(catch_up, new, logs, second_revision()))

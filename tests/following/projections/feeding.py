@@ -16,14 +16,14 @@ from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 from cqrs_cli.following.projections.load import LoadedProjection, load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
-from cqrs_cli.following.projections.positions import take_positions
+from cqrs_cli.following.projections.positions import take_over_positions
 from cqrs_cli.following.projections.projector import Projector
-from cqrs_cli.following.projections.tables import make_control, make_tables
+from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.support import ROOT
@@ -82,70 +82,70 @@ def random_log(partition: int, count: int, customers: int = 5, seed: int = 1) ->
 
 
 class ListTail:
-    """Reads a log in a list, at most `most` records at a time."""
+    """Reads a log in a list, at most `batch` records at a time."""
 
-    def __init__(self, log: list[Record], start: int, most: int) -> None:
+    def __init__(self, log: list[Record], start: int, batch: int) -> None:
         self._log = [record for record in log if record.offset >= start]
-        self._most, self._position = most, start
+        self._batch, self._position = batch, start
 
-    def poll(self, most: int) -> tuple[list[Record], int]:
-        most = min(most, self._most)
-        came, self._log = self._log[:most], self._log[most:]
-        if came:
-            self._position = came[-1].offset + 1
-        return came, self._position
+    def poll(self, limit: int) -> tuple[list[Record], int]:
+        limit = min(limit, self._batch)
+        records, self._log = self._log[:limit], self._log[limit:]
+        if records:
+            self._position = records[-1].offset + 1
+        return records, self._position
 
     def close(self) -> None: ...
 
 
-def plan(
-    logs: Logs, place: DatabaseAddress, owner: str = "me", name: str = "recent_orders"
+def make_plan(
+    logs: Logs, database: DatabaseAddress, owner: str = "me", name: str = "recent_orders"
 ) -> ProjectionPlan:
     """Return the plan that projects all records of the logs."""
-    targets = {one: log[-1].offset + 1 if log else 0 for one, log in logs.items()}
+    targets = {partition: log[-1].offset + 1 if log else 0 for partition, log in logs.items()}
     return ProjectionPlan(
-        name, Connection("h:1"), "aggregates", ROOT, {TOPIC: "id-1"}, sorted(logs), place, owner, targets
+        name, Connection("h:1"), "aggregates", ROOT, {TOPIC: "id-1"}, sorted(logs), database, owner, targets
     )
 
 
-def take(made: ProjectionPlan, loaded: LoadedProjection | None = None) -> None:
+def take_over(plan: ProjectionPlan, loaded: LoadedProjection | None = None) -> None:
     """Take ownership. With `loaded`, create the tables first."""
-    with opened(made.place) as engine:
+    with open_engine(plan.database) as engine:
         if loaded is not None:
-            make_control(engine)
-            make_tables(engine, loaded)
+            create_control_tables(engine)
+            create_tables(engine, loaded)
         with engine.begin() as db:
-            take_positions(db, made, dict.fromkeys(made.sources, 0))
+            take_over_positions(db, plan, dict.fromkeys(plan.sources, 0))
 
 
 @contextmanager
-def opened(place: DatabaseAddress) -> Iterator[Engine]:
-    engine = open_database(place)
+def open_engine(database: DatabaseAddress) -> Iterator[Engine]:
+    engine = open_database(database)
     try:
         yield engine
     finally:
         engine.dispose()
 
 
-def projected(
-    made: ProjectionPlan,
+def run_projectors(
+    plan: ProjectionPlan,
     logs: Logs,
     loaded: LoadedProjection,
-    most: int = 7,
+    batch: int = 7,
     tail: Callable[[EventPartition, int], Any] | None = None,
     notes: list[str] | None = None,
 ) -> list[ProjectorResult]:
     """Project all partitions concurrently, with a thread each, until their logs end. Return the results."""
-    said: list[str] = [] if notes is None else notes
+    reported: list[str] = [] if notes is None else notes
 
-    def tail_of(one: EventPartition, start: int) -> ListTail:
-        return ListTail(logs[one], start, most)
+    def tail_of(partition: EventPartition, start: int) -> ListTail:
+        return ListTail(logs[partition], start, batch)
 
-    with opened(made.place) as engine:
+    with open_engine(plan.database) as engine:
         stopping = threading.Event()
         projectors = [
-            Projector(made, one, loaded, engine, tail or tail_of, stopping, said.append)
-            for one in made.sources
+            Projector(plan, partition, loaded, engine, tail or tail_of, stopping, reported.append)
+            for partition in plan.sources
         ]
         threads = [threading.Thread(target=projector.run) for projector in projectors]
         for thread in threads:
@@ -155,19 +155,19 @@ def projected(
     return [projector.result for projector in projectors if projector.result]
 
 
-def rows(place: DatabaseAddress, query: str) -> list[tuple[Any, ...]]:
-    with opened(place) as engine, reading(engine).connect() as db:
+def query_rows(database: DatabaseAddress, query: str) -> list[tuple[Any, ...]]:
+    with open_engine(database) as engine, read_only(engine).connect() as db:
         return [tuple(row) for row in db.execute(text(query))]
 
 
-def told(place: DatabaseAddress) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
+def read_tables(database: DatabaseAddress) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
     """Return the orders and the customers in the tables."""
-    orders = rows(place, "SELECT order_id, customer, status FROM recent_orders")
-    customers = rows(place, "SELECT customer, orders FROM customers")
+    orders = query_rows(database, "SELECT order_id, customer, status FROM recent_orders")
+    customers = query_rows(database, "SELECT customer, orders FROM customers")
     return {id: (customer, status) for id, customer, status in orders}, dict(customers)
 
 
-def model(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
+def expected_tables(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
     """Return the expected orders and customers, computed log by log."""
     from cqrs_cli import registry
     from cqrs_cli.core.recorded import record_event
@@ -175,9 +175,11 @@ def model(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
     aggregate = registry.load("order", "aggregates", ROOT)
     orders: dict[str, tuple[str, str]] = {}
     customers: dict[str, int] = {}
-    for one, log in logs.items():
-        for each in log:
-            recorded = record_event(aggregate, each.value, one.topic, one.partition, each.offset)
+    for partition, log in logs.items():
+        for logged in log:
+            recorded = record_event(
+                aggregate, logged.value, partition.topic, partition.partition, logged.offset
+            )
             match recorded.event:
                 case Placed(customer):
                     orders[recorded.aggregate_id] = customer, "placed"
@@ -188,7 +190,9 @@ def model(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
     return orders, customers
 
 
-def with_project(loaded: LoadedProjection, project: Callable[..., None], **changes: Any) -> LoadedProjection:
+def with_project_function(
+    loaded: LoadedProjection, project: Callable[..., None], **changes: Any
+) -> LoadedProjection:
     """Return the projection with another function for the same tables."""
     return replace(loaded, projection=replace(loaded.projection, project=project, **changes))
 
@@ -197,12 +201,12 @@ def errors(results: list[ProjectorResult]) -> list[str]:
     return [str(result.error) for result in results if result.error is not None]
 
 
-def positions(place: DatabaseAddress) -> dict[int, int]:
+def next_offsets(database: DatabaseAddress) -> dict[int, int]:
     query = select(POSITIONS.c.partition, POSITIONS.c.next_offset)
-    with opened(place) as engine, reading(engine).connect() as db:
+    with open_engine(database) as engine, read_only(engine).connect() as db:
         return dict(tuple(row) for row in db.execute(query))
 
 
-def url_of(place: DatabaseAddress) -> str:
+def command_line_url(database: DatabaseAddress) -> str:
     """Return the URL that users write after --to."""
-    return re.sub(r"\+\w+", "", shown(place), count=1)
+    return re.sub(r"\+\w+", "", url_without_password(database), count=1)

@@ -13,7 +13,15 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.kafka.event_tail import require_all_partitions
-from tests.following.projections.feeding import TOPIC, Logs, opened, plan, recent_orders, source, take
+from tests.following.projections.feeding import (
+    TOPIC,
+    Logs,
+    make_plan,
+    open_engine,
+    recent_orders,
+    source,
+    take_over,
+)
 
 LOGS: Logs = {source(0): [], source(1): []}
 
@@ -25,31 +33,31 @@ class GrownPlan(ProjectionPlan):
         return PartitionLineage((1,)).with_record(Grow(1, 2)).with_record(Split(0, 1, 2, 0, 3, 0, 0, 0))
 
 
-def move(engine: Engine, made: ProjectionPlan, before: int, after: int) -> None:
+def move(engine: Engine, plan: ProjectionPlan, before: int, after: int) -> None:
     """Move the position of 0."""
     with engine.begin() as db:
-        move_position(db, made, source(0), before, after)
+        move_position(db, plan, source(0), before, after)
 
 
-def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
+def test_restored_backup_closes_the_barrier(sqlite_database: DatabaseAddress) -> None:
     """The target is at its beginning and has checked the barrier, and then a restore moves all positions back."""
-    simple = plan(LOGS, file)
-    made = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
-    take(made, recent_orders())
-    barrier = ParentBarrier(made, source(1))
-    with opened(file) as engine:
-        assert not barrier.has_opened(engine)
-        move(engine, made, 0, 3)
-        assert barrier.has_opened(engine)
-        move(engine, made, 3, 0)
+    simple = make_plan(LOGS, sqlite_database)
+    plan = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
+    take_over(plan, recent_orders())
+    barrier = ParentBarrier(plan, source(1))
+    with open_engine(sqlite_database) as engine:
+        assert not barrier.is_passable(engine)
+        move(engine, plan, 0, 3)
+        assert barrier.is_passable(engine)
+        move(engine, plan, 3, 0)
         with engine.connect() as db:
-            assert not barrier.is_open(db)
+            assert not barrier.is_passable_in(db)
 
 
-def test_never_grown_asks_nobody(file: DatabaseAddress) -> None:
+def test_never_grown_asks_nobody(sqlite_database: DatabaseAddress) -> None:
     """The check needs neither the broker, which does not exist, nor the database, which has no tables."""
-    with opened(file) as engine:
-        assert ParentBarrier(plan(LOGS, file), source(1)).has_opened(engine)
+    with open_engine(sqlite_database) as engine:
+        assert ParentBarrier(make_plan(LOGS, sqlite_database), source(1)).is_passable(engine)
 
 
 def test_growth_ends_a_run() -> None:

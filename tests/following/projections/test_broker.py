@@ -17,16 +17,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
-from cqrs_cli.following.projections.prepare import ends, prepare_projection
-from cqrs_cli.following.projections.reading import projected_topics
+from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
+from cqrs_cli.following.projections.reading import topic_identity
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import (
     errors,
-    positions,
+    next_offsets,
+    read_tables,
     recent_orders,
-    told,
 )
 from tests.following.projections.topics import expected, write_logs
 from tests.support import ROOT
@@ -38,16 +38,16 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-DATABASES = ["file", "postgres_place", "maria", "duck"]
+DATABASES = ["sqlite_database", "postgres_database", "maria", "duck"]
 
 
 def prepared(
-    settings: Settings, connection: Connection, place: DatabaseAddress, rebuild: bool = False
+    settings: Settings, connection: Connection, database: DatabaseAddress, rebuild: bool = False
 ) -> ProjectionPlan:
     """Return the plan of the tables to fill, up to the present ends."""
-    made = prepare_projection(settings, connection, recent_orders(), place, print, rebuild=rebuild)
-    plan = made.new or made.live
-    return replace(plan, targets=ends(plan))
+    run = prepare_projection(settings, connection, recent_orders(), database, print, rebuild=rebuild)
+    plan = run.new or run.live
+    return replace(plan, targets=stable_ends(plan))
 
 
 def project(plan: ProjectionPlan) -> list[str]:
@@ -56,89 +56,89 @@ def project(plan: ProjectionPlan) -> list[str]:
 
 @pytest.mark.covers("projected-once")
 def test_committed_events_are_projected_once(
-    connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
+    connection: Connection, prefix: str, settings: Settings, database: DatabaseAddress
 ) -> None:
     logs = write_logs(connection, settings, prefix, 500)
-    plan = prepared(settings, connection, place)
+    plan = prepared(settings, connection, database)
     assert project(plan) == []
-    assert told(place) == expected(logs)
-    assert positions(place) == {one.partition: end for one, end in (plan.targets or {}).items()}
+    assert read_tables(database) == expected(logs)
+    assert next_offsets(database) == {one.partition: end for one, end in (plan.targets or {}).items()}
 
 
 def test_topics_made_again_need_a_rebuild(
-    connection: Connection, prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
+    connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 50)
-    project(prepared(settings, connection, file))
-    before = told(file)
+    project(prepared(settings, connection, sqlite_database))
+    before = read_tables(sqlite_database)
     delete(harness, "events")
     logs = write_logs(connection, settings, prefix, 60, seed=2)
     with pytest.raises(ContradictionError, match="cqrs project recent_orders --rebuild"):
-        prepared(settings, connection, file)
-    new = prepared(settings, connection, file, rebuild=True)
+        prepared(settings, connection, sqlite_database)
+    new = prepared(settings, connection, sqlite_database, rebuild=True)
     assert project(new) == []
-    assert told(file) == before
-    assert told(new.place) == expected(logs)
+    assert read_tables(sqlite_database) == before
+    assert read_tables(new.database) == expected(logs)
 
 
 def test_topics_lost_meanwhile_stop(
-    connection: Connection, prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
+    connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 20)
-    plan = prepared(settings, connection, file)
-    projected_topics(plan).check_ids()
+    plan = prepared(settings, connection, sqlite_database)
+    topic_identity(plan).check_ids()
     delete(harness, "events")
     with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
-        projected_topics(plan).check_ids()
+        topic_identity(plan).check_ids()
     harness.make_topics()
-    with pytest.raises(ContradictionError, match="was deleted and made again while"):
-        projected_topics(plan).check_ids()
+    with pytest.raises(ContradictionError, match="was recreated while"):
+        topic_identity(plan).check_ids()
 
 
 def test_positions_beyond_the_log_stop(
-    connection: Connection, prefix: str, settings: Settings, file: DatabaseAddress
+    connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress
 ) -> None:
     write_logs(connection, settings, prefix, 20)
-    plan = prepared(settings, connection, file)
+    plan = prepared(settings, connection, sqlite_database)
     project(plan)
-    with parse_and_move(file, 1_000_000):
-        (said, *_) = project(plan)
-    assert "the position is 1000000, but the log ends at" in said
+    with moved_positions(sqlite_database, 1_000_000):
+        (error, *_) = project(plan)
+    assert "the position is 1000000, but the log ends at" in error
 
 
 @contextmanager
-def parse_and_move(place: DatabaseAddress, to: int) -> Iterator[None]:
+def moved_positions(database: DatabaseAddress, to: int) -> Iterator[None]:
     """Move every position."""
     from sqlalchemy import text
 
-    from tests.following.projections.feeding import opened
+    from tests.following.projections.feeding import open_engine
 
-    with opened(place) as engine, engine.begin() as db:
+    with open_engine(database) as engine, engine.begin() as db:
         db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
     yield
 
 
 def test_lost_broker_ends_once(
-    prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
+    prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     """The broker existed when the projectors started, and they wait for more events."""
     with broker(tmp_path / "kafka") as kafka:
         write_logs(kafka.connection, settings, prefix, 20)
-        plan = prepared(settings, kafka.connection, file)
+        plan = prepared(settings, kafka.connection, sqlite_database)
         reached, steps = dict(plan.targets or {}), iter([kafka.kill])
-        waiting = replace(plan, patience=0.0, targets={one: end + 1 for one, end in reached.items()})
+        waiting = replace(plan, timeout=0.0, targets={one: end + 1 for one, end in reached.items()})
 
         def idle(stopping: threading.Event) -> None:
-            if positions(file) == {one.partition: end for one, end in reached.items()}:
+            if next_offsets(sqlite_database) == {one.partition: end for one, end in reached.items()}:
                 next(steps, lambda: None)()
 
         results = project_partitions(waiting, waiting.sources, recent_orders(), print, idle)
     assert {type(result.error) for result in results if result.error} == {UnavailableError}
 
 
-KILLED = """
+KILLED_PROGRAM = """
 import sys
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
@@ -146,27 +146,29 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.test_broker import *
 settings = load_settings({"topic_prefix": sys.argv[2]}, ROOT)
 plan = prepared(settings, Connection(sys.argv[1]), DatabaseAddress(sys.argv[3]))
-said = project(replace(plan, batch=40))
-print(said)
-sys.exit(bool(said))
+problems = project(replace(plan, batch=40))
+print(problems)
+sys.exit(bool(problems))
 """
 
 
 @pytest.mark.covers("projected-once")
 @pytest.mark.slow
-@pytest.mark.parametrize("place", sampled(DATABASES, "file", "postgres_place"), indirect=True)
+@pytest.mark.parametrize(
+    "database", sampled(DATABASES, "sqlite_database", "postgres_database"), indirect=True
+)
 def test_killed_and_rival_projectors_agree(
-    connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
+    connection: Connection, prefix: str, settings: Settings, database: DatabaseAddress
 ) -> None:
     """SIGKILL at random moments, sometimes to two rival processes: no event is repeated or lost."""
     choice = random.Random(1)
     logs = write_logs(connection, settings, prefix, 800)
-    program = [sys.executable, "-c", KILLED, connection.bootstrap_server, prefix, place.url]
+    program = [sys.executable, "-c", KILLED_PROGRAM, connection.bootstrap_server, prefix, database.url]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def done() -> int:
         try:
-            return sum(positions(place).values())
+            return sum(next_offsets(database).values())
         except SQLAlchemyError:
             return 0  # the tables do not exist yet
 
@@ -190,4 +192,4 @@ def test_killed_and_rival_projectors_agree(
         if 0 in ended:
             break
     assert killed > 0
-    assert told(place) == expected(logs)
+    assert read_tables(database) == expected(logs)

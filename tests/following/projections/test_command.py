@@ -14,7 +14,13 @@ from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
-from tests.following.projections.feeding import positions, random_log, rows, told, url_of
+from tests.following.projections.feeding import (
+    command_line_url,
+    next_offsets,
+    query_rows,
+    random_log,
+    read_tables,
+)
 from tests.following.projections.topics import expected, make_orders, write_events, write_logs
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
@@ -38,17 +44,19 @@ def shop(project: Project) -> Project:
 @pytest.mark.slow
 def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, settings: Settings) -> None:
     logs = write_logs(connection, settings, prefix, 300)
-    said = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
-    place = parse_database("sqlite:///projections.db", shop.folder)
-    assert (said["projection"], said["revision"], said["lag"]) == ("recent_orders", 1, 0)
-    assert {int(p): at for p, at in said["positions"][f"{prefix}order.events"].items()} == positions(place)
-    assert told(place) == expected(logs)
+    error = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
+    database = parse_database("sqlite:///projections.db", shop.folder)
+    assert (error["projection"], error["revision"], error["lag"]) == ("recent_orders", 1, 0)
+    assert {int(p): at for p, at in error["positions"][f"{prefix}order.events"].items()} == next_offsets(
+        database
+    )
+    assert read_tables(database) == expected(logs)
     again = shop.json("project", "recent_orders", "--once", "--rebuild", "--master", "local[2]")
-    assert said["events"] == again["events"] > 0
-    assert told(place) == expected(logs)
+    assert error["events"] == again["events"] > 0
+    assert read_tables(database) == expected(logs)
     shop.cqrs("init", "-q")
     shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
-    found = rows(
+    found = query_rows(
         parse_database("sqlite:///all.db", shop.folder), 'SELECT partition, "offset", version FROM all_events'
     )
     assert len(found) == len(set(found)) == sum(len(log) for log in logs.values())
@@ -59,10 +67,10 @@ def test_little_needs_no_spark(
 ) -> None:
     """New tables with few events need no Spark either."""
     logs = write_logs(connection, settings, prefix, 100)
-    place = parse_database("sqlite:///projections.db", shop.folder)
+    database = parse_database("sqlite:///projections.db", shop.folder)
     first, again = (shop.json("project", "recent_orders", "--once", *more) for more in ([], ["--rebuild"]))
     assert first["events"] == again["events"] > 0
-    assert told(place) == expected(logs)
+    assert read_tables(database) == expected(logs)
     assert not (shop.folder / ".cqrs/log/project.log").exists()
 
 
@@ -72,34 +80,38 @@ def test_raising_projections_end_with_one(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
     write_logs(connection, settings, prefix, 30)
-    file = shop.folder / "projections/recent_orders.py"
-    text = file.read_text()
-    file.write_text(
+    sqlite_database = shop.folder / "projections/recent_orders.py"
+    text = sqlite_database.read_text()
+    sqlite_database.write_text(
         text.replace("    for recorded in events:\n", "    for recorded in events:\n        1 / 0\n")
     )
-    line = 1 + file.read_text().splitlines().index("        1 / 0")
+    line = 1 + sqlite_database.read_text().splitlines().index("        1 / 0")
     with shop.running("project", "recent_orders", "-o", "json") as process:
         _, err = process.communicate(timeout=120)
-    said = json.loads(err.splitlines()[-1])["error"]["message"]
+    error = json.loads(err.splitlines()[-1])["error"]["message"]
     assert process.returncode == 1
-    assert f"raised on order.Placed {prefix}order.events:" in said
-    assert f"recent_orders.py:{line}: ZeroDivisionError: division by zero" in said
+    assert f"raised on order.Placed {prefix}order.events:" in error
+    assert f"recent_orders.py:{line}: ZeroDivisionError: division by zero" in error
 
 
 @pytest.mark.covers("projected-once")
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("place", sampled(["file", "postgres_place", "maria", "duck"], "file"), indirect=True)
+@pytest.mark.parametrize(
+    "database",
+    sampled(["sqlite_database", "postgres_database", "maria", "duck"], "sqlite_database"),
+    indirect=True,
+)
 def test_new_revision_replaces_under_load(
-    shop: Project, connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
+    shop: Project, connection: Connection, prefix: str, settings: Settings, database: DatabaseAddress
 ) -> None:
     """The new run takes over during writes, reads and an older run. The older run exits with 6; readers miss no row."""
     topics = make_orders(connection, prefix)
     logs = {partition: random_log(partition, 1500) for partition in range(4)}
-    to = ("--to", url_of(place))
+    to = ("--to", command_line_url(database))
     seen: list[int] = []
     stop = threading.Event()
-    file = shop.folder / "projections/recent_orders.py"
+    sqlite_database = shop.folder / "projections/recent_orders.py"
 
     def write() -> None:
         for start in range(0, 1500, 100):
@@ -109,7 +121,7 @@ def test_new_revision_replaces_under_load(
     def look() -> None:
         while not stop.is_set():
             try:
-                seen.append(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
+                seen.append(query_rows(database, "SELECT count(*) FROM recent_orders")[0][0])
             except SQLAlchemyError:
                 seen.append(-1)  # the table does not exist yet
             stop.wait(0.02)
@@ -117,9 +129,11 @@ def test_new_revision_replaces_under_load(
     with shop.running("project", "recent_orders", *to) as older:
         threads = [threading.Thread(target=one) for one in (write, look)]
         threads[0].start()
-        eventually(lambda: ready(place), within=120)
+        eventually(lambda: ready(database), within=120)
         threads[1].start()
-        file.write_text(file.read_text().replace("metadata)\n", "metadata, revision=2)\n"))
+        sqlite_database.write_text(
+            sqlite_database.read_text().replace("metadata)\n", "metadata, revision=2)\n")
+        )
         shop.cqrs("project", "recent_orders", "--once", *to)
         _, err = older.communicate(timeout=120)
         threads[0].join()
@@ -130,8 +144,8 @@ def test_new_revision_replaces_under_load(
     shop.cqrs("project", "recent_orders", "--once", *to)
     assert seen == sorted(seen)
     assert seen[0] >= 0
-    assert rows(place, "SELECT revision FROM cqrs_projections") == [(2,)]
-    assert told(place) == expected(logs)
+    assert query_rows(database, "SELECT revision FROM cqrs_projections") == [(2,)]
+    assert read_tables(database) == expected(logs)
 
 
 def served(url: str) -> str:
@@ -139,9 +153,9 @@ def served(url: str) -> str:
         return str(answer.read().decode())
 
 
-def ready(place: DatabaseAddress) -> bool:
+def ready(database: DatabaseAddress) -> bool:
     try:
-        return bool(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
+        return bool(query_rows(database, "SELECT count(*) FROM recent_orders")[0][0])
     except SQLAlchemyError:
         return False
 
@@ -157,14 +171,14 @@ def test_killed_driver_is_taken_over(
     The next run exits with 130 after Ctrl-C.
     """
     logs = write_logs(connection, settings, prefix, 2000)
-    place = parse_database("sqlite:///projections.db", shop.folder)
+    database = parse_database("sqlite:///projections.db", shop.folder)
     first = shop.start("project", "recent_orders")
-    eventually(lambda: ready(place), within=120)
+    eventually(lambda: ready(database), within=120)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     port = free_port()
     second = shop.start("project", "recent_orders", "--metrics-address", str(port))
-    eventually(lambda: told(place) == expected(logs), within=120)
+    eventually(lambda: read_tables(database) == expected(logs), within=120)
     eventually(lambda: "cqrs_projection_ready 1.0" in served(f"http://127.0.0.1:{port}/metrics"))
     assert served(f"http://127.0.0.1:{port}/metrics").count("cqrs_projection_lag_events{") == 4
     second.send_signal(signal.SIGINT)

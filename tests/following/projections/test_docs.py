@@ -18,7 +18,7 @@ from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from tests.following.projections.feeding import errors, projected, record, rows, take
+from tests.following.projections.feeding import errors, query_rows, record, run_projectors, take_over
 from tests.support import ROOT
 from tests.support.user_code import write_projection
 
@@ -33,14 +33,22 @@ def test_projection_shown_is_right(tmp_path: Path) -> None:
     loaded = load_projection("balances", tmp_path, "aggregates")
     events = [Opened("ann"), Deposited(100), Withdrawn(30)]
     log = [bank(record(version, "a", version, event)) for version, event in enumerate(events, 1)]
-    place = parse_database("sqlite:///projections.db", tmp_path)
+    database = parse_database("sqlite:///projections.db", tmp_path)
     one = EventPartition("bank_account", "bank_account.events", 0)
     plan = ProjectionPlan(
-        "balances", Connection("h:1"), "aggregates", tmp_path, {one.topic: "id"}, [one], place, "me", {one: 4}
+        "balances",
+        Connection("h:1"),
+        "aggregates",
+        tmp_path,
+        {one.topic: "id"},
+        [one],
+        database,
+        "me",
+        {one: 4},
     )
-    take(plan, loaded)
-    assert errors(projected(plan, {one: log}, loaded)) == []
-    assert rows(place, "SELECT * FROM accounts") == [("a", "ann", 70)]
+    take_over(plan, loaded)
+    assert errors(run_projectors(plan, {one: log}, loaded)) == []
+    assert query_rows(database, "SELECT * FROM accounts") == [("a", "ann", 70)]
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
     program = READ.replace("import cqrs_cli as cqrs\n", FAKED)
     subprocess.run(
@@ -77,14 +85,14 @@ def test_file_and_tables_are_as_said(tmp_path: Path) -> None:
     from cqrs_cli.following.projections.databases.control import CONTROL
     from cqrs_cli.following.projections.databases.known import dialect_of
 
-    def beside(url: str) -> DatabaseAddress:
-        place = parse_database(url, tmp_path)
-        return dialect_of(place).beside(place, "n")
+    def shadow_address(url: str) -> DatabaseAddress:
+        database = parse_database(url, tmp_path)
+        return dialect_of(database).shadow_address(database, "n")
 
     assert all(f"`{table}`" in TEXT for table in CONTROL.tables)
-    assert beside("sqlite:///f.db").url.endswith("/f.db-n-new")
-    assert beside("postgresql://h/d").schema == "cqrs_new_n"
-    assert beside("mariadb://h/d").schema == "d-n-new"
+    assert shadow_address("sqlite:///f.db").url.endswith("/f.db-n-new")
+    assert shadow_address("postgresql://h/d").schema == "cqrs_new_n"
+    assert shadow_address("mariadb://h/d").schema == "d-n-new"
     assert "`<file>-<name>-new`" in TEXT
     assert "`<database>-<name>-new`" in TEXT
     assert "`cqrs_new_<name>`" in TEXT

@@ -10,33 +10,33 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.feeding import (
     errors,
-    model,
-    plan,
-    positions,
-    projected,
+    expected_tables,
+    make_plan,
+    next_offsets,
     random_log,
+    read_tables,
     recent_orders,
+    run_projectors,
     source,
-    take,
-    told,
+    take_over,
 )
 from tests.support import ROOT
 
 pytestmark = pytest.mark.database
 
-HOLDING = """
+HOLD_PROGRAM = """
 import sys, duckdb
 db = duckdb.connect(sys.argv[1].removeprefix("duckdb:///"), read_only=True)
 print("holds", flush=True)
 sys.stdin.read()
 """
 
-PROJECTING = """
+PROJECT_PROGRAM = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
 logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
-sys.exit(bool(errors(projected(plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), most=1))))
+sys.exit(bool(errors(run_projectors(make_plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), batch=1))))
 """
 
 
@@ -45,7 +45,7 @@ class TestDuckDb(DatabaseContract):
     meanwhile = "begins"
 
     @pytest.fixture
-    def place(self, duck: DatabaseAddress) -> DatabaseAddress:
+    def database(self, duck: DatabaseAddress) -> DatabaseAddress:
         return duck
 
 
@@ -63,33 +63,33 @@ class EndingNotes(list[str]):
 
 def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
     """An analyst's program only reads, and is waited for."""
-    duck = duck._replace(patience=0.1)
+    duck = duck._replace(lock_timeout=0.1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    take(plan(logs, duck), loaded)
-    with python(HOLDING, duck.url) as holder:
+    take_over(make_plan(logs, duck), loaded)
+    with python(HOLD_PROGRAM, duck.url) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "holds\n"
         notes = EndingNotes(holder)
-        assert errors(projected(plan(logs, duck), logs, loaded, notes=notes)) == []
+        assert errors(run_projectors(make_plan(logs, duck), logs, loaded, notes=notes)) == []
     assert f"(PID {holder.pid})" in notes[0] and "still trying" in notes[0]
-    assert told(duck) == model(logs)
+    assert read_tables(duck) == expected_tables(logs)
 
 
 @pytest.mark.covers("projected-once")
 def test_processes_take_turns(duck: DatabaseAddress) -> None:
     """Two processes that write different partitions take turns with the file."""
     logs = {source(p): random_log(p, 20) for p in range(2)}
-    take(plan(logs, duck), recent_orders())
-    with python(PROJECTING, duck.url, "0") as one, python(PROJECTING, duck.url, "1") as other:
+    take_over(make_plan(logs, duck), recent_orders())
+    with python(PROJECT_PROGRAM, duck.url, "0") as one, python(PROJECT_PROGRAM, duck.url, "1") as other:
         assert (one.wait(), other.wait()) == (0, 0)
-    assert told(duck) == model(logs)
+    assert read_tables(duck) == expected_tables(logs)
 
 
 def test_readers_get_their_turn(duck: DatabaseAddress) -> None:
     """Another process writes one batch after the other."""
     logs = {source(0): random_log(0, 20)}
-    take(plan(logs, duck), recent_orders())
-    with python(PROJECTING, duck.url, "0") as writer:
-        seen = [positions(duck)[0] for _ in iter(writer.poll, 0)]
+    take_over(make_plan(logs, duck), recent_orders())
+    with python(PROJECT_PROGRAM, duck.url, "0") as writer:
+        seen = [next_offsets(duck)[0] for _ in iter(writer.poll, 0)]
     assert seen == sorted(seen) and len(set(seen)) > 2
 
 
@@ -98,13 +98,13 @@ def python(script: str, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(call, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("said", ["Current transaction is aborted", "Duplicate key"])
-def test_other_errors_are_not_waited_for(said: str) -> None:
-    assert duckdb.DuckDb().remedy(TransactionException(said)) == "none"
+@pytest.mark.parametrize("error", ["Current transaction is aborted", "Duplicate key"])
+def test_other_errors_are_not_waited_for(error: str) -> None:
+    assert duckdb.DuckDb().retry_policy(TransactionException(error)) == "none"
 
 
 def test_conflicts_are_tried_again() -> None:
-    assert duckdb.DuckDb().remedy(TransactionException("Conflict on update!")) == "again"
+    assert duckdb.DuckDb().retry_policy(TransactionException("Conflict on update!")) == "again"
 
 
 class TransactionException(Exception):

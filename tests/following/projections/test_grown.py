@@ -10,22 +10,22 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
-from cqrs_cli.following.projections.tables import make_control, make_tables
+from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.lineage_log import HiddenLineageError
 from tests.following.projections.feeding import (
     ListTail,
     Logs,
     errors,
-    model,
-    opened,
-    plan,
-    projected,
+    expected_tables,
+    make_plan,
+    open_engine,
+    read_tables,
     recent_orders,
     record,
+    run_projectors,
     source,
-    take,
-    told,
+    take_over,
 )
 from tests.support.waiting import eventually
 
@@ -51,13 +51,13 @@ class GrownPlan(ProjectionPlan):
 
 
 def grown(
-    place: DatabaseAddress, logs: Logs = LOGS, kind: type[ProjectionPlan] = GrownPlan
+    database: DatabaseAddress, logs: Logs = LOGS, kind: type[ProjectionPlan] = GrownPlan
 ) -> ProjectionPlan:
-    made = plan(logs, place)
-    return kind(**{one.name: getattr(made, one.name) for one in fields(made)})
+    plan = make_plan(logs, database)
+    return kind(**{one.name: getattr(plan, one.name) for one in fields(plan)})
 
 
-def test_child_waits_for_its_parent(file: DatabaseAddress) -> None:
+def test_child_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
     notes: list[str] = []
 
     def tail(one: EventPartition, start: int) -> Any:
@@ -65,29 +65,33 @@ def test_child_waits_for_its_parent(file: DatabaseAddress) -> None:
             eventually(lambda: notes)
         return ListTail(LOGS[one], start, 1)
 
-    made, loaded = grown(file), recent_orders()
-    take(made, loaded)
-    assert errors(projected(made, LOGS, loaded, tail=tail, notes=notes)) == []
+    plan, loaded = grown(sqlite_database), recent_orders()
+    take_over(plan, loaded)
+    assert errors(run_projectors(plan, LOGS, loaded, tail=tail, notes=notes)) == []
     assert notes == [
-        "projection recent_orders, order.events partition 1: waits for the partition that had its keys"
+        "projection recent_orders, order.events partition 1: waits for its parent partition, which had its keys before"
     ]
-    assert told(file) == model(LOGS)
+    assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
 @pytest.mark.parametrize("while_growing", [False, True])
-def test_projection_of_before_goes_on(file: DatabaseAddress, while_growing: bool) -> None:
+def test_projection_of_before_goes_on(sqlite_database: DatabaseAddress, while_growing: bool) -> None:
     """The projection started before partitions were added, or before the split. The target is at its beginning."""
     before: Logs = {source(0): LOGS[source(0)]}
     during: Logs = {**before, source(1): []}
     loaded = recent_orders()
-    first = (grown(file, during, GrowingPlan), during) if while_growing else (plan(before, file), before)
-    with opened(file) as engine:
-        make_control(engine)
-        make_tables(engine, loaded)
-    for made, there in (first, (grown(file), LOGS)):
-        take(made)
-        assert errors(projected(made, there, loaded)) == []
-    assert told(file) == model(LOGS)
+    first = (
+        (grown(sqlite_database, during, GrowingPlan), during)
+        if while_growing
+        else (make_plan(before, sqlite_database), before)
+    )
+    with open_engine(sqlite_database) as engine:
+        create_control_tables(engine)
+        create_tables(engine, loaded)
+    for plan, there in (first, (grown(sqlite_database), LOGS)):
+        take_over(plan)
+        assert errors(run_projectors(plan, there, loaded)) == []
+    assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
 class HiddenPlan(GrownPlan):
@@ -102,18 +106,18 @@ class HiddenPlan(GrownPlan):
 _HIDING: list[str] = []
 
 
-def test_hidden_split_is_waited_for(file: DatabaseAddress) -> None:
+def test_hidden_split_is_waited_for(sqlite_database: DatabaseAddress) -> None:
     notes: list[str] = []
-    made, loaded = grown(file, kind=HiddenPlan), recent_orders()
-    take(made, loaded)
+    plan, loaded = grown(sqlite_database, kind=HiddenPlan), recent_orders()
+    take_over(plan, loaded)
     _HIDING.append("it is hidden")
-    assert errors(projected(made, LOGS, loaded, notes=notes)) == []
+    assert errors(run_projectors(plan, LOGS, loaded, notes=notes)) == []
     assert not _HIDING and any("it is hidden" in note for note in notes)
-    assert told(file) == model(LOGS)
+    assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
-def test_child_without_events_holds_up_nobody(file: DatabaseAddress) -> None:
+def test_child_without_events_holds_up_nobody(sqlite_database: DatabaseAddress) -> None:
     logs: Logs = {source(0): [], source(1): []}
-    made, loaded = grown(file, logs), recent_orders()
-    take(made, loaded)
-    assert errors(projected(made, logs, loaded)) == []
+    plan, loaded = grown(sqlite_database, logs), recent_orders()
+    take_over(plan, loaded)
+    assert errors(run_projectors(plan, logs, loaded)) == []

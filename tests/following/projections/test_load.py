@@ -33,24 +33,24 @@ def loaded(folder: Path, text: str) -> Any:
 def test_annotations_say_the_events(tmp_path: Path) -> None:
     found = loaded(tmp_path, GOOD)
     assert (set(found.aggregates), found.events) == ({"order"}, {Placed, Shipped})
-    assert recent_orders().takes == ("Cancelled", "Deleted", "Placed", "Shipped")
+    assert recent_orders().event_names == ("Cancelled", "Deleted", "Placed", "Shipped")
 
 
 def test_any_event_means_all(tmp_path: Path) -> None:
     found = loaded(tmp_path, GOOD.replace("Placed | Shipped]", "cqrs.Event]"))
     assert {"order", "bank_account", "counter", "sensor"} <= set(found.aggregates)
-    assert found.takes == ("*",)
+    assert found.event_names == ("*",)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
         ("(project, metadata)", "(project, MetaData())", "projections/mine.py:11: its metadata has no table"),
-        ("metadata)\n", "metadata, revision=0)\n", "revision must be a whole number from 1 on, found 0"),
-        ("primary_key=True)", 'primary_key=True), schema="x"', "table 'mine' names a schema"),
+        ("metadata)\n", "metadata, revision=0)\n", "revision must be a whole number of at least 1, found 0"),
+        ("primary_key=True)", 'primary_key=True), schema="x"', "table 'mine' has a schema"),
         ('"mine", metadata', '"cqrs_mine", metadata', "names that begin with cqrs_"),
         ("Sequence[cqrs.Recorded[Placed | Shipped]]", "list[Placed]", "annotate its second parameter"),
-        ("Placed | Shipped]", "int]", "is not one"),
+        ("Placed | Shipped]", "int]", "is not an event type"),
         ("metadata)\n", "metadata, keeps_personal='')\n", "keeps_personal says why personal values are kept"),
         ("| Shipped]", "| erased.Erased]", "projections/mine.py:11: it hears cqrs.Erased, and no aggregate"),
         ("projection = ", "other = ", "projections/mine.py defines no projection"),

@@ -35,28 +35,28 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases import mariadb
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.databases.mariadb_tables import adapt_tables
-from cqrs_cli.following.projections.definition import check_columns, made_metadata
+from cqrs_cli.following.projections.databases.mariadb_tables import adapt_for_mariadb
+from cqrs_cli.following.projections.definition import check_columns, database_metadata
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.positions import move_position
-from cqrs_cli.following.projections.tables import make_control, make_tables, read_made
+from cqrs_cli.following.projections.tables import create_control_tables, create_tables, read_table_record
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.contract.server import ServerContract
 from tests.following.projections.feeding import (
     Events,
     errors,
-    model,
-    opened,
-    plan,
-    projected,
+    expected_tables,
+    make_plan,
+    open_engine,
+    query_rows,
     random_log,
+    read_tables,
     recent_orders,
     record,
-    rows,
+    run_projectors,
     source,
-    take,
-    told,
-    with_project,
+    take_over,
+    with_project_function,
 )
 from tests.support.mariadb import MariaDb
 
@@ -84,7 +84,7 @@ def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterat
 
 class TestMariaDb(DatabaseContract, ServerContract):
     @pytest.fixture
-    def place(self, maria: DatabaseAddress) -> DatabaseAddress:
+    def database(self, maria: DatabaseAddress) -> DatabaseAddress:
         return maria
 
     @pytest.fixture
@@ -97,15 +97,15 @@ class TestMariaDb(DatabaseContract, ServerContract):
 )
 def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, more: str) -> None:
     """Keys differ by letter case, trailing spaces and letters beyond latin1, for any collation of the database."""
-    place = parse_database(maria_server.make_database(more), tmp_path)
+    database = parse_database(maria_server.make_database(more), tmp_path)
     names = ["ann", "Ann", "ann ", "änn", "\N{GRINNING FACE}", "ﬁ", "fi"]
     log = [record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]
     logs, loaded = {source(0): log}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-    assert errors(projected(made, logs, loaded)) == []
-    assert told(place) == model(logs)
-    assert set(told(place)[1]) == set(names)
+    plan = make_plan(logs, database)
+    take_over(plan, loaded)
+    assert errors(run_projectors(plan, logs, loaded)) == []
+    assert read_tables(database) == expected_tables(logs)
+    assert set(read_tables(database)[1]) == set(names)
 
 
 def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
@@ -115,9 +115,9 @@ def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
     at = datetime(2026, 11, 23, 4, 5, 6, 789_123, tzinfo=UTC)
     row = {"n": 0.1 + 0.2, "at": at, "long": "é" * 100_000, "bytes": b"\0" * 100_000, "free": "x" * 100_000}
     (table,) = loaded.projection.metadata.sorted_tables
-    with opened(maria) as engine:
-        make_control(engine)
-        make_tables(engine, loaded)
+    with open_engine(maria) as engine:
+        create_control_tables(engine)
+        create_tables(engine, loaded)
         with engine.begin() as db:
             db.execute(insert(table), row)
             found = dict(db.execute(select(table)).mappings().one())
@@ -133,8 +133,8 @@ def test_what_is_written_out_stays(maria: DatabaseAddress) -> None:
         Column("d", String),
     ]
     loaded = tables_of([*key, Column("e", String), Index("by_c", "c"), UniqueConstraint("d")])
-    with opened(maria) as engine:
-        (table,) = made_metadata(loaded, engine).sorted_tables
+    with open_engine(maria) as engine:
+        (table,) = database_metadata(loaded, engine).sorted_tables
         types = {column.name: str(column.type) for column in table.columns}
     assert types == {
         "a": "VARCHAR(255)",
@@ -150,31 +150,31 @@ def test_what_is_written_out_stays(maria: DatabaseAddress) -> None:
     ("column", "engine", "complaint"),
     [
         (Column("price", Numeric), "innodb", "column t0.price is Numeric without a precision"),
-        (Column("price", Integer), "MyISAM", "table t0 is to be in MyISAM, which has no transactions"),
+        (Column("price", Integer), "MyISAM", "table t0 has the engine MyISAM, which has no transactions"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(column: Column[Any], engine: str, complaint: str) -> None:
     metadata = MetaData()
     Table("t0", metadata, column, mariadb_engine=engine)
     with pytest.raises(ConfigurationError, match=complaint):
-        adapt_tables(metadata)
+        adapt_for_mariadb(metadata)
 
 
 @pytest.mark.covers("projected-once")
 def test_tables_without_transactions_are_refused(maria: DatabaseAddress) -> None:
     loaded = recent_orders()
-    take(plan({source(0): []}, maria), loaded)
-    with opened(maria) as engine, engine.begin() as db:
+    take_over(make_plan({source(0): []}, maria), loaded)
+    with open_engine(maria) as engine, engine.begin() as db:
         db.execute(text("ALTER TABLE customers ENGINE=Aria"))
-        made = read_made(db, "recent_orders")
-        assert made is not None
+        plan = read_table_record(db, "recent_orders")
+        assert plan is not None
         with pytest.raises(ConfigurationError, match="table customers is in Aria, which has no transactions"):
-            check_columns(db, "recent_orders", made.tables)
+            check_columns(db, "recent_orders", plan.tables)
 
 
 def test_old_releases_are_refused() -> None:
     db: Any = SimpleNamespace(dialect=SimpleNamespace(server_version_info=(10, 5, 29)))
-    with pytest.raises(ConfigurationError, match=r"MariaDB 10\.5\.29 may rename some of several tables"):
+    with pytest.raises(ConfigurationError, match=r"MariaDB 10\.5\.29 may rename only some of several tables"):
         mariadb.check_server(db)
     db.dialect.server_version_info = (10, 6, 1)
     mariadb.check_server(db)
@@ -185,35 +185,35 @@ def test_values_too_long_stop(maria_server: MariaDb, maria: DatabaseAddress) -> 
     with server_set(maria_server, "sql_mode", "''", "DEFAULT"):
         log = [record(0, "o", 1, Placed("c" * 5)), record(1, "p" * 256, 1, Placed("c"))]
         logs, loaded = {source(0): log}, recent_orders()
-        made = plan(logs, maria)
-        take(made, loaded)
-        (said,) = errors(projected(made, logs, loaded))
-    assert "raised on order.Placed order.events:0@1" in said
-    assert "Data too long for column 'order_id'" in said
-    assert list(told(maria)[0]) == ["o"]
+        plan = make_plan(logs, maria)
+        take_over(plan, loaded)
+        (error,) = errors(run_projectors(plan, logs, loaded))
+    assert "raised on order.Placed order.events:0@1" in error
+    assert "Data too long for column 'order_id'" in error
+    assert list(read_tables(maria)[0]) == ["o"]
 
 
 def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
     """The error of `max_allowed_packet` is not taken for a lost server, for which the projector would wait forever."""
     with server_set(maria_server, "max_allowed_packet", "1048576", "16777216"):
         logs, loaded = {source(0): random_log(0, 3)}, recent_orders()
-        made = plan(logs, maria)
-        take(made, loaded)
+        plan = make_plan(logs, maria)
+        take_over(plan, loaded)
 
         def project(db: Connection, events: Events) -> None:
             db.execute(text("SELECT length(:it)"), {"it": "x" * 3_000_000})
 
-        (said,) = errors(projected(made, logs, with_project(loaded, project)))
-    assert "max_allowed_packet" in said
-    assert f"order.events:0@{logs[source(0)][0].offset}" in said
+        (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+    assert "max_allowed_packet" in error
+    assert f"order.events:0@{logs[source(0)][0].offset}" in error
 
 
 def test_found_rows_are_counted(maria: DatabaseAddress) -> None:
     """An UPDATE counts all matched rows, not only changed rows, so an unmoved position is found."""
-    made = plan({source(0): []}, maria)
-    take(made, recent_orders())
-    with opened(maria) as engine, engine.begin() as db:
-        move_position(db, made, source(0), 0, 0)
+    plan = make_plan({source(0): []}, maria)
+    take_over(plan, recent_orders())
+    with open_engine(maria) as engine, engine.begin() as db:
+        move_position(db, plan, source(0), 0, 0)
 
 
 def test_passwords_come_from_elsewhere(
@@ -223,11 +223,11 @@ def test_passwords_come_from_elsewhere(
     monkeypatch.setenv("HOME", str(tmp_path))
     maria_server.execute("CREATE OR REPLACE USER shop@localhost IDENTIFIED BY 'secret'")
     maria_server.execute("GRANT ALL ON *.* TO shop@localhost")
-    place = DatabaseAddress(maria.url.replace("root@", "shop@"))
+    database = DatabaseAddress(maria.url.replace("root@", "shop@"))
     with pytest.raises(DBAPIError, match="Access denied"):
-        rows(place, "SELECT 1")
+        query_rows(database, "SELECT 1")
     monkeypatch.setenv("MYSQL_PWD", "secret")
-    assert rows(place, "SELECT 1") == [(1,)]
+    assert query_rows(database, "SELECT 1") == [(1,)]
     monkeypatch.delenv("MYSQL_PWD")
     (tmp_path / ".my.cnf").write_text("[client]\npassword = secret\n")
-    assert rows(place, "SELECT 1") == [(1,)]
+    assert query_rows(database, "SELECT 1") == [(1,)]

@@ -10,23 +10,23 @@ from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.following.projections.databases import mariadb_session
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.failures import remedy
+from cqrs_cli.following.projections.failures import retry_policy
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
     Events,
     ListTail,
     errors,
-    model,
-    opened,
-    plan,
-    positions,
-    projected,
+    expected_tables,
+    make_plan,
+    next_offsets,
+    open_engine,
     random_log,
+    read_tables,
     recent_orders,
+    run_projectors,
     source,
-    take,
-    told,
-    with_project,
+    take_over,
+    with_project_function,
 )
 from tests.support.mariadb import MariaDb
 
@@ -42,8 +42,8 @@ def test_lost_replies_to_commits_repeat_nothing(
 ) -> None:
     """No event is repeated if the connection breaks after COMMIT, or the server is killed right after COMMIT."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
-    made = plan(logs, maria)
-    take(made, loaded)
+    plan = make_plan(logs, maria)
+    take_over(plan, loaded)
     lost: list[int] = []
 
     def lose(db: Connection) -> None:
@@ -62,16 +62,16 @@ def test_lost_replies_to_commits_repeat_nothing(
 
     event.listen(Engine, "commit", lose)
     try:
-        assert errors(projected(made, logs, loaded)) == []
+        assert errors(run_projectors(plan, logs, loaded)) == []
     finally:
         event.remove(Engine, "commit", lose)
     assert len(lost) == 3
-    assert told(maria) == model(logs)
+    assert read_tables(maria) == expected_tables(logs)
 
 
 def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: DatabaseAddress) -> None:
     """The connection is lost during SQLAlchemy's first queries, before it is in the pool."""
-    with opened(maria) as engine:
+    with open_engine(maria) as engine:
 
         @event.listens_for(engine, "do_connect")
         def doomed(_dialect: object, _record: object, _place: list[Any], words: dict[str, Any]) -> None:
@@ -85,18 +85,18 @@ def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: D
 
         with pytest.raises(OperationalError) as lost:
             engine.connect()
-    assert remedy(lost.value) == "wait"
+    assert retry_policy(lost.value) == "wait"
 
 
 @pytest.mark.covers("projected-once")
 def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
     """A batch is repeated if the server rolled it back and the projection has swallowed the error."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
-    made = plan(logs, maria)
-    take(made, loaded)
+    plan = make_plan(logs, maria)
+    take_over(plan, loaded)
     swallowed: list[str] = []
 
-    with opened(maria) as engine:
+    with open_engine(maria) as engine:
         with engine.begin() as db:
             db.execute(text("CREATE TABLE other (id INT PRIMARY KEY)"))
             db.execute(text("INSERT INTO customers VALUES ('x', 0), ('y', 0)"))
@@ -119,21 +119,21 @@ def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
                 other.rollback()
             loaded.projection.project(db, events)
 
-        assert errors(projected(made, logs, with_project(loaded, project))) == []
+        assert errors(run_projectors(plan, logs, with_project_function(loaded, project))) == []
         other.close()
         with engine.begin() as db:
             db.execute(text("DELETE FROM customers WHERE customer IN ('x', 'y')"))
     assert "Deadlock found" in swallowed[0]
-    assert told(maria) == model(logs)
+    assert read_tables(maria) == expected_tables(logs)
 
 
 def test_held_rows_are_waited_for(maria: DatabaseAddress) -> None:
     """Another program holds a row for longer than a batch waits."""
-    maria = maria._replace(patience=1)
+    maria = maria._replace(lock_timeout=1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, maria)
-    take(made, loaded)
-    with opened(maria) as engine:
+    plan = make_plan(logs, maria)
+    take_over(plan, loaded)
+    with open_engine(maria) as engine:
         with engine.begin() as db:
             db.execute(text("INSERT INTO customers VALUES ('c0', 0)"))
         holder = engine.connect()
@@ -147,25 +147,25 @@ def test_held_rows_are_waited_for(maria: DatabaseAddress) -> None:
                 holder.close()
             return ListTail(logs[one], start, 100)
 
-        assert errors(projected(made, logs, loaded, tail=tail)) == []
+        assert errors(run_projectors(plan, logs, loaded, tail=tail)) == []
     assert len(tries) >= 3
-    assert told(maria) == model(logs)
+    assert read_tables(maria) == expected_tables(logs)
 
 
 @pytest.mark.covers("projected-once")
 def test_statements_that_commit_are_refused(maria: DatabaseAddress) -> None:
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, maria)
-    take(made, loaded)
+    plan = make_plan(logs, maria)
+    take_over(plan, loaded)
 
     def project(db: Connection, events: Events) -> None:
         loaded.projection.project(db, events)
         db.execute(text("TRUNCATE TABLE customers"))
 
-    (said,) = errors(projected(made, logs, with_project(loaded, project)))
-    assert "TRUNCATE TABLE ends the transaction in MariaDB" in said
-    assert told(maria) == ({}, {})
-    assert positions(maria) == {0: 0}
+    (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+    assert "TRUNCATE TABLE ends the transaction in MariaDB" in error
+    assert read_tables(maria) == ({}, {})
+    assert next_offsets(maria) == {0: 0}
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_statements_that_commit_are_refused(maria: DatabaseAddress) -> None:
     ],
 )
 def test_statements_that_commit_are_known(statement: str, commits: bool) -> None:
-    assert mariadb_session.is_committing(statement) is commits
+    assert mariadb_session.commits_implicitly(statement) is commits

@@ -16,7 +16,7 @@ from cqrs_cli.following.projections.plan import ProjectorResult
 from cqrs_cli.following.projections.projection import Projection
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.core.personal.customer import CUSTOMER, Registered
-from tests.following.projections.feeding import plan, projected, record, rows, take
+from tests.following.projections.feeding import make_plan, query_rows, record, run_projectors, take_over
 
 METADATA = MetaData()
 NAMES = Table("names", METADATA, Column("id", String, primary_key=True), Column("name", String))
@@ -35,8 +35,8 @@ def forgetting(db: Connection, events: Heard) -> None:
                 db.execute(delete(NAMES).where(NAMES.c.id == one.aggregate_id))
 
 
-def filled(
-    place: DatabaseAddress, project: Callable[[Connection, Heard], None], *events: Event
+def fill_live_tables(
+    database: DatabaseAddress, project: Callable[[Connection, Heard], None], *events: Event
 ) -> ProjectorResult:
     """Run over these events and return the result.
 
@@ -47,9 +47,9 @@ def filled(
     logs = {SOURCE: log}
     heard: frozenset[type[Event]] = frozenset({Registered, Erased})
     loaded = LoadedProjection("names", Projection(project, METADATA), {"customer": CUSTOMER}, heard, ("*",))
-    made = replace(plan(logs, place, name="names"), topic_ids={SOURCE.topic: "id-1"})
-    take(made, loaded)
-    (result,) = projected(made, logs, loaded)
+    plan = replace(make_plan(logs, database, name="names"), topic_ids={SOURCE.topic: "id-1"})
+    take_over(plan, loaded)
+    (result,) = run_projectors(plan, logs, loaded)
     return result
 
 
@@ -57,10 +57,12 @@ def registered(name: str) -> Registered:
     return Registered(name, "a@b", "free")
 
 
-def test_projections_hear_what_is_erased(file: DatabaseAddress) -> None:
-    done = filled(file, forgetting, registered("Ann"), registered("Bob"), Erased("AAAAAAAAAAA"))
+def test_projections_hear_what_is_erased(sqlite_database: DatabaseAddress) -> None:
+    done = fill_live_tables(
+        sqlite_database, forgetting, registered("Ann"), registered("Bob"), Erased("AAAAAAAAAAA")
+    )
     assert (done.error, done.events) == (None, 3)
-    assert rows(file, "SELECT id, name FROM names") == [("c-1", "Bob")]
+    assert query_rows(sqlite_database, "SELECT id, name FROM names") == [("c-1", "Bob")]
 
 
 def raising(db: Connection, events: Heard) -> None:
@@ -76,16 +78,16 @@ def misusing(db: Connection, events: Heard) -> None:
 
 @pytest.mark.parametrize(("project", "kind"), [(raising, "LookupError"), (misusing, "OperationalError")])
 def test_errors_tell_no_value(
-    file: DatabaseAddress, project: Callable[[Connection, Heard], None], kind: str
+    sqlite_database: DatabaseAddress, project: Callable[[Connection, Heard], None], kind: str
 ) -> None:
     """The errors of the code and of the database, and the traceback of `-v`, contain no value."""
-    error = filled(file, project, registered(NEEDLE)).error
+    error = fill_live_tables(sqlite_database, project, registered(NEEDLE)).error
     assert error is not None
     assert f"raised on customer.Registered customer.events:0@0 ('c-0', version 1): {kind}" in error.message
     assert NEEDLE not in "".join(traceback.format_exception(error))
 
 
-def test_reserved_events_have_their_type(file: DatabaseAddress) -> None:
-    error = filled(file, raising, Erased("AAAAAAAAAAA")).error
+def test_reserved_events_have_their_type(sqlite_database: DatabaseAddress) -> None:
+    error = fill_live_tables(sqlite_database, raising, Erased("AAAAAAAAAAA")).error
     assert error is not None
     assert "raised on cqrs.Erased customer.events:0@0" in error.message

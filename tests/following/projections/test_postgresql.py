@@ -12,8 +12,8 @@ pytestmark = pytest.mark.database
 
 class TestPostgres(DatabaseContract, ServerContract):
     @pytest.fixture
-    def place(self, postgres_place: DatabaseAddress) -> DatabaseAddress:
-        return postgres_place
+    def database(self, postgres_database: DatabaseAddress) -> DatabaseAddress:
+        return postgres_database
 
     @pytest.fixture
     def server(self, postgres_server: Postgres) -> Postgres:

@@ -3,34 +3,34 @@ from dataclasses import replace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import (
-    model,
-    plan,
-    projected,
+    expected_tables,
+    make_plan,
     random_log,
+    read_tables,
     recent_orders,
+    run_projectors,
     source,
-    take,
-    told,
+    take_over,
 )
 
 
-def test_going_on_repeats_nothing(file: DatabaseAddress) -> None:
+def test_going_on_repeats_nothing(sqlite_database: DatabaseAddress) -> None:
     logs = {source(0): random_log(0, 100)}
-    loaded, made = recent_orders(), plan(logs, file)
-    take(made, loaded)
+    loaded, plan = recent_orders(), make_plan(logs, sqlite_database)
+    take_over(plan, loaded)
     half = {source(0): logs[source(0)][:50]}
-    projected(plan(half, file), half, loaded)
-    results = projected(made, logs, loaded)
-    assert told(file) == model(logs)
+    run_projectors(make_plan(half, sqlite_database), half, loaded)
+    results = run_projectors(plan, logs, loaded)
+    assert read_tables(sqlite_database) == expected_tables(logs)
     assert sum(result.events for result in results) < 60
 
 
-def test_topics_made_again_are_noticed(file: DatabaseAddress) -> None:
+def test_topics_made_again_are_noticed(sqlite_database: DatabaseAddress) -> None:
     logs = {source(0): random_log(0, 10)}
-    loaded, made = recent_orders(), plan(logs, file)
-    take(made, loaded)
-    again = replace(made, topic_ids={"order.events": "id-2"})
-    (result,) = projected(again, logs, loaded)
+    loaded, plan = recent_orders(), make_plan(logs, sqlite_database)
+    take_over(plan, loaded)
+    again = replace(plan, topic_ids={"order.events": "id-2"})
+    (result,) = run_projectors(again, logs, loaded)
     assert isinstance(result.error, ContradictionError)
     assert "cqrs project recent_orders --rebuild" in str(result.error)
-    assert told(file) == ({}, {})
+    assert read_tables(sqlite_database) == ({}, {})

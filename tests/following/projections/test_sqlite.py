@@ -9,31 +9,31 @@ from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.feeding import (
     ListTail,
     errors,
-    model,
-    opened,
-    plan,
-    projected,
+    expected_tables,
+    make_plan,
+    open_engine,
     random_log,
+    read_tables,
     recent_orders,
+    run_projectors,
     source,
-    take,
-    told,
+    take_over,
 )
 
 
 class TestSqlite(DatabaseContract):
     @pytest.fixture
-    def place(self, file: DatabaseAddress) -> DatabaseAddress:
-        return file
+    def database(self, sqlite_database: DatabaseAddress) -> DatabaseAddress:
+        return sqlite_database
 
 
-def test_busy_databases_are_waited_for(file: DatabaseAddress) -> None:
+def test_busy_databases_are_waited_for(sqlite_database: DatabaseAddress) -> None:
     """Another program holds SQLite's write lock for longer than a batch waits."""
-    file = file._replace(patience=0.01)
+    sqlite_database = sqlite_database._replace(lock_timeout=0.01)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, file)
-    take(made, loaded)
-    with opened(file) as engine:
+    plan = make_plan(logs, sqlite_database)
+    take_over(plan, loaded)
+    with open_engine(sqlite_database) as engine:
         holder = engine.connect()
         holder.execute(text("UPDATE customers SET orders = 0"))
         tries: list[int] = []
@@ -45,6 +45,6 @@ def test_busy_databases_are_waited_for(file: DatabaseAddress) -> None:
                 holder.close()
             return ListTail(logs[one], start, 100)
 
-        assert errors(projected(made, logs, loaded, tail=tail)) == []
+        assert errors(run_projectors(plan, logs, loaded, tail=tail)) == []
     assert len(tries) >= 3
-    assert told(file) == model(logs)
+    assert read_tables(sqlite_database) == expected_tables(logs)

@@ -10,12 +10,12 @@ from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.prepare import ends, prepare_projection
+from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.status.projections import projection_statuses
-from tests.following.projections.feeding import random_log, recent_orders, url_of
+from tests.following.projections.feeding import random_log, recent_orders, command_line_url
 from tests.following.projections.topics import make_orders, write_events
 from tests.support import ROOT
 
@@ -24,29 +24,33 @@ from tests.support import ROOT
 def test_status_shows_projections_lag(
     connection: Connection,
     prefix: str,
-    place: DatabaseAddress,
+    database: DatabaseAddress,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     topics, log = make_orders(connection, prefix, partitions=2), random_log(0, 60)
     write_events(connection, topics.events, 0, log[:40])
     settings = load_settings({"topic_prefix": prefix}, ROOT)
-    plan = prepare_projection(settings, connection, recent_orders(), place, print).live
-    project_partitions(replace(plan, targets=ends(plan)), plan.sources, recent_orders(), print)
-    projected = ends(plan)[plan.sources[0]]
+    plan = prepare_projection(settings, connection, recent_orders(), database, print).live
+    project_partitions(replace(plan, targets=stable_ends(plan)), plan.sources, recent_orders(), print)
+    run_projectors = stable_ends(plan)[plan.sources[0]]
     write_events(connection, topics.events, 0, log[40:])
     monkeypatch.chdir(ROOT)
-    url = url_of(place)
+    url = command_line_url(database)
     call = ["status", "order", "--projections", url, "--topic-prefix", prefix, "-q"]
     call += ["-b", connection.bootstrap_server]
     capfd.readouterr()
     assert main([*call, "-o", "json"]) == 0
     (name, found), *others = json.loads(capfd.readouterr().out)["projections"].items()
-    end = ends(plan)[plan.sources[0]]
-    assert (name, others, found["lag"]) == ("recent_orders", [], end - projected) and end > projected
+    end = stable_ends(plan)[plan.sources[0]]
+    assert (name, others, found["lag"]) == (
+        "recent_orders",
+        [],
+        end - run_projectors,
+    ) and end > run_projectors
     first, second = found["partitions"]
     assert (first["topic"], first["partition"]) == (topics.events, 0)
-    assert (first["position"], first["end"], second["lag"]) == (projected, end, 0)
+    assert (first["position"], first["end"], second["lag"]) == (run_projectors, end, 0)
     assert main(call) == 0
     assert f"{topics.events} 0" in capfd.readouterr().out
 

@@ -7,37 +7,37 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import (
     Events,
     errors,
-    plan,
-    positions,
-    projected,
+    make_plan,
+    next_offsets,
     random_log,
     recent_orders,
+    run_projectors,
     source,
-    take,
-    with_project,
+    take_over,
+    with_project_function,
 )
 
 
-def test_other_events_move_the_position(file: DatabaseAddress) -> None:
+def test_other_events_move_the_position(sqlite_database: DatabaseAddress) -> None:
     logs, loaded = {source(0): random_log(0, 50)}, recent_orders()
-    made = plan(logs, file)
-    take(made, loaded)
+    plan = make_plan(logs, sqlite_database)
+    take_over(plan, loaded)
     given: list[str] = []
 
     def project(db: Connection, events: Events) -> None:
         given.extend(type(event.event).__name__ for event in events)
 
-    assert errors(projected(made, logs, with_project(loaded, project))) == []
+    assert errors(run_projectors(plan, logs, with_project_function(loaded, project))) == []
     assert set(given) == {"Placed", "Shipped", "Cancelled", "Deleted"}
-    assert positions(file) == {0: logs[source(0)][-1].offset + 1}
+    assert next_offsets(sqlite_database) == {0: logs[source(0)][-1].offset + 1}
 
 
-def test_unreadable_records_are_named(file: DatabaseAddress) -> None:
+def test_unreadable_records_are_named(sqlite_database: DatabaseAddress) -> None:
     log = random_log(0, 10)
     log[5] = type(log[5])(log[5].offset, 0, b"k", b"?")
     logs, loaded = {source(0): log}, recent_orders()
-    made = plan(logs, file)
-    take(made, loaded)
-    (result,) = projected(made, logs, loaded)
+    plan = make_plan(logs, sqlite_database)
+    take_over(plan, loaded)
+    (result,) = run_projectors(plan, logs, loaded)
     assert isinstance(result.error, ContradictionError)
     assert f"order.events partition 0 offset {log[5].offset}: " in str(result.error)

@@ -8,4 +8,4 @@ class DatabaseAddress(NamedTuple):
 
     url: str
     schema: str | None = None
-    patience: float = 30.0  # timeout of a statement in seconds, while others hold locks
+    lock_timeout: float = 30.0  # timeout of a statement in seconds, while others hold locks

@@ -40,10 +40,10 @@ PROJECTIONS = Table(
 )
 
 
-def adopt_control(db: Connection, projection: str, positions: Table) -> None:
+def swap_control_rows(db: Connection, projection: str, positions: Table) -> None:
     """Replace a projection's live positions and table record with `positions` and the record in the same schema."""
-    facts = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))
-    for live, new in ((POSITIONS, positions), (PROJECTIONS, facts)):
+    projections = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))
+    for live, new in ((POSITIONS, positions), (PROJECTIONS, projections)):
         rows = select(new).where(new.c.projection == projection)
         db.execute(delete(live).where(live.c.projection == projection))
         db.execute(insert(live).from_select(list(live.columns.keys()), rows))

@@ -17,19 +17,19 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 
 #: Execution option of read-only connections.
-READS = "cqrs_reads"
+READ_ONLY = "cqrs_reads"
 
 #: Key in a connection's `info` while a projection works in its transaction; the value is the error that ended the
 #: transaction, or None.
-KEPT = "cqrs_transaction_kept"
+TRANSACTION_GUARD = "cqrs_transaction_kept"
 
 #: Retry policy. `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.
-Remedy = Literal["again", "wait", "none"]
+RetryPolicy = Literal["again", "wait", "none"]
 
 Begin = Callable[[], AbstractContextManager[Connection]]
 
 
-class Exchange(NamedTuple):
+class TableSwap(NamedTuple):
     """The tables of a projection in a table swap: `old` are dropped, `new` in `schema` replace them."""
 
     projection: str
@@ -50,35 +50,35 @@ class Dialect(ABC):
     password = "leave it out"  # hint where to put a password instead
     tasks: int | None = None  # maximum number of concurrent writer processes; None: unlimited
 
-    def checked(self, url: URL, root: Path, flag: str) -> URL:
+    def complete_url(self, url: URL, root: Path, flag: str) -> URL:
         """Return the completed URL of a flag; raises `UsageError` for an unusable URL."""
         return url
 
     @abstractmethod
-    def open(self, place: DatabaseAddress) -> Engine:
+    def open_engine(self, database: DatabaseAddress) -> Engine:
         """Return an engine with transactions as projections need them. A connection ends with its use or its thread."""
 
     # Errors of its driver
 
     @abstractmethod
-    def remedy(self, error: BaseException) -> Remedy:
+    def retry_policy(self, error: BaseException) -> RetryPolicy:
         """Return the retry policy for an error."""
 
-    def is_made(self, error: BaseException) -> bool:
+    def is_already_exists(self, error: BaseException) -> bool:
         """Return True if the object to create exists by now."""
         return "already exists" in str(error)
 
-    def is_gone(self, error: BaseException) -> bool:
+    def is_not_found(self, error: BaseException) -> bool:
         """Return True if the database or table does not exist."""
         return False
 
-    def words(self, error: BaseException) -> str:
+    def error_text(self, error: BaseException) -> str:
         """Return the error's text for people."""
         return str(error)
 
     # Tables
 
-    def adapted(self, metadata: MetaData) -> MetaData:
+    def adapt_metadata(self, metadata: MetaData) -> MetaData:
         """Return the tables as this database needs them. Raises `ConfigurationError` for an unsuitable definition."""
         return metadata
 
@@ -86,7 +86,7 @@ class Dialect(ABC):
         """Raise `ConfigurationError` for a table without transactions."""
         return
 
-    def check_exchangeable(self, db: Connection, tables: Sequence[str]) -> None:
+    def check_swappable(self, db: Connection, tables: Sequence[str]) -> None:
         """Raise `ConfigurationError` for live tables that a table swap cannot replace."""
         return
 
@@ -99,55 +99,55 @@ class Dialect(ABC):
 
     # Shadow tables
 
-    def is_there(self, place: DatabaseAddress) -> bool:
+    def database_exists(self, database: DatabaseAddress) -> bool:
         """Return False if the database must be created before a read."""
         return True
 
     @abstractmethod
-    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
+    def shadow_address(self, database: DatabaseAddress, projection: str) -> DatabaseAddress:
         """Return the address for a projection's shadow tables."""
 
-    def exists(self, live: Engine, place: DatabaseAddress) -> bool:
-        """Return True if a run has begun to fill shadow tables at `place`."""
-        return place.schema in inspect(live).get_schema_names()
+    def has_shadow_tables(self, live: Engine, database: DatabaseAddress) -> bool:
+        """Return True if a run has begun to fill shadow tables at `database`."""
+        return database.schema in inspect(live).get_schema_names()
 
-    def clear(self, live: Engine, place: DatabaseAddress) -> None:
-        """Drop existing shadow tables, and prepare `place` for new ones."""
+    def reset_shadow_tables(self, live: Engine, database: DatabaseAddress) -> None:
+        """Drop existing shadow tables, and prepare `database` for new ones."""
         with live.begin() as db:
-            self.drop(db, str(place.schema))
-            db.execute(text(f"CREATE SCHEMA {quoted(db, str(place.schema))}"))
+            self.drop_schema(db, str(database.schema))
+            db.execute(text(f"CREATE SCHEMA {quoted(db, str(database.schema))}"))
 
-    def drop(self, db: Connection, schema: str) -> None:
+    def drop_schema(self, db: Connection, schema: str) -> None:
         """Drop a schema with everything in it."""
         db.execute(text(f"DROP SCHEMA IF EXISTS {quoted(db, schema)} CASCADE"))
 
     # The table swap, whose steps are in `swap`
 
     @contextmanager
-    def preparing(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
+    def preparation(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
         """Yield a function that begins transactions, with which a run is prepared within the block."""
         yield engine.begin
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
+    def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         """Yield a connection whose transaction is the table swap: complete, or not done."""
         with engine.begin() as db:
             yield db
 
-    def hold(self, db: Connection, rows: Select[Any]) -> list[Any]:
+    def lock_rows(self, db: Connection, rows: Select[Any]) -> list[Any]:
         """Return the rows, and lock them until the transaction ends."""
         return list(db.execute(rows.with_for_update()).scalars())
 
-    def has_positions(self, db: Connection, place: DatabaseAddress) -> bool:
+    def has_shadow_positions(self, db: Connection, database: DatabaseAddress) -> bool:
         """Return True if the shadow tables exist and were not swapped yet."""
-        return inspect(db).has_table(POSITIONS.name, schema=place.schema)
+        return inspect(db).has_table(POSITIONS.name, schema=database.schema)
 
-    def attach(self, db: Connection, place: DatabaseAddress) -> str:
+    def attach_shadow_tables(self, db: Connection, database: DatabaseAddress) -> str:
         """Return the schema by which the live connection accesses the shadow tables."""
-        return str(place.schema)
+        return str(database.schema)
 
     @abstractmethod
-    def exchange(self, db: Connection, exchange: Exchange) -> None:
+    def swap_tables(self, db: Connection, swap: TableSwap) -> None:
         """Swap the tables together with their positions."""
 
 

@@ -14,11 +14,11 @@ from sqlalchemy import Connection, Engine, Integer, MetaData, create_engine, eve
 from sqlalchemy.pool import NullPool
 
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.databases.dialect import Remedy
-from cqrs_cli.following.projections.databases.files import FileDialect, file_of
+from cqrs_cli.following.projections.databases.dialect import RetryPolicy
+from cqrs_cli.following.projections.databases.files import FileDialect, database_file
 
 #: Maximum delay in seconds between two attempts to open a file that another process uses.
-_TRY_EVERY = 0.005
+_MAX_RETRY_DELAY = 0.005
 
 #: After its turn a process leaves the file free for this number of seconds plus this part of the turn, so that another
 #: process can open the file. Turns are long on a busy machine.
@@ -26,11 +26,11 @@ _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 
 #: DuckDB's error texts for a file that another process uses, and for a row that another transaction changed.
-_TAKEN = "Could not set lock on file"
-_CONFLICT = "onflict"
+_LOCKED_TEXT = "Could not set lock on file"
+_CONFLICT_TEXT = "onflict"
 
 #: A lock for each file, held by the thread that uses the file.
-_TURNS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+_FILE_LOCKS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
 class DuckDb(FileDialect):
@@ -41,37 +41,39 @@ class DuckDb(FileDialect):
     example = "duckdb:///orders.duckdb"
     extra = "duckdb"
     title = "DuckDB"
-    beyond = (".wal",)
+    auxiliary_suffixes = (".wal",)
     tasks = 1  # several tasks would only wait for each other
 
-    def open(self, place: DatabaseAddress) -> Engine:
-        alone = {"config": {"threads": 1}}  # batches are small, and tasks share the cores
-        engine = create_engine(place.url, connect_args=alone, poolclass=NullPool)
-        turn = _TURNS[str(file_of(place))]
+    def open_engine(self, database: DatabaseAddress) -> Engine:
+        options = {"config": {"threads": 1}}  # batches are small, and tasks share the cores
+        engine = create_engine(database.url, connect_args=options, poolclass=NullPool)
+        file_lock = _FILE_LOCKS[str(database_file(database))]
 
-        def connect(dialect: Any, _: object, given: Any, named: Any) -> Any:
-            return _in_turn(turn, lambda: dialect.connect(*given, **named), place.patience)
+        def connect(dialect: Any, _: object, args: Any, kwargs: Any) -> Any:
+            return _connect_when_free(
+                file_lock, lambda: dialect.connect(*args, **kwargs), database.lock_timeout
+            )
 
-        def begin(_: object, record: Any) -> None:
+        def record_start(_: object, record: Any) -> None:
             record.info["cqrs_began"] = time.monotonic()
 
         def close(connection: Any, record: Any) -> None:
             connection.close()
             time.sleep(_PAUSE + _PAUSE_SHARE * (time.monotonic() - record.info["cqrs_began"]))
-            turn.release()
+            file_lock.release()
 
         event.listen(engine, "do_connect", connect)
-        event.listen(engine, "connect", begin)
+        event.listen(engine, "connect", record_start)
         event.listen(engine, "close", close)
         return engine
 
-    def remedy(self, error: BaseException) -> Remedy:
-        said, kind = str(error), type(error).__name__
-        if kind == "TransactionException" and _CONFLICT in said:
+    def retry_policy(self, error: BaseException) -> RetryPolicy:
+        message, error_type = str(error), type(error).__name__
+        if error_type == "TransactionException" and _CONFLICT_TEXT in message:
             return "again"
-        return "wait" if _TAKEN in said or kind == "FatalException" else "none"
+        return "wait" if _LOCKED_TEXT in message or error_type == "FatalException" else "none"
 
-    def adapted(self, metadata: MetaData) -> MetaData:
+    def adapt_metadata(self, metadata: MetaData) -> MetaData:
         """Return the tables without sequences: a table swap copies the rows of new tables, but not their sequences."""
         copy = MetaData()
         for table in metadata.sorted_tables:
@@ -80,33 +82,33 @@ class DuckDb(FileDialect):
                     column.autoincrement = False
         return copy
 
-    def tables(self, db: Connection, schema: str | None) -> dict[str, str]:
+    def create_statements(self, db: Connection, schema: str | None) -> dict[str, str]:
         query = text(
             "SELECT table_name, sql FROM duckdb_tables()"
             " WHERE database_name = coalesce(:schema, current_database()) AND schema_name = 'main' ORDER BY table_oid"
         )
         return dict(tuple(row) for row in db.execute(query, {"schema": schema}))
 
-    def indexes(self, db: Connection, schema: str) -> list[tuple[str, str]]:
+    def index_statements(self, db: Connection, schema: str) -> list[tuple[str, str]]:
         query = text("SELECT table_name, sql FROM duckdb_indexes() WHERE database_name = :schema")
-        return [(table, script) for table, script in db.execute(query, {"schema": schema})]
+        return [(table, statement) for table, statement in db.execute(query, {"schema": schema})]
 
 
-def _in_turn(turn: Any, connect: Any, patience: float) -> Any:
+def _connect_when_free(file_lock: Any, connect: Any, timeout: float) -> Any:
     """Return a connection once no other thread or process uses the file; raises `IOException` after the timeout."""
     import duckdb
 
-    deadline = time.monotonic() + patience
-    if not turn.acquire(timeout=patience):
-        raise duckdb.IOException(f"{_TAKEN}: another thread of this process has it")
+    deadline = time.monotonic() + timeout
+    if not file_lock.acquire(timeout=timeout):
+        raise duckdb.IOException(f"{_LOCKED_TEXT}: another thread of this process uses the file")
     try:
         while True:
             try:
                 return connect()
-            except duckdb.IOException as taken:
-                if _TAKEN not in str(taken) or time.monotonic() > deadline:
+            except duckdb.IOException as locked:
+                if _LOCKED_TEXT not in str(locked) or time.monotonic() > deadline:
                     raise
-                time.sleep(random.uniform(0, _TRY_EVERY))
+                time.sleep(random.uniform(0, _MAX_RETRY_DELAY))
     except BaseException:
-        turn.release()
+        file_lock.release()
         raise

@@ -10,11 +10,11 @@ from sqlalchemy import URL, Connection, Engine, MetaData, Select, make_url
 
 from cqrs_cli.errors import UsageError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
-from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, quoted
+from cqrs_cli.following.projections.databases.control import POSITIONS, swap_control_rows
+from cqrs_cli.following.projections.databases.dialect import Dialect, TableSwap, quoted
 
 #: The schema name under which the file of the shadow tables is attached to the live connection.
-_NEW = "cqrs_new"
+_ATTACHED = "cqrs_new"
 
 
 class FileDialect(Dialect):
@@ -24,71 +24,75 @@ class FileDialect(Dialect):
     """
 
     title: str  # name in messages
-    beyond: tuple[str, ...]  # suffixes of its auxiliary files
+    auxiliary_suffixes: tuple[str, ...]  # suffixes of its auxiliary files
 
-    def checked(self, url: URL, root: Path, flag: str) -> URL:
+    def complete_url(self, url: URL, root: Path, flag: str) -> URL:
         """Return the URL with an absolute path; a relative file is below `root`."""
         if url.database in (None, "", ":memory:") or url.query or url.host:
-            raise UsageError(f"{flag}: {self.title} needs a file", f"write {self.example}")
+            raise UsageError(f"{flag}: {self.title} needs a file", f"for example {self.example}")
         return url.set(database=str((root / str(url.database)).resolve()))
 
-    def is_there(self, place: DatabaseAddress) -> bool:
-        return file_of(place).exists()
+    def database_exists(self, database: DatabaseAddress) -> bool:
+        return database_file(database).exists()
 
-    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
-        url = make_url(place.url)
-        return place._replace(url=url.set(database=f"{url.database}-{projection}-new").render_as_string())
+    def shadow_address(self, database: DatabaseAddress, projection: str) -> DatabaseAddress:
+        url = make_url(database.url)
+        return database._replace(url=url.set(database=f"{url.database}-{projection}-new").render_as_string())
 
-    def exists(self, live: Engine, place: DatabaseAddress) -> bool:
-        return self.is_there(place)
+    def has_shadow_tables(self, live: Engine, database: DatabaseAddress) -> bool:
+        return self.database_exists(database)
 
-    def clear(self, live: Engine, place: DatabaseAddress) -> None:
-        for end in ("", *self.beyond):
-            Path(f"{file_of(place)}{end}").unlink(missing_ok=True)
+    def reset_shadow_tables(self, live: Engine, database: DatabaseAddress) -> None:
+        for suffix in ("", *self.auxiliary_suffixes):
+            Path(f"{database_file(database)}{suffix}").unlink(missing_ok=True)
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
+    def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with engine.begin() as db:
             yield db
-        self.clear(engine, new)
+        self.reset_shadow_tables(engine, new)
 
-    def hold(self, db: Connection, rows: Select[Any]) -> list[Any]:
+    def lock_rows(self, db: Connection, rows: Select[Any]) -> list[Any]:
         """Return the rows; the transaction locks the whole file."""
         return list(db.execute(rows).scalars())
 
-    def has_positions(self, db: Connection, place: DatabaseAddress) -> bool:
-        return self.is_there(place)
+    def has_shadow_positions(self, db: Connection, database: DatabaseAddress) -> bool:
+        return self.database_exists(database)
 
-    def attach(self, db: Connection, place: DatabaseAddress) -> str:
+    def attach_shadow_tables(self, db: Connection, database: DatabaseAddress) -> str:
         """Attach the file of the shadow tables. This comes after catching up, which uses separate connections."""
-        file = str(file_of(place)).replace("'", "''")
-        db.exec_driver_sql(f"ATTACH '{file}' AS {_NEW}")
-        return _NEW
+        path = str(database_file(database)).replace("'", "''")
+        db.exec_driver_sql(f"ATTACH '{path}' AS {_ATTACHED}")
+        return _ATTACHED
 
     @abstractmethod
-    def tables(self, db: Connection, schema: str | None) -> dict[str, str]:
+    def create_statements(self, db: Connection, schema: str | None) -> dict[str, str]:
         """Return the CREATE statements of the tables in `schema` (None: the live file), in the order of creation."""
 
     @abstractmethod
-    def indexes(self, db: Connection, schema: str) -> list[tuple[str, str]]:
+    def index_statements(self, db: Connection, schema: str) -> list[tuple[str, str]]:
         """Return (table, CREATE INDEX statement) for each index of the attached file."""
 
-    def exchange(self, db: Connection, exchange: Exchange) -> None:
-        schema, coming = exchange.schema, set(exchange.new)
-        for table in reversed(self.tables(db, None)):
-            if table in exchange.old:
+    def swap_tables(self, db: Connection, swap: TableSwap) -> None:
+        schema, new_tables = swap.schema, set(swap.new)
+        for table in reversed(self.create_statements(db, None)):
+            if table in swap.old:
                 db.exec_driver_sql(f"DROP TABLE {quoted(db, table)}")
-        made = {table: script for table, script in self.tables(db, schema).items() if table in coming}
-        for script in made.values():
-            db.exec_driver_sql(script)
-        for table in made:
+        created = {
+            table: statement
+            for table, statement in self.create_statements(db, schema).items()
+            if table in new_tables
+        }
+        for statement in created.values():
+            db.exec_driver_sql(statement)
+        for table in created:
             db.exec_driver_sql(f"INSERT INTO {quoted(db, table)} SELECT * FROM {schema}.{quoted(db, table)}")
-        for table, script in self.indexes(db, schema):
-            if table in coming:
-                db.exec_driver_sql(script)
-        adopt_control(db, exchange.projection, POSITIONS.to_metadata(MetaData(), schema=schema))
+        for table, statement in self.index_statements(db, schema):
+            if table in new_tables:
+                db.exec_driver_sql(statement)
+        swap_control_rows(db, swap.projection, POSITIONS.to_metadata(MetaData(), schema=schema))
 
 
-def file_of(place: DatabaseAddress) -> Path:
+def database_file(database: DatabaseAddress) -> Path:
     """Return the file of a database address."""
-    return Path(str(make_url(place.url).database))
+    return Path(str(make_url(database.url).database))

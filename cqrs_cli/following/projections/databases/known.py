@@ -20,7 +20,7 @@ DIALECTS: tuple[Dialect, ...] = (
 
 def find_dialect(name: str) -> Dialect | None:
     """Return the dialect whose URLs begin with this name, with or without a driver; None for an unknown name."""
-    return next((one for one in DIALECTS if name in (one.name, one.driver)), None)
+    return next((dialect for dialect in DIALECTS if name in (dialect.name, dialect.driver)), None)
 
 
 def dialect_of(database: DatabaseAddress | Engine | Connection) -> Dialect:
@@ -30,12 +30,12 @@ def dialect_of(database: DatabaseAddress | Engine | Connection) -> Dialect:
             name = make_url(database.url).drivername
         case _:
             name = database.dialect.name
-    found = find_dialect(name)
-    assert found is not None, f"projections are not kept in {name}"
-    return found
+    dialect = find_dialect(name)
+    assert dialect is not None, f"no dialect for {name}"
+    return dialect
 
 
-def dialect_that_raised(error: BaseException | None) -> Dialect | None:
+def dialect_of_error(error: BaseException | None) -> Dialect | None:
     """Return the dialect whose driver raised this error; None for other errors."""
     module = type(error).__module__.partition(".")[0]
-    return next((one for one in DIALECTS if module == one.module), None)
+    return next((dialect for dialect in DIALECTS if module == dialect.module), None)

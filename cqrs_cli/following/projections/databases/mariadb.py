@@ -43,22 +43,29 @@ from sqlalchemy.exc import OperationalError
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.projections.databases import mariadb_session as session
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.databases.control import CONTROL, POSITIONS, adopt_control
-from cqrs_cli.following.projections.databases.dialect import KEPT, Begin, Dialect, Exchange, Remedy, quoted
-from cqrs_cli.following.projections.databases.mariadb_tables import adapt_tables
+from cqrs_cli.following.projections.databases.control import CONTROL, POSITIONS, swap_control_rows
+from cqrs_cli.following.projections.databases.dialect import (
+    TRANSACTION_GUARD,
+    Begin,
+    Dialect,
+    RetryPolicy,
+    TableSwap,
+    quoted,
+)
+from cqrs_cli.following.projections.databases.mariadb_tables import adapt_for_mariadb
 
 #: The first release whose `RENAME TABLE` is atomic in a crash.
-_OLDEST = (10, 6)
+_MIN_VERSION = (10, 6)
 
 #: The positions of the new tables after step 2, and the name prefix of the replaced tables, which are numbered.
 _ARRIVED = "cqrs_arrived"
 _OLD = "cqrs_old_"
 
 #: Seconds that the table swap waits for open readers; new readers queue after the swap during this time.
-TABLE_WAIT = 5
+RENAME_TIMEOUT = 5
 
 #: Maximum length of a database name.
-_LONGEST = 64
+_MAX_NAME = 64
 
 
 class MariaDb(Dialect):
@@ -70,49 +77,56 @@ class MariaDb(Dialect):
     example = "mariadb://…"
     password = "put it into ~/.my.cnf, or MYSQL_PWD"
 
-    def checked(self, url: URL, root: Path, flag: str) -> URL:
+    def complete_url(self, url: URL, root: Path, flag: str) -> URL:
         if not url.database:
             raise UsageError(
-                f"{flag}: MariaDB needs the name of a database", "write mariadb://shop@db-1/shop"
+                f"{flag}: the URL of MariaDB needs the name of a database",
+                "for example mariadb://shop@db-1/shop",
             )
         return url
 
-    def open(self, place: DatabaseAddress) -> Engine:
-        url = make_url(place.url)
+    def open_engine(self, database: DatabaseAddress) -> Engine:
+        url = make_url(database.url)
         engine = create_engine(
-            url.set(database=place.schema or url.database),
-            connect_args=session.driver_arguments(place.patience),
+            url.set(database=database.schema or url.database),
+            connect_args=session.driver_arguments(database.lock_timeout),
             pool_size=100,
             isolation_level="READ COMMITTED",  # PostgreSQL's default: no gap locks
         )
-        event.listen(engine, "connect", session.note_limit)
-        event.listen(engine, "handle_error", self._note_ending)
-        event.listen(engine, "before_cursor_execute", _refuse_committing)
+        event.listen(engine, "connect", session.store_size_limit)
+        event.listen(engine, "handle_error", self._record_transaction_end)
+        event.listen(engine, "before_cursor_execute", _reject_implicit_commit)
         return engine
 
-    def _note_ending(self, context: ExceptionContext) -> None:
+    def _record_transaction_end(self, context: ExceptionContext) -> None:
         """Record an error that ended the transaction (a deadlock): later rows would commit without the position."""
         db, error = context.connection, context.sqlalchemy_exception
-        if db is None or error is None or self.remedy(context.original_exception) != "again":
+        if db is None or error is None or self.retry_policy(context.original_exception) != "again":
             return  # a connection that fails while it is opened has no `info` yet
-        if not db.invalidated and KEPT in db.info:
-            db.info[KEPT] = error
+        if not db.invalidated and TRANSACTION_GUARD in db.info:
+            db.info[TRANSACTION_GUARD] = error
 
-    def remedy(self, error: BaseException) -> Remedy:
-        code = session.code_of(error)
-        return "again" if code in session.AGAIN else "wait" if code in session.AWAY else "none"
+    def retry_policy(self, error: BaseException) -> RetryPolicy:
+        code = session.error_code(error)
+        return (
+            "again"
+            if code in session.RETRY_CODES
+            else "wait"
+            if code in session.UNAVAILABLE_CODES
+            else "none"
+        )
 
-    def is_made(self, error: BaseException) -> bool:
-        return session.code_of(error) in session.MADE
+    def is_already_exists(self, error: BaseException) -> bool:
+        return session.error_code(error) in session.ALREADY_EXISTS_CODES
 
-    def is_gone(self, error: BaseException) -> bool:
-        return session.code_of(error) in session.GONE
+    def is_not_found(self, error: BaseException) -> bool:
+        return session.error_code(error) in session.NOT_FOUND_CODES
 
-    def words(self, error: BaseException) -> str:
-        return str(error.args[-1] if session.code_of(error) else error)
+    def error_text(self, error: BaseException) -> str:
+        return str(error.args[-1] if session.error_code(error) else error)
 
-    def adapted(self, metadata: MetaData) -> MetaData:
-        return adapt_tables(metadata)
+    def adapt_metadata(self, metadata: MetaData) -> MetaData:
+        return adapt_for_mariadb(metadata)
 
     def check_tables(self, db: Connection, tables: Sequence[str]) -> None:
         query = text(
@@ -123,10 +137,10 @@ class MariaDb(Dialect):
             if table in tables:
                 raise ConfigurationError(
                     f"table {table} is in {engine}, which has no transactions",
-                    f"ALTER TABLE {table} ENGINE=InnoDB, or fill it again with --rebuild",
+                    f"run ALTER TABLE {table} ENGINE=InnoDB, or fill the tables again with --rebuild",
                 )
 
-    def check_exchangeable(self, db: Connection, tables: Sequence[str]) -> None:
+    def check_swappable(self, db: Connection, tables: Sequence[str]) -> None:
         """Reject tables with a trigger, which `RENAME TABLE` cannot move, before shadow tables are filled for hours."""
         query = text(
             "SELECT event_object_table, trigger_name FROM information_schema.triggers"
@@ -135,8 +149,8 @@ class MariaDb(Dialect):
         for table, trigger in db.execute(query):
             if table in tables:
                 raise ConfigurationError(
-                    f"table {table} has trigger {trigger}: MariaDB does not exchange such a table",
-                    f"DROP TRIGGER {trigger}, and make it again when the new tables are in place",
+                    f"table {table} has trigger {trigger}: MariaDB cannot swap such a table",
+                    f"run DROP TRIGGER {trigger}, and create it again after the swap",
                 )
 
     def upsert(
@@ -144,52 +158,52 @@ class MariaDb(Dialect):
     ) -> Executable:
         return mysql.insert(table).values(**key, **new).on_duplicate_key_update(dict(change))
 
-    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
-        name = f"{make_url(place.url).database}-{projection}-new"
-        if len(name) > _LONGEST:
+    def shadow_address(self, database: DatabaseAddress, projection: str) -> DatabaseAddress:
+        name = f"{make_url(database.url).database}-{projection}-new"
+        if len(name) > _MAX_NAME:
             raise ConfigurationError(
-                f"the name of database {name} has more than {_LONGEST} characters",
-                "new tables are filled there: give the projection's file a shorter name",
+                f"the name of database {name} has more than {_MAX_NAME} characters",
+                "shadow tables need this database: give the projection's file a shorter name",
             )
-        return place._replace(schema=name)
+        return database._replace(schema=name)
 
-    def drop(self, db: Connection, schema: str) -> None:
+    def drop_schema(self, db: Connection, schema: str) -> None:
         db.execute(text(f"DROP SCHEMA IF EXISTS {quoted(db, schema)}"))
 
     @contextmanager
-    def preparing(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
+    def preparation(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
         """Take the exclusive lock, and complete an interrupted table swap first."""
-        with exclusively(engine, projection, new.patience) as db:
+        with exclusive_session(engine, projection, new.lock_timeout) as db:
             check_server(db)
-            self._finish(db, projection, str(new.schema))
+            self._complete_swap(db, projection, str(new.schema))
             self.check_tables(db, list(CONTROL.tables))
             db.commit()
             yield partial(_transaction, db)
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
-        with exclusively(engine, projection, new.patience) as db:
-            self._finish(db, projection, str(new.schema))  # the response to RENAME was lost
+    def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
+        with exclusive_session(engine, projection, new.lock_timeout) as db:
+            self._complete_swap(db, projection, str(new.schema))  # the response to RENAME was lost
             db.commit()
             yield db
 
-    def exchange(self, db: Connection, exchange: Exchange) -> None:
-        mine = POSITIONS.c.projection == exchange.projection
-        db.execute(update(POSITIONS).where(mine).values(owner=exchange.owner))
+    def swap_tables(self, db: Connection, swap: TableSwap) -> None:
+        of_projection = POSITIONS.c.projection == swap.projection
+        db.execute(update(POSITIONS).where(of_projection).values(owner=swap.owner))
         db.commit()
-        rename_tables(db, exchange)
-        self._finish(db, exchange.projection, exchange.schema)
+        rename_tables(db, swap)
+        self._complete_swap(db, swap.projection, swap.schema)
 
-    def _finish(self, db: Connection, projection: str, schema: str) -> None:
+    def _complete_swap(self, db: Connection, projection: str, schema: str) -> None:
         """Do step 3 if it is pending, and drop what remains."""
         if not inspect(db).has_table(_ARRIVED, schema=schema):
             return
         arrived = POSITIONS.to_metadata(MetaData(), schema=schema, name=_ARRIVED)
         if db.execute(select(arrived).with_for_update()).all():
-            adopt_control(db, projection, arrived)
+            swap_control_rows(db, projection, arrived)
             db.execute(delete(arrived))
         db.commit()
-        self.drop(db, schema)
+        self.drop_schema(db, schema)
 
 
 @contextmanager
@@ -198,8 +212,8 @@ def _transaction(db: Connection) -> Iterator[Connection]:
         yield db
 
 
-def _refuse_committing(db: Connection, _cursor: object, statement: str, *_: object) -> None:
-    if KEPT in db.info and session.is_committing(statement):
+def _reject_implicit_commit(db: Connection, _cursor: object, statement: str, *_: object) -> None:
+    if TRANSACTION_GUARD in db.info and session.commits_implicitly(statement):
         raise RuntimeError(
             f"{' '.join(statement.split()[:2])} ends the transaction in MariaDB, which holds the projection's position"
         )
@@ -208,48 +222,51 @@ def _refuse_committing(db: Connection, _cursor: object, statement: str, *_: obje
 def check_server(db: Connection) -> None:
     """Raise `ConfigurationError` for a release whose `RENAME TABLE` is not atomic in a crash."""
     version = db.dialect.server_version_info or ()
-    if version[:2] < _OLDEST:
+    if version[:2] < _MIN_VERSION:
         raise ConfigurationError(
-            f"MariaDB {'.'.join(map(str, version))} may rename some of several tables and not others in a crash",
+            f"MariaDB {'.'.join(map(str, version))} may rename only some of several tables if it crashes",
             "use MariaDB 10.6 or newer, PostgreSQL, or SQLite",
         )
 
 
 @contextmanager
-def exclusively(engine: Engine, projection: str, patience: float) -> Iterator[Connection]:
+def exclusive_session(engine: Engine, projection: str, timeout: float) -> Iterator[Connection]:
     """Yield the only session that prepares or swaps the tables of a projection; other sessions wait for its lock.
 
-    Raises `OperationalError` after `patience` seconds.
+    Raises `OperationalError` after `timeout` seconds.
     """
     from pymysql.err import OperationalError as DriverError
 
     with engine.connect() as db:
         db.detach()  # the session is closed at the end, which releases the lock
-        place = f"{engine.url.database}/{projection}"
-        lock = f"cqrs-{hashlib.sha256(place.encode()).hexdigest()[:32]}"
-        if db.execute(select(func.get_lock(lock, patience))).scalar() != 1:
+        subject = f"{engine.url.database}/{projection}"
+        lock = f"cqrs-{hashlib.sha256(subject.encode()).hexdigest()[:32]}"
+        if db.execute(select(func.get_lock(lock, timeout))).scalar() != 1:
             busy = DriverError(1205, f"another run prepares {projection}")
             raise OperationalError("GET_LOCK", None, busy)
         db.commit()
         yield db
 
 
-def rename_tables(db: Connection, exchange: Exchange) -> None:
+def rename_tables(db: Connection, swap: TableSwap) -> None:
     """Do step 2, in one statement."""
-    home, beside = str(db.engine.url.database), exchange.schema
-    moves = [((home, table), (beside, f"{_OLD}{n}")) for n, table in enumerate(_existing(db, exchange.old))]
-    moves += [((beside, table), (home, table)) for table in exchange.new]
-    moves += [((beside, POSITIONS.name), (beside, _ARRIVED))]
-    statements = [f"{_full(db, *one)} TO {_full(db, *other)}" for one, other in moves]
-    db.execute(text(f"SET lock_wait_timeout = {TABLE_WAIT}"))
+    live_schema, shadow_schema = str(db.engine.url.database), swap.schema
+    moves = [
+        ((live_schema, table), (shadow_schema, f"{_OLD}{number}"))
+        for number, table in enumerate(_existing_tables(db, swap.old))
+    ]
+    moves += [((shadow_schema, table), (live_schema, table)) for table in swap.new]
+    moves += [((shadow_schema, POSITIONS.name), (shadow_schema, _ARRIVED))]
+    statements = [f"{_qualified(db, *source)} TO {_qualified(db, *target)}" for source, target in moves]
+    db.execute(text(f"SET lock_wait_timeout = {RENAME_TIMEOUT}"))
     db.execute(text(f"RENAME TABLE {', '.join(statements)}"))
     db.commit()
 
 
-def _existing(db: Connection, tables: Iterable[str]) -> list[str]:
+def _existing_tables(db: Connection, tables: Iterable[str]) -> list[str]:
     inspector = inspect(db)
     return [table for table in tables if inspector.has_table(table)]
 
 
-def _full(db: Connection, schema: str, table: str) -> str:
+def _qualified(db: Connection, schema: str, table: str) -> str:
     return f"{quoted(db, schema)}.{quoted(db, table)}"

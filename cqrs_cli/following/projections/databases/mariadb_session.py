@@ -9,22 +9,22 @@ from typing import Any
 DRIVER = "mariadb+pymysql"
 
 #: The option file of MariaDB's own programs, which may contain a password.
-_OPTIONS = Path("~/.my.cnf")
+_OPTION_FILE = Path("~/.my.cnf")
 
 #: Attribute of a connection with the maximum number of bytes in a statement.
-_LIMIT = "cqrs_limit"
+_LIMIT_ATTRIBUTE = "cqrs_limit"
 
 #: Codes of temporary errors: record changed, lock wait timeout, deadlock, interrupted.
-AGAIN = {1020, 1205, 1213, 1317}
+RETRY_CODES = {1020, 1205, 1213, 1317}
 
 #: Codes of an unavailable server: too many connections, shutdown, killed, no connection, connection lost.
-AWAY = {1040, 1053, 1203, 1927, 2002, 2003, 2006, 2013, 2055}
+UNAVAILABLE_CODES = {1040, 1053, 1203, 1927, 2002, 2003, 2006, 2013, 2055}
 
 #: Codes of an object that exists already: database, table, row.
-MADE = {1007, 1050, 1062}
+ALREADY_EXISTS_CODES = {1007, 1050, 1062}
 
 #: Codes of a missing object: database, table.
-GONE = {1049, 1146}
+NOT_FOUND_CODES = {1049, 1146}
 
 # Statements that commit the current transaction implicitly. CREATE and DROP of temporary tables do not commit.
 _COMMITTING = re.compile(
@@ -34,21 +34,21 @@ _COMMITTING = re.compile(
 )
 
 
-def driver_arguments(patience: float) -> dict[str, Any]:
+def driver_arguments(timeout: float) -> dict[str, Any]:
     """Return the arguments of a connection: times are UTC, values that do not fit are errors.
 
-    A statement waits up to `patience` seconds for the lock of a row or table.
+    A statement waits up to `timeout` seconds for the lock of a row or table.
     """
-    waits = f"innodb_lock_wait_timeout = {round(patience)}, lock_wait_timeout = {round(patience)}"
+    timeouts = f"innodb_lock_wait_timeout = {round(timeout)}, lock_wait_timeout = {round(timeout)}"
     arguments: dict[str, Any] = {
         "sql_mode": "TRADITIONAL",
         "cursorclass": _bounded_cursor(),
-        "init_command": f"SET time_zone = '+00:00', {waits}",
+        "init_command": f"SET time_zone = '+00:00', {timeouts}",
     }
     if "MYSQL_PWD" in os.environ:
         arguments["password"] = os.environ["MYSQL_PWD"]
-    elif _OPTIONS.expanduser().exists():
-        arguments["read_default_file"] = str(_OPTIONS.expanduser())
+    elif _OPTION_FILE.expanduser().exists():
+        arguments["read_default_file"] = str(_OPTION_FILE.expanduser())
     return arguments
 
 
@@ -62,7 +62,7 @@ def _bounded_cursor() -> type:
 
     class BoundedCursor(Cursor):  # type: ignore[misc]
         def _query(self, query: Any) -> Any:
-            limit = getattr(self.connection, _LIMIT, None)
+            limit = getattr(self.connection, _LIMIT_ATTRIBUTE, None)
             if limit is not None and len(query) * 4 >= limit:
                 size = len(query if isinstance(query, bytes) else query.encode("utf-8", "surrogateescape"))
                 if size >= limit:
@@ -72,20 +72,20 @@ def _bounded_cursor() -> type:
     return BoundedCursor
 
 
-def note_limit(connection: Any, _: object) -> None:
+def store_size_limit(connection: Any, _: object) -> None:
     """Store the server's size limit of statements in the connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@max_allowed_packet")
-        setattr(connection, _LIMIT, cursor.fetchone()[0])
+        setattr(connection, _LIMIT_ATTRIBUTE, cursor.fetchone()[0])
 
 
-def code_of(error: BaseException | None) -> int | None:
+def error_code(error: BaseException | None) -> int | None:
     """Return MariaDB's error code of a driver error; None for other errors."""
     if type(error).__module__.startswith("pymysql") and error is not None and error.args:
         return error.args[0] if isinstance(error.args[0], int) else None
     return None
 
 
-def is_committing(statement: str) -> bool:
+def commits_implicitly(statement: str) -> bool:
     """Return True for a statement that ends the current transaction."""
     return _COMMITTING.match(statement) is not None

@@ -42,7 +42,7 @@ _WIDER: dict[type, Any] = {
 }
 
 
-def adapt_tables(metadata: MetaData) -> MetaData:
+def adapt_for_mariadb(metadata: MetaData) -> MetaData:
     """Return a copy for CREATE statements. Raises `ConfigurationError` for definitions that do not fit MariaDB."""
     copy = MetaData()
     for table in metadata.sorted_tables:
@@ -54,8 +54,8 @@ def _adapt_table(table: Table) -> None:
     options = {name.lower(): value for name, value in table.kwargs.items()}
     if str(options.get("mariadb_engine", "InnoDB")).lower() != "innodb":
         raise ConfigurationError(
-            f"table {table.name} is to be in {options['mariadb_engine']}, which has no transactions",
-            "leave out mariadb_engine: it is InnoDB",
+            f"table {table.name} has the engine {options['mariadb_engine']}, which has no transactions",
+            "leave out mariadb_engine: the default is InnoDB",
         )
     table.kwargs["mariadb_engine"] = "InnoDB"
     if not options.keys() & {"mariadb_charset", "mariadb_collate", "mariadb_default_charset"}:
@@ -77,15 +77,24 @@ def _key_columns(table: Table) -> set[str]:
     return {column.name for columns in lists for column in columns}
 
 
-def _adapted_type(column: Column[Any], key: bool) -> Any:
-    kind: Any = column.type
-    if type(kind) in (String, Unicode) and kind.length is None:
-        collation = kind.collation
-        return mysql.VARCHAR(_KEY_LENGTH, collation=collation) if key else mysql.LONGTEXT(collation=collation)
-    if type(kind) is Numeric and kind.precision is None:
-        raise ConfigurationError(
-            f"column {column.table.name}.{column.name} is Numeric without a precision: MariaDB keeps whole numbers",
-            "give it one: Numeric(18, 2)",
+def _adapted_type(column: Column[Any], in_key: bool) -> Any:
+    column_type: Any = column.type
+    if type(column_type) in (String, Unicode) and column_type.length is None:
+        collation = column_type.collation
+        return (
+            mysql.VARCHAR(_KEY_LENGTH, collation=collation) if in_key else mysql.LONGTEXT(collation=collation)
         )
-    plain = getattr(kind, "length", None) is None and getattr(kind, "precision", None) is None
-    return _WIDER.get(type(kind), kind) if plain and getattr(kind, "collation", None) is None else kind
+    if type(column_type) is Numeric and column_type.precision is None:
+        raise ConfigurationError(
+            f"column {column.table.name}.{column.name} is Numeric without a precision: MariaDB would store whole "
+            "numbers",
+            "give the column a precision: Numeric(18, 2)",
+        )
+    has_defaults = (
+        getattr(column_type, "length", None) is None and getattr(column_type, "precision", None) is None
+    )
+    return (
+        _WIDER.get(type(column_type), column_type)
+        if has_defaults and getattr(column_type, "collation", None) is None
+        else column_type
+    )

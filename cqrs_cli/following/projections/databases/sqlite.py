@@ -10,7 +10,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.databases.dialect import READS, Remedy
+from cqrs_cli.following.projections.databases.dialect import READ_ONLY, RetryPolicy
 from cqrs_cli.following.projections.databases.files import FileDialect
 
 #: Takes the write lock at once: two transactions that read first could wait for each other.
@@ -27,16 +27,19 @@ class Sqlite(FileDialect):
     module = "sqlite3"
     example = "sqlite:///orders.db"
     title = "SQLite"
-    beyond = ("-wal", "-shm")
+    auxiliary_suffixes = ("-wal", "-shm")
 
-    def open(self, place: DatabaseAddress) -> Engine:
-        arguments = {"timeout": place.patience, "isolation_level": None}  # `_begin` begins transactions
-        engine = create_engine(place.url, connect_args=arguments, poolclass=NullPool)
-        event.listen(engine, "connect", _prepare)
+    def open_engine(self, database: DatabaseAddress) -> Engine:
+        arguments = {
+            "timeout": database.lock_timeout,
+            "isolation_level": None,
+        }  # `_begin` begins transactions
+        engine = create_engine(database.url, connect_args=arguments, poolclass=NullPool)
+        event.listen(engine, "connect", _enable_wal)
         event.listen(engine, "begin", _begin)
         return engine
 
-    def remedy(self, error: BaseException) -> Remedy:
+    def retry_policy(self, error: BaseException) -> RetryPolicy:
         return "again" if str(error).startswith(_LOCKED) else "none"
 
     def upsert(
@@ -46,24 +49,24 @@ class Sqlite(FileDialect):
         return row.on_conflict_do_update(index_elements=list(key), set_=change)
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
+    def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with engine.connect() as db:
-            held: Any = db.connection.driver_connection
-            held.execute("PRAGMA foreign_keys=OFF")  # tables are recreated; references hold at the end
+            driver: Any = db.connection.driver_connection
+            driver.execute("PRAGMA foreign_keys=OFF")  # tables are recreated; references hold at the end
             with db.begin():
                 yield db
-        self.clear(engine, new)
+        self.reset_shadow_tables(engine, new)
 
-    def tables(self, db: Connection, schema: str | None) -> dict[str, str]:
+    def create_statements(self, db: Connection, schema: str | None) -> dict[str, str]:
         query = f"SELECT name, sql FROM {schema or 'main'}.sqlite_master WHERE type = 'table' ORDER BY rowid"
         return dict(tuple(row) for row in db.exec_driver_sql(query))
 
-    def indexes(self, db: Connection, schema: str) -> list[tuple[str, str]]:
+    def index_statements(self, db: Connection, schema: str) -> list[tuple[str, str]]:
         query = f"SELECT tbl_name, sql FROM {schema}.sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-        return [(table, script) for table, script in db.exec_driver_sql(query)]
+        return [(table, statement) for table, statement in db.exec_driver_sql(query)]
 
 
-def _prepare(connection: sqlite3.Connection, _: object) -> None:
+def _enable_wal(connection: sqlite3.Connection, _: object) -> None:
     """Enable write-ahead logging: readers and the writer do not wait for each other.
 
     SQLite syncs the log at checkpoints only. So a crash of the machine may lose the last batches, but rows and
@@ -75,4 +78,4 @@ def _prepare(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN" if READS in connection.get_execution_options() else _IMMEDIATE)
+    connection.exec_driver_sql("BEGIN" if READ_ONLY in connection.get_execution_options() else _IMMEDIATE)

@@ -1,4 +1,4 @@
-"""The promises that every database of projections keeps. A subclass provides an empty database as `place`."""
+"""The promises that every database of projections keeps. A subclass provides an empty database as `database`."""
 
 from tests.following.projections.contract.exchange import ExchangeContract
 from tests.following.projections.contract.exchange_faults import ExchangeFaultsContract

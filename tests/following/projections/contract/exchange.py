@@ -12,51 +12,51 @@ from sqlalchemy.exc import IntegrityError
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from cqrs_cli.following.projections.swap import raise_first, swap_tables
+from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.exchanging import (
-    begin_beside,
     buyers,
     catch_up,
-    exchange,
-    filled,
-    is_beside,
-    referring,
+    create_shadow_tables,
+    fill_live_tables,
+    has_shadow_tables,
+    referencing_tables,
     second_revision,
-    tables,
+    swap_to_second_revision,
+    table_names,
 )
 from tests.following.projections.feeding import (
     errors,
-    model,
-    opened,
-    plan,
-    positions,
-    projected,
+    expected_tables,
+    make_plan,
+    next_offsets,
+    open_engine,
+    query_rows,
     random_log,
+    read_tables,
     recent_orders,
-    rows,
+    run_projectors,
     source,
-    told,
 )
 from tests.support import ROOT
 
-OLDER = """
+OLDER_PROGRAM = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
 logs = {source(0): random_log(0, 60)}
 class Tail(ListTail):
-    def poll(self, most):
+    def poll(self, batch):
         print("works", flush=True)
-        return super().poll(most)
-made = plan(logs, DatabaseAddress(sys.argv[1]), "old")
+        return super().poll(batch)
+plan = make_plan(logs, DatabaseAddress(sys.argv[1]), "old")
 print("begins", flush=True)
-print(errors(projected(made, logs, recent_orders(), tail=lambda one, start: Tail(logs[one], start, 7))))
+print(errors(run_projectors(plan, logs, recent_orders(), tail=lambda one, start: Tail(logs[one], start, 7))))
 """
 
 
 class ExchangeContract:
-    """A subclass has a fixture `place`: an empty database.
+    """A subclass has a fixture `database`: an empty database.
 
     `meanwhile` is the progress of another process during a table swap; it "works" if it can read.
     """
@@ -64,58 +64,60 @@ class ExchangeContract:
     meanwhile = "works"
 
     @pytest.mark.covers("projected-once")
-    def test_new_tables_replace_the_live(self, place: DatabaseAddress) -> None:
+    def test_new_tables_replace_the_live(self, database: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 60) for p in range(2)}
-        loaded, live = second_revision(), filled(place, logs)
-        new = begin_beside(live, loaded, "new")
-        half = {one: log[:30] for one, log in logs.items()}
-        projected(replace(plan(half, new.place, "new")), half, loaded)
-        assert told(place) == model(logs)  # still served
+        loaded, live = second_revision(), fill_live_tables(database, logs)
+        new = create_shadow_tables(live, loaded, "new")
+        half = {plan: log[:30] for plan, log in logs.items()}
+        run_projectors(replace(make_plan(half, new.database, "new")), half, loaded)
+        assert read_tables(database) == expected_tables(logs)  # still served
 
         def catch_up(targets: Mapping[EventPartition, int]) -> None:
             assert targets == live.targets
-            raise_first(projected(replace(new, targets=targets), logs, loaded))
+            raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded))
 
         swap_tables(live, new, catch_up)
-        assert buyers(place) == model(logs)[1]
-        assert tables(place) == {"recent_orders", "buyers", "cqrs_positions", "cqrs_projections"}
-        assert rows(place, "SELECT DISTINCT owner FROM cqrs_positions") == [("new",)]
-        assert rows(place, "SELECT revision FROM cqrs_projections") == [(2,)]
-        with opened(place) as engine:
+        assert buyers(database) == expected_tables(logs)[1]
+        assert table_names(database) == {"recent_orders", "buyers", "cqrs_positions", "cqrs_projections"}
+        assert query_rows(database, "SELECT DISTINCT owner FROM cqrs_positions") == [("new",)]
+        assert query_rows(database, "SELECT revision FROM cqrs_projections") == [(2,)]
+        with open_engine(database) as engine:
             (index,) = inspect(engine).get_indexes("recent_orders")
         assert index["name"] == "ix_recent_orders_customer"
-        assert not is_beside(place, new.place)
+        assert not has_shadow_tables(database, new.database)
 
     @pytest.mark.covers("projected-once")
-    def test_older_run_finds_itself_replaced(self, place: DatabaseAddress) -> None:
+    def test_older_run_finds_itself_replaced(self, database: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 60)}
         half = {source(0): logs[source(0)][:30]}
-        loaded, live = second_revision(), filled(place, half)
-        new = begin_beside(live, loaded, "new")
+        loaded, live = second_revision(), fill_live_tables(database, half)
+        new = create_shadow_tables(live, loaded, "new")
         swap_tables(
-            live, new, lambda targets: raise_first(projected(replace(new, targets=targets), half, loaded))
+            live,
+            new,
+            lambda targets: raise_first_error(run_projectors(replace(new, targets=targets), half, loaded)),
         )
-        older = plan(logs, place, "old")
-        (result,) = projected(older, logs, recent_orders())
+        older = make_plan(logs, database, "old")
+        (result,) = run_projectors(older, logs, recent_orders())
         assert isinstance(result.error, TakenOverError)
         assert "run new took over" in str(result.error)
-        newer = plan(logs, place, "new")
-        assert errors(projected(newer, logs, loaded)) == []
-        assert buyers(place) == model(logs)[1]
+        newer = make_plan(logs, database, "new")
+        assert errors(run_projectors(newer, logs, loaded)) == []
+        assert buyers(database) == expected_tables(logs)[1]
 
     @pytest.mark.covers("projected-once")
-    def test_live_tables_stand_still_meanwhile(self, place: DatabaseAddress) -> None:
+    def test_live_tables_stand_still_meanwhile(self, database: DatabaseAddress) -> None:
         """An active live projector waits for the table swap, and then finds that it was taken over."""
         logs = {source(0): random_log(0, 60)}
         half = {source(0): logs[source(0)][:30]}
-        loaded, live = second_revision(), filled(place, half)
-        new = begin_beside(live, loaded, "new")
+        loaded, live = second_revision(), fill_live_tables(database, half)
+        new = create_shadow_tables(live, loaded, "new")
         older: list[subprocess.Popen[str]] = []
 
         def catch_up(targets: Mapping[EventPartition, int]) -> None:
             older.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", OLDER, place.url],
+                    [sys.executable, "-c", OLDER_PROGRAM, database.url],
                     cwd=ROOT,
                     stdout=subprocess.PIPE,
                     text=True,
@@ -123,50 +125,54 @@ class ExchangeContract:
             )
             assert older[0].stdout is not None
             assert f"{self.meanwhile}\n" in iter(older[0].stdout.readline, "")
-            raise_first(projected(replace(new, targets=targets), half, loaded))
-            assert positions(place) == {0: half[source(0)][-1].offset + 1}
+            raise_first_error(run_projectors(replace(new, targets=targets), half, loaded))
+            assert next_offsets(database) == {0: half[source(0)][-1].offset + 1}
 
         swap_tables(live, new, catch_up)
         out, _ = older[0].communicate(timeout=60)
         assert "run new took over" in out
-        assert buyers(place) == model(half)[1]
+        assert buyers(database) == expected_tables(half)[1]
 
-    def test_other_projections_stay(self, place: DatabaseAddress) -> None:
+    def test_other_projections_stay(self, database: DatabaseAddress) -> None:
         """Other projections in the same database keep tables and positions."""
         logs = {source(0): random_log(0, 30)}
-        loaded, live = second_revision(), filled(place, logs)
-        with opened(place) as engine, engine.begin() as db:
+        loaded, live = second_revision(), fill_live_tables(database, logs)
+        with open_engine(database) as engine, engine.begin() as db:
             db.execute(
                 text("INSERT INTO cqrs_positions VALUES ('other', 'order.events', 0, 'id-1', 7, 'me')")
             )
-        new = begin_beside(live, loaded, "new")
+        new = create_shadow_tables(live, loaded, "new")
         swap_tables(
-            live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
+            live,
+            new,
+            lambda targets: raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded)),
         )
-        assert ("other", 7, "me") in rows(place, "SELECT projection, next_offset, owner FROM cqrs_positions")
+        assert ("other", 7, "me") in query_rows(
+            database, "SELECT projection, next_offset, owner FROM cqrs_positions"
+        )
 
     @pytest.mark.covers("projected-once")
-    def test_finished_exchange_is_found(self, place: DatabaseAddress) -> None:
+    def test_finished_exchange_is_found(self, database: DatabaseAddress) -> None:
         """A run whose last reply was lost may repeat its table swap. Another run may not."""
         logs = {source(0): random_log(0, 30)}
-        live = filled(place, logs)
-        new = begin_beside(live, second_revision(), "new")
+        live = fill_live_tables(database, logs)
+        new = create_shadow_tables(live, second_revision(), "new")
         for _ in range(2):
-            exchange(live, new, logs)
-        assert buyers(place) == model(logs)[1]
+            swap_to_second_revision(live, new, logs)
+        assert buyers(database) == expected_tables(logs)[1]
         with pytest.raises(TakenOverError, match="run new took over"):
-            exchange(live, replace(new, owner="another"), logs)
+            swap_to_second_revision(live, replace(new, owner="another"), logs)
 
-    def test_tables_refer_to_each_other_still(self, place: DatabaseAddress) -> None:
+    def test_tables_refer_to_each_other_still(self, database: DatabaseAddress) -> None:
         """Foreign keys, with and without a name, refer to the new tables."""
-        logs, loaded = {source(0): random_log(0, 30)}, referring()
-        live = filled(place, logs)
+        logs, loaded = {source(0): random_log(0, 30)}, referencing_tables()
+        live = fill_live_tables(database, logs)
         for number in range(2):
-            new = begin_beside(live, loaded, f"new {number}")
+            new = create_shadow_tables(live, loaded, f"new {number}")
             swap_tables(live, new, partial(catch_up, new, logs, loaded))
-        assert buyers(place) == dict.fromkeys(model(logs)[1], 1)
+        assert buyers(database) == dict.fromkeys(expected_tables(logs)[1], 1)
         with (
-            opened(place) as engine,
+            open_engine(database) as engine,
             pytest.raises(IntegrityError),
             engine.begin() as db,
         ):

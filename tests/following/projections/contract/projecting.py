@@ -15,116 +15,121 @@ from tests.following.projections.feeding import (
     Events,
     ListTail,
     errors,
-    model,
-    opened,
-    plan,
-    positions,
-    projected,
+    expected_tables,
+    make_plan,
+    next_offsets,
+    open_engine,
     random_log,
+    read_tables,
     recent_orders,
+    run_projectors,
     source,
-    take,
-    told,
-    with_project,
+    take_over,
+    with_project_function,
 )
 
 
 class ProjectingContract:
-    """A subclass has a fixture `place`: an empty database. `count` is the number of events per partition."""
+    """A subclass has a fixture `database`: an empty database. `count` is the number of events per partition."""
 
     count = 200
 
     @pytest.mark.covers("projected-once")
-    @pytest.mark.parametrize("most", [1, 7, 1000])
-    def test_rows_are_the_sequential_models(self, place: DatabaseAddress, most: int) -> None:
+    @pytest.mark.parametrize("batch", [1, 7, 1000])
+    def test_rows_are_the_sequential_models(self, database: DatabaseAddress, batch: int) -> None:
         """Four partitions, projected concurrently, give the rows of a sequential model."""
         logs = {source(p): random_log(p, self.count) for p in range(4)}
-        loaded, made = recent_orders(), plan(logs, place)
-        take(made, loaded)
-        assert errors(projected(made, logs, loaded, most)) == []
-        assert told(place) == model(logs)
-        assert positions(place) == {one.partition: target for one, target in (made.targets or {}).items()}
+        loaded, plan = recent_orders(), make_plan(logs, database)
+        take_over(plan, loaded)
+        assert errors(run_projectors(plan, logs, loaded, batch)) == []
+        assert read_tables(database) == expected_tables(logs)
+        assert next_offsets(database) == {
+            plan.partition: target for plan, target in (plan.targets or {}).items()
+        }
 
     @pytest.mark.covers("projected-once")
-    def test_stale_projectors_write_nothing(self, place: DatabaseAddress) -> None:
+    def test_stale_projectors_write_nothing(self, database: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 50) for p in range(2)}
-        loaded, made = recent_orders(), plan(logs, place)
-        take(made, loaded)
-        take(plan(logs, place, owner="other"))
-        results = projected(made, logs, loaded)
+        loaded, plan = recent_orders(), make_plan(logs, database)
+        take_over(plan, loaded)
+        take_over(make_plan(logs, database, owner="other"))
+        results = run_projectors(plan, logs, loaded)
         assert all(isinstance(result.error, TakenOverError) for result in results)
         assert "run other took over projection recent_orders" in errors(results)[0]
-        assert told(place) == ({}, {})
+        assert read_tables(database) == ({}, {})
 
     @pytest.mark.covers("projected-once")
-    def test_takeover_in_a_batch_stops_it(self, place: DatabaseAddress) -> None:
+    def test_takeover_in_a_batch_stops_it(self, database: DatabaseAddress) -> None:
         """A takeover waits for the batch that holds the row's lock, and the next batch of the old run fails."""
         logs = {source(0): random_log(0, 40)}
-        loaded, made = recent_orders(), plan(logs, place)
-        take(made, loaded)
-        other = plan(logs, place, owner="other")
+        loaded, plan = recent_orders(), make_plan(logs, database)
+        take_over(plan, loaded)
+        other = make_plan(logs, database, owner="other")
         taken: list[bool] = []
 
         class Tail(ListTail):
-            def poll(self, most: int) -> Any:
+            def poll(self, batch: int) -> Any:
                 if self._position > 20 and not taken:
                     taken.append(True)
-                    take(other)
-                return super().poll(most)
+                    take_over(other)
+                return super().poll(batch)
 
-        results = projected(made, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
+        results = run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(logs[plan], start, 7))
         assert isinstance(results[0].error, TakenOverError)
-        assert errors(projected(other, logs, loaded)) == []
-        assert told(place) == model(logs)
+        assert errors(run_projectors(other, logs, loaded)) == []
+        assert read_tables(database) == expected_tables(logs)
 
-    def test_idle_owners_notice_a_takeover(self, place: DatabaseAddress) -> None:
+    def test_idle_owners_notice_a_takeover(self, database: DatabaseAddress) -> None:
         """Without new events, no batch shows the takeover."""
         logs = {source(0): random_log(0, 10)}
-        loaded, made = recent_orders(), replace(plan(logs, place), targets=None, idle_check=0.0)
-        take(made, loaded)
+        loaded, plan = (
+            recent_orders(),
+            replace(make_plan(logs, database), targets=None, ownership_interval=0.0),
+        )
+        take_over(plan, loaded)
 
         class Tail(ListTail):
-            def poll(self, most: int) -> Any:
+            def poll(self, batch: int) -> Any:
                 if not self._log:
-                    take(plan(logs, place, owner="other"))
-                return super().poll(most)
+                    take_over(make_plan(logs, database, owner="other"))
+                return super().poll(batch)
 
-        (result,) = projected(made, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
+        (result,) = run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(logs[plan], start, 7))
         assert isinstance(result.error, TakenOverError)
-        assert told(place) == model(logs)
+        assert read_tables(database) == expected_tables(logs)
 
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("to", [0, 30])
-    def test_moved_positions_are_gone_on_from(self, place: DatabaseAddress, to: int) -> None:
+    def test_moved_positions_are_gone_on_from(self, database: DatabaseAddress, to: int) -> None:
         """After a restore of rows and positions, an active projector continues at the restored positions."""
         log = random_log(0, 60)
         logs, loaded = {source(0): log}, recent_orders()
-        made = plan(logs, place)
-        take(made, loaded)
+        plan = make_plan(logs, database)
+        take_over(plan, loaded)
         moved: list[bool] = []
 
         class Tail(ListTail):
-            def poll(self, most: int) -> Any:
+            def poll(self, batch: int) -> Any:
                 if self._position > 40 and not moved:
                     moved.append(True)
-                    with opened(place) as engine, engine.begin() as db:
+                    with open_engine(database) as engine, engine.begin() as db:
                         db.execute(text("DELETE FROM recent_orders"))
                         db.execute(text("DELETE FROM customers"))
                         db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
-                return super().poll(most)
+                return super().poll(batch)
 
-        assert errors(projected(made, logs, loaded, tail=lambda one, start: Tail(log, start, 7))) == []
-        rest = {source(0): [one for one in log if one.offset >= to]}
+        assert errors(run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(log, start, 7))) == []
+        rest = {source(0): [plan for plan in log if plan.offset >= to]}
         if to == 0:
-            assert told(place) == model(rest)
-        assert positions(place) == {0: log[-1].offset + 1}
+            assert read_tables(database) == expected_tables(rest)
+        assert next_offsets(database) == {0: log[-1].offset + 1}
 
     @pytest.mark.covers("projected-once")
-    def test_lost_answers_repeat_nothing(self, place: DatabaseAddress) -> None:
+    def test_lost_answers_repeat_nothing(self, database: DatabaseAddress) -> None:
         """A commit that succeeded but returned an error is not repeated."""
         logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
-        made = plan(logs, place)
-        take(made, loaded)
+        plan = make_plan(logs, database)
+        take_over(plan, loaded)
         lost: list[int] = []
 
         def project(db: Connection, events: Events) -> None:
@@ -135,23 +140,23 @@ class ProjectingContract:
                 held.cursor().execute("COMMIT")
                 raise OperationalError("COMMIT", None, sqlite3.OperationalError("database is locked"))
 
-        assert errors(projected(made, logs, with_project(loaded, project))) == []
+        assert errors(run_projectors(plan, logs, with_project_function(loaded, project))) == []
         assert len(lost) == 3
-        assert told(place) == model(logs)
+        assert read_tables(database) == expected_tables(logs)
 
-    def test_waiting_ends_with_the_event(self, place: DatabaseAddress) -> None:
+    def test_waiting_ends_with_the_event(self, database: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 20)}
-        loaded, made = recent_orders(), plan(logs, place)
+        loaded, plan = recent_orders(), make_plan(logs, database)
         last = logs[source(0)][-1].offset
-        with opened(place) as engine:
+        with open_engine(database) as engine:
             with pytest.raises(ConfigurationError, match="no position of any projection on partition 0"):
                 wait(engine, 0, last)
-            take(made, loaded)
+            take_over(plan, loaded)
             with pytest.raises(
                 NoOutcomeError, match=rf"recent_orders: event 0@{last} is not projected after 0.1 s"
             ):
                 wait(engine, 0, last, timeout=0.1)
-            projected(made, logs, loaded)
+            run_projectors(plan, logs, loaded)
             wait(engine, 0, last, timeout=0)
             wait(engine, 0, last, projection="recent_orders", topic="order.events", timeout=0)
             with pytest.raises(

@@ -6,25 +6,25 @@ import pytest
 from sqlalchemy import Connection
 
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.following.projections.database import shown
+from cqrs_cli.following.projections.database import url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from tests.following.projections.exchanging import begin_beside, filled, second_revision
+from tests.following.projections.exchanging import create_shadow_tables, fill_live_tables, second_revision
 from tests.following.projections.feeding import (
     Events,
     ListTail,
     errors,
-    model,
-    opened,
-    plan,
-    projected,
+    expected_tables,
+    make_plan,
+    open_engine,
+    query_rows,
     random_log,
+    read_tables,
     recent_orders,
-    rows,
+    run_projectors,
     source,
-    take,
-    told,
-    with_project,
+    take_over,
+    with_project_function,
 )
 
 
@@ -35,15 +35,15 @@ class Server(Protocol):
 
 
 class ServerContract:
-    """A subclass has the fixtures `place`, an empty database, and `server`, which can be killed and restarted."""
+    """A subclass has the fixtures `database`, an empty database, and `server`, which can be killed and restarted."""
 
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("half", [False, True])
-    def test_database_away_is_waited_for(self, place: DatabaseAddress, server: Server, half: bool) -> None:
+    def test_database_away_is_waited_for(self, database: DatabaseAddress, server: Server, half: bool) -> None:
         """A projector waits for a server that was killed before a statement of a batch, or before its commit."""
         logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
-        made = plan(logs, place)
-        take(made, loaded)
+        plan = make_plan(logs, database)
+        take_over(plan, loaded)
         killed: list[bool] = []
 
         def project(db: Connection, events: Events) -> None:
@@ -56,24 +56,24 @@ class ServerContract:
             if half:
                 loaded.projection.project(db, events)
 
-        assert errors(projected(made, logs, with_project(loaded, project), notes=notes)) == []
-        assert told(place) == model(logs)
-        assert f"no answer from {shown(place)}" in notes[0]
+        assert errors(run_projectors(plan, logs, with_project_function(loaded, project), notes=notes)) == []
+        assert read_tables(database) == expected_tables(logs)
+        assert f"no answer from {url_without_password(database)}" in notes[0]
         assert "still trying" in notes[0]
-        assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]
+        assert query_rows(database, "SELECT owner FROM cqrs_positions") == [("me",)]
 
-    def test_tables_gone_meanwhile_stop(self, place: DatabaseAddress) -> None:
+    def test_tables_gone_meanwhile_stop(self, database: DatabaseAddress) -> None:
         """A second rebuild swapped the tables, or cleared the new tables, while the first rebuild filled them."""
         logs = {source(0): random_log(0, 60)}
-        loaded, live = second_revision(), filled(place, logs)
-        new = begin_beside(live, loaded, "new")
+        loaded, live = second_revision(), fill_live_tables(database, logs)
+        new = create_shadow_tables(live, loaded, "new")
 
         class Tail(ListTail):
-            def poll(self, most: int) -> Any:
+            def poll(self, batch: int) -> Any:
                 if self._position > 20:
-                    with opened(place) as engine, engine.begin() as db:
-                        dialect_of(place).drop(db, str(new.place.schema))
-                return super().poll(most)
+                    with open_engine(database) as engine, engine.begin() as db:
+                        dialect_of(database).drop_schema(db, str(new.database.schema))
+                return super().poll(batch)
 
-        (result,) = projected(new, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
+        (result,) = run_projectors(new, logs, loaded, tail=lambda plan, start: Tail(logs[plan], start, 7))
         assert isinstance(result.error, TakenOverError)
