@@ -31,7 +31,7 @@ from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import PositionMovedError, move_position, read_own_position
 from cqrs_cli.following.projections.tables import read_table_record
-from cqrs_cli.kafka.event_tail import EventPartition, Tail, ReportProgress
+from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress, Tail
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
 

@@ -9,7 +9,7 @@ from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.reading import check_position_in_log, topic_identity
-from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, Tail, ReportProgress
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress, Tail
 from cqrs_cli.kafka.keys_log import event_decryptor
 
 #: Seconds between two calls of `on_idle`.
@@ -42,7 +42,13 @@ def project_partitions(
         decryptor = event_decryptor(connection, connection.keys, source.topics, marks)
         waits_forever = plan.timeout is None
         return PartitionTail(
-            connection, source, start, report, connection.payloads, decryptor=decryptor, wait_for_broker=waits_forever
+            connection,
+            source,
+            start,
+            report,
+            connection.payloads,
+            decryptor=decryptor,
+            wait_for_broker=waits_forever,
         )
 
     projectors = [Projector(plan, source, loaded, engine, open_tail, stopping, report) for source in sources]

@@ -30,7 +30,9 @@ from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
-def swap_in(live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, report: ReportProgress) -> None:
+def swap_in(
+    live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, report: ReportProgress
+) -> None:
     """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
 
     def catch_up(targets: Mapping[EventPartition, int]) -> None:
