@@ -12,7 +12,7 @@ from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.explain import explain_trial
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult
-from cqrs_cli.following.processes.topics import heard_topics
+from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot, CommittedClaim
@@ -35,7 +35,7 @@ class Progress:
 
     def __init__(self, plan: Plan, reports: Reports, processes: ProcessPlan | None = None) -> None:
         self._plan, self._processes = plan, processes
-        self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
+        self.topics = None if processes is None else events_topic_identity(processes, processes.subscriptions)
         self.reports = reports
         self.takeover = Takeover(plan, processes)
         self._resubmissions = 0  # the number of resubmitted tasks
@@ -82,7 +82,7 @@ class Progress:
     def poll_broker(self) -> BrokerAnswer:
         """Poll the broker, in any thread, and store nothing. Raises `UnavailableError` if there is no answer."""
         with self._poll_lock:
-            claims = self._claim_reader.look()
+            claims = self._claim_reader.read_states()
             try:
                 return BrokerAnswer(claims, self._claim_reader.bounds())
             except UnavailableError as error:
@@ -153,7 +153,7 @@ class Progress:
             frozenset(
                 subscription
                 for subscription in without_position
-                if events[subscription.source.topic].is_inherited(subscription.source.partition)
+                if events[subscription.source.topic].is_target_partition(subscription.source.partition)
             ),
             self._resubmissions,
         )
@@ -240,5 +240,5 @@ class Progress:
             sum(owner_exit.cpu for owner_exit in exits),
             reports=self._reports(),
             resubmissions=self._resubmissions,
-            processes=None if last.processes is None else last.processes.ended(process_results),
+            processes=None if last.processes is None else last.processes.with_results(process_results),
         )

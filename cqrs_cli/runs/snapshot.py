@@ -71,7 +71,7 @@ class Snapshot:
         subscriptions = [] if self.processes is None else self.processes.unowned
         return [
             *(f"{name}:{number}" for name, number in self.unowned),
-            *(subscription.place for subscription in sorted(subscriptions)),
+            *(subscription.address for subscription in sorted(subscriptions)),
         ]
 
     def partition_statuses(self) -> list[PartitionStatus]:

@@ -15,7 +15,7 @@ from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
-from cqrs_cli.following.processes.supervisor import reacting
+from cqrs_cli.following.processes.supervisor import create_supervisors
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.supervisor import Supervisor
@@ -53,7 +53,7 @@ def own_partitions(
         plan, [partition for partition in partitions if isinstance(partition, Partition)], attempt, stopping
     )
     subscriptions = [partition for partition in partitions if isinstance(partition, Subscription)]
-    reacting_supervisors = reacting(processes, subscriptions, attempt, stopping) if processes else []
+    reacting_supervisors = create_supervisors(processes, subscriptions, attempt, stopping) if processes else []
     _TaskSupervisors([*deciding, *reacting_supervisors], deciding, plan.timing, stopping).run()
     exits: list[OwnerExit[Any]] = [partition.ending for partition in deciding]
     exits += [partition.ending for partition in reacting_supervisors]

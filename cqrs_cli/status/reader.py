@@ -11,7 +11,7 @@ from typing import Protocol
 
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.processes.heard import HeardReader
+from cqrs_cli.following.processes.heard import SubscriptionReader
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -46,14 +46,14 @@ class _SubscriptionStatuses:
     def __init__(
         self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str], state_dir: Path
     ) -> None:
-        self._reader = HeardReader(connection, topics, aggregates)
+        self._reader = SubscriptionReader(connection, topics, aggregates)
         self._topics, self._state_dir = topics, state_dir
         self.close = self._reader.close
 
     def poll(self) -> list[PartitionStatus]:
         return [
             subscription_status(subscription, self._topics, self._state_dir)
-            for subscription in self._reader.look()
+            for subscription in self._reader.read_states()
         ]
 
 

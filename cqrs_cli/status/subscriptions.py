@@ -4,15 +4,15 @@ import time
 from pathlib import Path
 
 from cqrs_cli.following.processes.explain import explain_trial
-from cqrs_cli.following.processes.heard import HeardPartition
-from cqrs_cli.following.processes.plan import subscription_place
+from cqrs_cli.following.processes.heard import SubscriptionState
+from cqrs_cli.following.processes.plan import subscription_folder
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.status.partition import PROCESS, PartitionStatus, owner_of
 from cqrs_cli.telemetry.blocked_file import read_reason
 
 
 def subscription_status(
-    subscription_poll: HeardPartition, topics: ProcessTopics, state_dir: Path
+    subscription_poll: SubscriptionState, topics: ProcessTopics, state_dir: Path
 ) -> PartitionStatus:
     """Return the status of a subscription after a poll, with its owner's report if the owner is on this machine."""
     subscription, source, position = (
@@ -26,7 +26,7 @@ def subscription_status(
     owner = owner_of(None if position is None else position.claim)
     trial = None if position is None else position.claim.trial
     blocked_reason = (
-        read_reason(subscription_place(state_dir, topics, source.topic, source.partition)) if lag else ""
+        read_reason(subscription_folder(state_dir, topics, source.topic, source.partition)) if lag else ""
     )
     return PartitionStatus(
         PROCESS,
@@ -42,5 +42,5 @@ def subscription_status(
         trial=None if trial is None else explain_trial(trial),
         waits_for=blocked_reason or None,
         stopped_at=stopped,
-        way_out=f"cqrs run --process {subscription.process} --skip {subscription.place}@{stopped}",
+        way_out=f"cqrs run --process {subscription.process} --skip {subscription.address}@{stopped}",
     )

@@ -12,8 +12,8 @@ REACTING = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        session.commit([], ProcessPosition(resumed.offset, session.mine, *resumed[1:]))\n",
-                "        session.position = ProcessPosition(resumed.offset, session.mine, *resumed[1:])\n",
+                "        session.commit([], ProcessPosition(start.offset, session.mine, *start[1:]))\n",
+                "        session.position = ProcessPosition(start.offset, session.mine, *start[1:])\n",
             ),
         ),
         f"{_BROKER}::test_start_is_kept_before_polling",
@@ -34,8 +34,9 @@ REACTING = [
         "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.consumer, self.heirs)\n",
-                "        self.writer.commit(commands, self.position or position, self.consumer, self.heirs)\n"
+                "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
+                "        self.writer.commit(commands, self.position or position, self.consumer, "
+                "self.target_positions)\n"
                 "        self.writer.commit([], position, self.consumer)\n",
             ),
         ),
@@ -46,9 +47,9 @@ REACTING = [
         "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.consumer, self.heirs)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
                 "        self.writer.commit([], position, self.consumer)\n"
-                "        self.writer.commit(commands, position, self.consumer, self.heirs)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
             ),
         ),
         f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
@@ -82,8 +83,8 @@ REACTING = [
         "cqrs_cli/following/processes/positions.py",
         (
             (
-                'recorded_positions(plan.connection, topics, "read_committed")',
-                "recorded_positions(plan.connection, topics)",
+                'read_positions(plan.connection, topics, "read_committed")',
+                "read_positions(plan.connection, topics)",
             ),
         ),
         f"{_CRASHES}::test_killed_owners_lose_nothing[flush.after:4]",
@@ -91,7 +92,12 @@ REACTING = [
     Mutation(
         "commands go to any partition",
         "cqrs_cli/following/processes/compose.py",
-        (("target_partition(self._partitioner, key, place.partitions)", "hash(key) % place.partitions"),),
+        (
+            (
+                "target_partition(self._partitioner, key, commands_topic.partitions)",
+                "hash(key) % commands_topic.partitions",
+            ),
+        ),
         f"{_BROKER}::test_commands_say_where_they_come_from",
     ),
     Mutation(
@@ -129,8 +135,8 @@ REACTING = [
         "cqrs_cli/following/processes/position.py",
         (
             (
-                "return StartPosition(skip + 1, None, skip, found.accepted, found.all_skipped)",
-                "return StartPosition(skip + 1, None, skip, found.accepted)",
+                "return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped)",
+                "return StartPosition(skip + 1, None, skip, position.accepted)",
             ),
         ),
         "tests/following/processes/test_verify.py::test_skips_and_beginnings_are_clean",
@@ -140,7 +146,7 @@ REACTING = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        session.mine = suspect(mine, before, plan.timing.batch_limit)\n",
+                "        session.mine = suspect(mine, recorded_claim, plan.timing.batch_limit)\n",
                 "        session.mine = mine\n",
             ),
         ),
@@ -167,13 +173,13 @@ REACTING = [
     Mutation(
         "a topic that was made again is gone on with",
         "cqrs_cli/following/processes/position.py",
-        (("    if found.claim.topic_id != state.topic_id:", "    if False:"),),
+        (("    if position.claim.topic_id != state.topic_id:", "    if False:"),),
         "tests/following/processes/test_position.py::test_contradictions_stop",
     ),
     Mutation(
         "a moved offset of the group is gone on with",
         "cqrs_cli/following/processes/position.py",
-        (("    if group is not None and group != found.offset:", "    if False:"),),
+        (("    if group is not None and group != position.offset:", "    if False:"),),
         "tests/following/processes/test_position.py::test_contradictions_stop",
     ),
     Mutation(
@@ -185,7 +191,7 @@ REACTING = [
     Mutation(
         "an accepted loss is accepted again",
         "cqrs_cli/following/processes/position.py",
-        (("return found.accepted == accept and", "return False and"),),
+        (("return position.accepted == accepted_loss and", "return False and"),),
         "tests/following/processes/test_position.py::test_accepted_losses_count_once",
     ),
     Mutation(
@@ -193,8 +199,8 @@ REACTING = [
         "cqrs_cli/following/processes/position.py",
         (
             (
-                "    if skip is not None and skip == found.stopped == found.offset:",
-                "    if skip == found.offset:",
+                "    if skip is not None and skip == position.stopped == position.offset:",
+                "    if skip == position.offset:",
             ),
         ),
         "tests/following/processes/test_position.py::test_skips_are_for_the_event_that_stopped",

@@ -93,7 +93,12 @@ RULES = [
     Mutation(
         "the offset of a process's lost position is committed",
         "cqrs_cli/following/processes/settle.py",
-        (("    return traces.position >= 0 and not traces.repeated", "    return not traces.repeated"),),
+        (
+            (
+                "    return traces.position >= 0 and not traces.visible_in_group",
+                "    return not traces.visible_in_group",
+            ),
+        ),
         "tests/following/processes/test_settle.py::test_offset_of_a_lost_position_goes",
     ),
     Mutation(

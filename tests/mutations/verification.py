@@ -207,13 +207,18 @@ PROVING = [
     Mutation(
         "a process manager's forwarded command is compared by its position",
         "cqrs_cli/following/processes/sent.py",
-        (("if digest in (there, self._forwarded.get(came)):", "if there or came in self._forwarded:"),),
+        (
+            (
+                "if digest in (original_digest, self._forwarded_copies.get(original)):",
+                "if original_digest or original in self._forwarded_copies:",
+            ),
+        ),
         "tests/following/processes/test_sent.py::test_altered_copy_is_a_second_one",
     ),
     Mutation(
         "a forwarded copy is a second command of a process",
         "cqrs_cli/following/processes/sent.py",
-        (("if digest in (there, self._forwarded.get(came)):", "if False:"),),
+        (("if digest in (original_digest, self._forwarded_copies.get(original)):", "if False:"),),
         "tests/following/processes/test_sent.py::test_forwarded_copy_is_no_second_one",
     ),
     Mutation(

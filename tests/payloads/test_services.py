@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.following.processes.plan import ProcessPlan
-from cqrs_cli.following.processes.supervisor import ReactingSupervisor
-from cqrs_cli.following.processes.supervisor import reacting as supervisors
+from cqrs_cli.following.processes.supervisor import ReactingSupervisor, create_supervisors
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked_file import read_reason
 from cqrs_cli.telemetry.task_messages import TaskNotes
@@ -35,7 +34,7 @@ def stage(connection: Connection, prefix: str, store: FolderStore, tmp_path: Pat
 def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
     """Run a process manager on one partition, with accessible notes."""
     stopping = threading.Event()
-    supervisor, *_ = supervisors(plan, plan.subscriptions, 0, stopping)
+    supervisor, *_ = create_supervisors(plan, plan.subscriptions, 0, stopping)
     with reported(supervisor):
         yield supervisor
 
@@ -85,4 +84,4 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         assert stage.asked() == orders(0, 1)
         (store.path / f"{stage.prefix}payment").unlink()
         eventually(lambda: stage.asked() == orders(0, 3))
-        eventually(lambda: not read_reason(process.plan.place(process.subscription)))
+        eventually(lambda: not read_reason(process.plan.status_folder(process.subscription)))

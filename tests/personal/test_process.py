@@ -14,7 +14,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.keys.address import KeyRingAddress
-from tests.following.processes.stage import react_here
+from tests.following.processes.stage import run_in_this_process
 from tests.personal.people import FIRST, SECOND, People
 from tests.support.harness import IMPATIENT
 
@@ -53,7 +53,7 @@ def reacted(people: People, connection: Connection) -> list[BaseException]:
     """Run the process manager up to the present end of the events, and return the errors."""
     loaded = {"copying": load_process("copying", people.folder, "people")}
     plan = prepare_processes(people.harness.settings, connection, loaded, once=True, beginning=True)
-    results = react_here(replace(plan, timing=IMPATIENT))
+    results = run_in_this_process(replace(plan, timing=IMPATIENT))
     return [one.error for one in results if one.error is not None]
 
 

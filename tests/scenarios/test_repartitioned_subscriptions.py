@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cqrs_cli.following.processes.positions import recorded_positions
+from cqrs_cli.following.processes.positions import read_positions
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from tests.support.followers import Listener, reactions, rows, served_at, told, write_followers
 from tests.support.harness import TopicHarness
@@ -101,7 +101,7 @@ def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> 
     with beside(project) as found, ExitStack() as runs:
         first = runs.enter_context(deciding(project, "first"))
         positions = ProcessTopics("before", project.prefix)
-        eventually(lambda: len(recorded_positions(project.connection, positions)) == 2, within=120)
+        eventually(lambda: len(read_positions(project.connection, positions)) == 2, within=120)
         with traffic(bank, clients=2, stale=1) as clients:
             more_rounds(clients)
             eventually(found.listeners[0].heard, within=120)

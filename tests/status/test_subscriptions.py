@@ -2,27 +2,27 @@
 
 import pytest
 
-from cqrs_cli.following.processes.heard import HeardReader
+from cqrs_cli.following.processes.heard import SubscriptionReader
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.subscriptions import subscription_status
-from tests.following.processes.stage import Stage, react_here
+from tests.following.processes.stage import Stage, run_in_this_process
 from tests.support import ROOT
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-def reader_of(stage: Stage) -> HeardReader:
+def reader_of(stage: Stage) -> SubscriptionReader:
     loaded = load_process(stage.name, ROOT, "aggregates")
-    return HeardReader(stage.connection, stage.topics, loaded.sources)
+    return SubscriptionReader(stage.connection, stage.topics, loaded.sources)
 
 
-def places(stage: Stage, reader: HeardReader) -> dict[str, PartitionStatus]:
+def places(stage: Stage, reader: SubscriptionReader) -> dict[str, PartitionStatus]:
     """Return the statuses by aggregate."""
-    found = [subscription_status(one, stage.topics, stage.settings.state_dir) for one in reader.look()]
+    found = [subscription_status(one, stage.topics, stage.settings.state_dir) for one in reader.read_states()]
     return {one.aggregate: one for one in found}
 
 
@@ -36,7 +36,7 @@ def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
         ("checkout", None, None, 0)
     }
     plan = stage.plan()
-    react_here(plan)
+    run_in_this_process(plan)
     stage.place(3, 2)
     seen = places(stage, reader)["order"]
     assert seen.owner is not None and (seen.owner.run, seen.owned) == (plan.run, True) and seen.lag

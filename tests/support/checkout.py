@@ -1,6 +1,6 @@
 """A process manager written for tests, and the process manager `checkout` as its commands show it."""
 
-from cqrs_cli.following.processes.heard import heard_partitions
+from cqrs_cli.following.processes.heard import read_subscriptions
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
@@ -27,7 +27,7 @@ process = cqrs.Process(react)
 def statuses(stage: Stage) -> dict[str, PartitionStatus]:
     """Return the status of each source, by aggregate."""
     loaded = load_process(stage.name, ROOT, "aggregates")
-    found = heard_partitions(stage.connection, stage.topics, loaded.sources)
+    found = read_subscriptions(stage.connection, stage.topics, loaded.sources)
     places = (subscription_status(one, stage.topics, stage.settings.state_dir) for one in found)
     return {place.aggregate: place for place in places}
 

@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import record_event
 from cqrs_cli.following.processes.position import position_key
-from cqrs_cli.following.processes.supervisor import reacting
+from cqrs_cli.following.processes.supervisor import create_supervisors
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
@@ -139,7 +139,7 @@ def react_hanging(
     plan, before = stage.plan(), stage.position()
     assert before is not None
     subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
-    doing = reacting(plan, [subscription], 0, threading.Event())[0].reacting
+    doing = create_supervisors(plan, [subscription], 0, threading.Event())[0].context
     sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
     for one in records(stage.connection, stage.events, 0):

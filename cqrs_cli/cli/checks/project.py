@@ -77,7 +77,7 @@ def _processes(settings: "Settings") -> "Iterator[Check]":
         except CqrsError as error:
             yield fail("processes", error)
         else:
-            yield ok("processes", f"{name}: {len(loaded.events)} kinds of events, at {loaded.place}")
+            yield ok("processes", f"{name}: {len(loaded.events)} kinds of events, at {loaded.location}")
 
 
 def process_uses(settings: "Settings") -> "list[ProcessUse]":

@@ -56,7 +56,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.note(f"rebuilt {_shards(largest)}")
         elif rebuild is not None and (largest is None or rebuild.events > largest.events):
             self._largest = rebuild
-        if now.processes is not None and now.processes.listens and not self._listens:
+        if now.processes is not None and now.processes.is_listening and not self._listens:
             self._listens = True
             self.cli.note(listening(now.processes))
 
@@ -67,7 +67,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
         if self.cli.streaming:
             return True
         if not self._decides:
-            return now.processes is not None and now.processes.listens
+            return now.processes is not None and now.processes.is_listening
         return now.total("commands") > 0 or now.rebuild_progress() is not None
 
     def facts(self, now: "Snapshot") -> tuple[object, ...]:

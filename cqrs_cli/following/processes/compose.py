@@ -26,7 +26,7 @@ from cqrs_cli.payloads.owner_payloads import PayloadExchange
 from cqrs_cli.payloads.upload import referring
 
 #: Maximum bytes of commands for one event, because one transaction contains all of them.
-MAX_SENT_BYTES = 8 * 1024 * 1024
+MAX_COMMAND_BYTES = 8 * 1024 * 1024
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -46,14 +46,14 @@ class ComposedCommand(NamedTuple):
         return len(self.value) + sum(map(len, self.payloads.values()))
 
 
-def store_payloads(place: PayloadStoreAddress | None, commands: Iterable[ComposedCommand]) -> None:
+def upload_payloads(store: PayloadStoreAddress | None, commands: Iterable[ComposedCommand]) -> None:
     """Upload the payloads of commands; raises `PayloadUnavailableError`, after which no command may be sent."""
     by_topic: dict[str, dict[PayloadReference, bytes]] = defaultdict(dict)
-    for one in commands:
-        if one.payloads:
-            by_topic[one.topic].update(one.payloads)
+    for command in commands:
+        if command.payloads:
+            by_topic[command.topic].update(command.payloads)
     for topic, payloads in by_topic.items():
-        PayloadExchange(place, topic).store(payloads)
+        PayloadExchange(store, topic).store(payloads)
 
 
 class Composer:
@@ -65,47 +65,52 @@ class Composer:
         commands: Mapping[str, CommandsTopic],
         partitioner: Partitioner,
         load: Callable[[str], Aggregate],
-        place: PayloadStoreAddress | None = None,
+        store: PayloadStoreAddress | None = None,
     ) -> None:
-        """`place`: the store for large data; without it the data stay in the record."""
+        """`store`: the store for large data; without it the data stay in the record."""
         self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
-        self._place = place
+        self._store = store
         self._source = process_source(process)
         self._aggregates: dict[str, tuple[Aggregate, dict[type, str]]] = {}
 
-    def compose(self, recorded: Recorded[Event], sent: tuple[Send, ...]) -> list[ComposedCommand]:
+    def compose(self, recorded: Recorded[Event], sends: tuple[Send, ...]) -> list[ComposedCommand]:
         """Return the records; raises `InvalidReaction` for a command that no owner would accept."""
-        if not sent:
+        if not sends:
             return []
         time = milliseconds_of(recorded.time)
         first = ReactionId(self._process, recorded.topic, recorded.id, time, 0)
-        made = [
-            self._made(recorded, send, str(first._replace(number=n)), time) for n, send in enumerate(sent)
+        commands = [
+            self._compose_safely(recorded, send, str(first._replace(number=n)), time)
+            for n, send in enumerate(sends)
         ]
-        if sum(len(one.value) for one in made) > MAX_SENT_BYTES:
+        if sum(len(command.value) for command in commands) > MAX_COMMAND_BYTES:
             raise InvalidReaction(
-                f"react gave more than {MAX_SENT_BYTES >> 20} MiB of commands for one event"
+                f"react returned more than {MAX_COMMAND_BYTES >> 20} MiB of commands for one event"
             )
-        return made if self._place is None else [self._referring(one, self._place) for one in made]
+        return (
+            commands
+            if self._store is None
+            else [self._with_payload_reference(command, self._store) for command in commands]
+        )
 
     @staticmethod
-    def _referring(one: ComposedCommand, place: PayloadStoreAddress) -> ComposedCommand:
-        if len(one.value) <= place.threshold:
-            return one
-        value, payloads = referring(place, one.topic, one.value)
-        return one._replace(value=value, payloads=payloads)
+    def _with_payload_reference(command: ComposedCommand, store: PayloadStoreAddress) -> ComposedCommand:
+        if len(command.value) <= store.threshold:
+            return command
+        value, payloads = referring(store, command.topic, command.value)
+        return command._replace(value=value, payloads=payloads)
 
-    def _made(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
+    def _compose_safely(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         """Compose one command. Error texts contain no personal value of the event or the command."""
         try:
-            return self._one(recorded, send, id, time)
+            return self._compose_command(recorded, send, id, time)
         except InvalidReaction as error:
             values = texts_of(recorded.event, send.command)
             if not values:
                 raise
             raise InvalidReaction(withhold(str(error), values)) from None
 
-    def _one(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
+    def _compose_command(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         aggregate, types = self._aggregate(send.aggregate)
         wire_type, decode = _wire_type(aggregate, types, type(send.command))
         data = encode_json(send.command)
@@ -113,58 +118,63 @@ class Composer:
             decode(data)
         except ValueError as error:
             raise InvalidReaction(f"{wire_type}: {error}") from error
-        given = Attributes(
+        attributes = Attributes(
             id=id,
             expected=None if send.expect is None else str(send.expect),
             correlation=recorded.correlation_id or None,
             causation=recorded.id,
-            expiry=None if send.expires is None else _from(time, send.expires),
-            not_before=None if send.not_before is None else _from(time, send.not_before),
+            expiry=None if send.expires is None else _to_milliseconds(time, send.expires),
+            not_before=None if send.not_before is None else _to_milliseconds(time, send.not_before),
             **handed_on_again(recorded),
         )
         subject, source = send.aggregate_id, self._source
         try:
             composed = write_command(
-                send.aggregate, subject, wire_type, data, source, given, spelling=IN_PYTHON
+                send.aggregate, subject, wire_type, data, source, attributes, spelling=IN_PYTHON
             )
         except CqrsError as error:
             raise InvalidReaction(f"{wire_type}: {error.message}") from error
-        place, key = self._commands[send.aggregate], subject.encode()
+        commands_topic, key = self._commands[send.aggregate], subject.encode()
         return ComposedCommand(
-            place.topic, composed.value, key, target_partition(self._partitioner, key, place.partitions)
+            commands_topic.topic,
+            composed.value,
+            key,
+            target_partition(self._partitioner, key, commands_topic.partitions),
         )
 
     def _aggregate(self, name: str) -> tuple[Aggregate, dict[type, str]]:
         """Return the aggregate, and the wire types of its commands by class."""
-        known = self._aggregates.get(name)
-        if known is None:
+        cached = self._aggregates.get(name)
+        if cached is None:
             try:
                 aggregate = self._load(name)
             except CqrsError as error:
                 raise InvalidReaction(f"{error.message}; {error.hint}") from error
             if name not in self._commands:
-                raise InvalidReaction(f"the commands topic of {name!r} was not there when the run began")
-            types: dict[type, str] = {kind: wire for wire, kind in aggregate.commands.items()}
-            known = self._aggregates[name] = (aggregate, types)
-        return known
+                raise InvalidReaction(f"the commands topic of {name!r} did not exist when the run started")
+            types: dict[type, str] = {class_: wire_type for wire_type, class_ in aggregate.commands.items()}
+            cached = self._aggregates[name] = (aggregate, types)
+        return cached
 
 
 def _wire_type(
-    aggregate: Aggregate, types: Mapping[type, str], kind: type
+    aggregate: Aggregate, types: Mapping[type, str], command_class: type
 ) -> tuple[str, Callable[[bytes], Command]]:
     """Return the wire type of a command that a process manager may send to the aggregate, and its decoder."""
-    reserved = reserved_command(kind)
+    reserved = reserved_command(command_class)
     if reserved is not None and reserved.handed_on:
         if not reserved.taken_by(aggregate):
-            raise InvalidReaction(f"{aggregate.name!r} marks no field as personal: there is nothing to erase")
+            raise InvalidReaction(f"{aggregate.name!r} has no personal fields, so it cannot be erased")
         return reserved.wire, reserved.decode
-    wire_type = types.get(kind)
+    wire_type = types.get(command_class)
     if wire_type is None:
-        raise InvalidReaction(f"{kind.__module__}.{kind.__qualname__} is not a command of {aggregate.name!r}")
+        raise InvalidReaction(
+            f"{command_class.__module__}.{command_class.__qualname__} is not a command of {aggregate.name!r}"
+        )
     return wire_type, aggregate.decode_command[wire_type]
 
 
-def _from(time: int, moment: datetime | timedelta) -> int:
+def _to_milliseconds(time: int, moment: datetime | timedelta) -> int:
     """Return a moment in ms, within the years that a command can represent; a timedelta counts from `time`."""
-    found = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
-    return max(0, min(found, LAST_MOMENT))
+    milliseconds = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
+    return max(0, min(milliseconds, LAST_MOMENT))

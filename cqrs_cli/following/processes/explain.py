@@ -14,52 +14,57 @@ from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import Trial
 
 
-class BlamedEvent(NamedTuple):
+class PoisonEvent(NamedTuple):
     """An event at which the process manager stops, and the reason."""
 
     offset: int
     why: str
 
 
-def blamed_event(trial: Trial | None) -> BlamedEvent | None:
+def poison_event(trial: Trial | None) -> PoisonEvent | None:
     """Return the event on which workers have died often enough; None if there is none."""
     blame = None if trial is None else trial.blame
-    return BlamedEvent(blame.offset, blame.why) if blame is not None and blame.tried >= ATTEMPTS else None
+    return PoisonEvent(blame.offset, blame.why) if blame is not None and blame.tried >= ATTEMPTS else None
 
 
 def explain_trial(trial: Trial) -> str:
     """Describe the state of poison-record detection for people."""
-    blamed = blamed_event(trial)
-    if blamed is not None:
-        return f"it stops at event {blamed.offset}: {blamed.why}"
+    poison = poison_event(trial)
+    if poison is not None:
+        return f"it stops at event {poison.offset}: {poison.why}"
     if trial.deciding or trial.deaths:
-        often = "once" if trial.deaths == 1 else f"{trial.deaths} times"
-        seen = f"{often} so far" if trial.deaths else "never so far"
-        return f"event {trial.at} is tried alone: a worker died on it {seen}, at {ATTEMPTS} the process stops"
+        deaths = "once" if trial.deaths == 1 else f"{trial.deaths} times"
+        so_far = f"{deaths} so far" if trial.deaths else "never yet"
+        return (
+            f"event {trial.at} is tried alone: a worker died on it {so_far}, at {ATTEMPTS} the process stops"
+        )
     return f"a worker died: the next {trial.suspects} events are tried {trial.limit} at a time"
 
 
-def topic_made_again(subscription: Subscription) -> CqrsError:
+def recreated_topic_error(subscription: Subscription) -> CqrsError:
     """Return the error for a recreated events topic."""
     return ContradictionError(
-        f"{subscription}: the topic was deleted and made again",
-        f"find out why; starting it again names where it can go on: cqrs run --process {subscription.process}",
+        f"{subscription}: the topic was recreated",
+        "find out why; the error of the next start has the option to continue: cqrs run --process "
+        f"{subscription.process}",
     )
 
 
-def explain_missing(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
+def missing_topic_error(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
     """Return the error with the names of missing topics; raises `UnavailableError` without a broker."""
     names = [plan.topics(subscription).positions, subscription.source.topic]
-    names += [place.topic for place in plan.commands.values()]
+    names += [commands_topic.topic for commands_topic in plan.commands.values()]
     with Admin(plan.connection) as admin:
-        found = admin.describe(names)
-    lost = ", ".join(name for name in names if name not in found)
-    return ConfigurationError(f"{subscription}: {lost or 'a topic'} does not exist", "create it: cqrs init")
+        existing = admin.describe(names)
+    missing = ", ".join(name for name in names if name not in existing)
+    return ConfigurationError(
+        f"{subscription}: {missing or 'a topic'} does not exist", "create it: cqrs init"
+    )
 
 
-def explain_refusal(plan: ProcessPlan, subscription: Subscription, named: Iterable[str]) -> CqrsError:
-    """Return the error with the missing ACLs; `named`: the aggregates to which the process manager sends commands."""
-    targets = [plan.commands[name].topic for name in named]
+def missing_acl_error(plan: ProcessPlan, subscription: Subscription, aggregates: Iterable[str]) -> CqrsError:
+    """Return the error with the missing ACLs; `aggregates`: the targets of the process manager's commands."""
+    targets = [plan.commands[name].topic for name in aggregates]
     needs = process_acls(plan.topics(subscription), [subscription.source.topic], targets)
     try:
         with Admin(plan.connection) as admin:
@@ -69,6 +74,6 @@ def explain_refusal(plan: ProcessPlan, subscription: Subscription, named: Iterab
     if missing:
         return denied_process_acls(missing)
     return ConfigurationError(
-        f"{subscription}: the broker does not allow what it does",
-        "an ACL has changed, or a Deny stands: docs/processes.md lists what is needed",
+        f"{subscription}: the broker does not allow all operations of the process manager",
+        "an ACL was changed, or a Deny ACL exists: docs/processes.md lists the required ACLs",
     )

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.following.processes.plan import Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
-from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, positions_in
+from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, decode_positions
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-class HeardPartition(NamedTuple):
+class SubscriptionState(NamedTuple):
     """The events in the log reach from `start` to `end`; `position` is None before the process manager has started."""
 
     subscription: Subscription
@@ -26,7 +26,7 @@ class HeardPartition(NamedTuple):
     position: ProcessPosition | None
 
 
-class HeardReader:
+class SubscriptionReader:
     """Reads a process manager's partitions. Repeated polls reuse the connections, and read new positions only."""
 
     def __init__(self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]) -> None:
@@ -39,19 +39,19 @@ class HeardReader:
             for topic in (Topics(name, topics.prefix).events,)
             for number in range(readers.partition_count(connection, topic))
         ]
-        self._recorded: dict[bytes, ProcessPosition] = {}
+        self._positions: dict[bytes, ProcessPosition] = {}
         self._read_to = 0  # offset in the positions topic
         self._open: ExitStack | None = None
         self._committed: Consumer
-        self._any: Consumer
+        self._uncommitted: Consumer
 
     def _connect(self) -> None:
         if self._open is None:
             self._open = ExitStack()
             self._committed = clients.consumer(self._connection, fetch_wait_max_ms=10)
-            self._any = clients.consumer(self._connection, isolation="read_uncommitted")
+            self._uncommitted = clients.consumer(self._connection, isolation="read_uncommitted")
             self._open.enter_context(closing(self._committed))
-            self._open.enter_context(closing(self._any))
+            self._open.enter_context(closing(self._uncommitted))
 
     def close(self) -> None:
         """Close the connections; the next poll opens new connections."""
@@ -59,17 +59,19 @@ class HeardReader:
             self._open.close()
             self._open = None
 
-    def look(self) -> list[HeardPartition]:
+    def read_states(self) -> list[SubscriptionState]:
         """Return the current state of every partition; raises `UnavailableError` if the broker does not respond."""
         self._connect()
-        topic, found = self._topics.positions, list[HeardPartition]()
+        topic, states = self._topics.positions, list[SubscriptionState]()
         try:
             self._read_positions(topic)
             for source in self._sources:
                 topic = source.topic
-                start, end = readers.watermarks(self._any, topic, source.partition)
-                position = self._recorded.get(position_key(source))
-                found.append(HeardPartition(Subscription(self._topics.process, source), start, end, position))
+                start, end = readers.watermarks(self._uncommitted, topic, source.partition)
+                position = self._positions.get(position_key(source))
+                states.append(
+                    SubscriptionState(Subscription(self._topics.process, source), start, end, position)
+                )
         except (KafkaException, readers.MissingError, readers.StalledError) as error:
             self.close()  # after meeting an isolated broker, a client may trust its metadata for minutes
             if isinstance(error, KafkaException):
@@ -77,25 +79,25 @@ class HeardReader:
                     self._connection, error, RequiredAcl("Read", "topic", topic)
                 ) from error
             raise clients.unreachable_error(self._connection, error.message) from error
-        return found
+        return states
 
     def _read_positions(self, topic: str) -> None:
         """Read the positions that were recorded since the previous poll."""
         start, end = readers.watermarks(self._committed, topic, POSITIONS_PARTITION)
         if end < self._read_to:  # the topic was recreated
-            self._recorded, self._read_to = {}, start
-        begin = max(start, self._read_to)
+            self._positions, self._read_to = {}, start
+        first = max(start, self._read_to)
         for records in readers.read_with(
-            self._connection, self._committed, topic, POSITIONS_PARTITION, begin, end
+            self._connection, self._committed, topic, POSITIONS_PARTITION, first, end
         ):
-            self._recorded |= positions_in(topic, records)
+            self._positions |= decode_positions(topic, records)
         self._committed.unassign()
         self._read_to = end
 
 
-def heard_partitions(
+def read_subscriptions(
     connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]
-) -> list[HeardPartition]:
+) -> list[SubscriptionState]:
     """Return the state of every partition of a process manager's subscriptions, from one poll."""
-    with closing(HeardReader(connection, topics, aggregates)) as reader:
-        return reader.look()
+    with closing(SubscriptionReader(connection, topics, aggregates)) as reader:
+        return reader.read_states()

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 
 #: Seconds between two checks for a split of the partition.
-_LOOK_EVERY = 1.0
+_HISTORY_INTERVAL = 1.0
 
 
 class TargetPartitions:
@@ -32,60 +32,72 @@ class TargetPartitions:
         """`positions`: the recorded positions, which the owner has read after its fence."""
         self._plan, self._source = plan, subscription.source
         self._topic = plan.events[subscription.source.topic]
-        self._recorded = positions.keys()
-        self._lineage = self._read()
-        self._looked = time.monotonic()
-        self._waiting = self._without_position(self._children())
+        self._recorded_keys = positions.keys()
+        self._lineage = self._read_history()
+        self._read_at = time.monotonic()
+        self._pending = self._without_position(self._direct_targets())
 
-    def awaits_parent(self) -> bool:
+    def is_target(self) -> bool:
         """Return True for a target partition: it has no events before its parent's split."""
-        return self._topic.is_inherited(self._source.partition)
+        return self._topic.is_target_partition(self._source.partition)
 
-    def begun_at_end(self) -> dict[EventPartition, ProcessPosition]:
+    def start_positions_at_end(self) -> dict[EventPartition, ProcessPosition]:
         """Return the first positions of target partitions for a new process manager that starts at the end of the log.
 
         The positions are after the last event of each target partition. The caller has measured the end of its own
         partition before, so a later split is after this end.
         """
-        heirs = self._without_position(self._born_of(self._source.partition))
-        if not heirs:
+        descendants = self._without_position(self._descendants_of(self._source.partition))
+        if not descendants:
             return {}
-        ends = readers.bounds(self._plan.connection, self._source.topic, [one.partition for one in heirs])
-        self._waiting -= heirs
-        return {one: self._first(ends[one.partition][1]) for one in heirs}
+        ends = readers.bounds(
+            self._plan.connection, self._source.topic, [source.partition for source in descendants]
+        )
+        self._pending -= descendants
+        return {source: self._first_position(ends[source.partition][1]) for source in descendants}
 
-    def due(self, position: int) -> dict[EventPartition, ProcessPosition]:
+    def due_positions(self, position: int) -> dict[EventPartition, ProcessPosition]:
         """Return the first positions of pending target partitions whose split is at or before `position`, each once."""
-        if not self._waiting:
+        if not self._pending:
             return {}
-        births = {one: self._lineage.birth(one.partition) for one in self._waiting}
-        if None in births.values() and time.monotonic() - self._looked > _LOOK_EVERY:
-            self._lineage, self._looked = self._read(), time.monotonic()
-        begin = {one for one, split in births.items() if split is not None and split.events <= position}
-        self._waiting -= begin
-        return {one: self._first(0) for one in begin}
+        splits_by_source = {source: self._lineage.birth(source.partition) for source in self._pending}
+        if None in splits_by_source.values() and time.monotonic() - self._read_at > _HISTORY_INTERVAL:
+            self._lineage, self._read_at = self._read_history(), time.monotonic()
+        due = {
+            source
+            for source, split in splits_by_source.items()
+            if split is not None and split.events <= position
+        }
+        self._pending -= due
+        return {source: self._first_position(0) for source in due}
 
-    def _read(self) -> PartitionLineage:
+    def _read_history(self) -> PartitionLineage:
         topic, count = self._source.topics, self._topic.partitions
-        if not self._topic.has_grown:
+        if not self._topic.is_repartitioned:
             return PartitionLineage((count,))
         return read_lineage(self._plan.connection, topic, count)
 
-    def _children(self) -> list[int]:
+    def _direct_targets(self) -> list[int]:
         """The partitions that get their first keys from this one, now or later."""
-        mine, count = self._source.partition, self._topic.partitions
-        return [one for one in range(count) if self._lineage.parent(one) == mine]
+        own_partition, count = self._source.partition, self._topic.partitions
+        return [target for target in range(count) if self._lineage.parent(target) == own_partition]
 
-    def _born_of(self, partition: int) -> list[int]:
+    def _descendants_of(self, partition: int) -> list[int]:
         """The partitions that have keys of this one by now, directly or through other partitions."""
-        splits: list[list[Split]] = [[*self._lineage.ancestry(one)] for one in range(self._topic.partitions)]
-        return [one for one, path in enumerate(splits) if partition in {split.partition for split in path}]
+        splits: list[list[Split]] = [
+            [*self._lineage.ancestry(target)] for target in range(self._topic.partitions)
+        ]
+        return [
+            target
+            for target, parent_chain in enumerate(splits)
+            if partition in {split.partition for split in parent_chain}
+        ]
 
     def _without_position(self, partitions: list[int]) -> set[EventPartition]:
-        sources = {self._source._replace(partition=one) for one in partitions}
-        return {one for one in sources if position_key(one) not in self._recorded}
+        sources = {self._source._replace(partition=source) for source in partitions}
+        return {source for source in sources if position_key(source) not in self._recorded_keys}
 
-    def _first(self, offset: int) -> ProcessPosition:
+    def _first_position(self, offset: int) -> ProcessPosition:
         """Return a position without a current owner: its first owner starts as after a run that has ended."""
         topic = self._topic
         return ProcessPosition(offset, Claim(0, "", TERMINAL, TERMINAL, 0, topic.topic_id, topic.partitions))

@@ -40,8 +40,8 @@ class LoadedProcess:
     process: Process
     sources: dict[str, Aggregate]
     events: frozenset[type[Event]]
-    named: tuple[str, ...]  # aggregates in `Send("…")` literals of its code
-    place: str  # file and line of `react`
+    command_targets: tuple[str, ...]  # aggregates in `Send("…")` literals of its code
+    location: str  # file and line of `react`
 
     def use(self, prefix: str) -> ProcessUse:
         """Return the topics that it uses, with this prefix."""
@@ -49,7 +49,7 @@ class LoadedProcess:
         return ProcessUse(
             ProcessTopics(self.name, prefix),
             sources,
-            tuple(Topics(name, prefix).commands for name in self.named),
+            tuple(Topics(name, prefix).commands for name in self.command_targets),
         )
 
 
@@ -66,42 +66,45 @@ def load_process(
     Raises `UsageError` for an unknown name, `ConfigurationError` with file and line for unusable code.
     """
     base = aggregates_root or root
-    among = registry.names(aggregates, base)  # also makes the aggregates importable
+    aggregate_names = registry.names(aggregates, base)  # also makes the aggregates importable
     module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
-    place = registry.place_of(process.react, module, root)
+    location = registry.place_of(process.react, module, root)
     try:
-        heard = heard_events(process)
-        sources = registry.event_owners(heard, among, aggregates, base, place)
-        check_hearing(heard, sources.values())
+        event_types = heard_events(process)
+        sources = registry.event_owners(event_types, aggregate_names, aggregates, base, location)
+        check_hearing(event_types, sources.values())
     except TypeError as error:
-        raise ConfigurationError(f"{place}: {error}", "correct the process") from error
-    named = tuple(sorted(_check_named(module, among, root)))
-    return LoadedProcess(name, process, sources, frozenset(heard), named, place)
+        raise ConfigurationError(f"{location}: {error}", "correct the process manager's code") from error
+    command_targets = tuple(sorted(_named_aggregates(module, aggregate_names, root)))
+    return LoadedProcess(name, process, sources, frozenset(event_types), command_targets, location)
 
 
-def _check_named(module: ModuleType, among: list[str], root: Path) -> set[str]:
+def _named_aggregates(module: ModuleType, aggregate_names: list[str], root: Path) -> set[str]:
     """Return the aggregates in `Send("…")` literals of the code; raises `ConfigurationError` for an unknown name."""
-    named = set()
-    for name, line in _named(module):
-        if name not in among:
-            close = difflib.get_close_matches(name, among, 1)
+    command_targets = set()
+    for name, line in _send_literals(module):
+        if name not in aggregate_names:
+            close = difflib.get_close_matches(name, aggregate_names, 1)
             raise ConfigurationError(
                 f"{registry.spell_file(module.__file__, root)}:{line}: there is no aggregate {name!r}",
-                f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(among) or 'none'}",
+                f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(aggregate_names) or 'none'}",
             )
-        named.add(name)
-    return named
+        command_targets.add(name)
+    return command_targets
 
 
-def _named(module: ModuleType) -> Iterator[tuple[str, int]]:
+def _send_literals(module: ModuleType) -> Iterator[tuple[str, int]]:
     """Yield the first argument of each `Send(…)` in a module if it is a literal, with its line."""
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(node, ast.Call):
             continue
         if getattr(node.func, "attr", getattr(node.func, "id", None)) != "Send":
             continue
-        given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "aggregate")]
-        for argument in given[:1]:
+        arguments = [
+            *node.args[:1],
+            *(keyword.value for keyword in node.keywords if keyword.arg == "aggregate"),
+        ]
+        for argument in arguments[:1]:
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                 yield argument.value, argument.lineno

@@ -13,7 +13,7 @@ from cqrs_cli.core.react import InvalidReaction, reaction
 from cqrs_cli.core.recorded import record_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
-from cqrs_cli.following.processes.explain import blamed_event
+from cqrs_cli.following.processes.explain import poison_event
 from cqrs_cli.following.processes.heirs import TargetPartitions
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
@@ -32,9 +32,9 @@ class ReactionContext:
 
     loaded: LoadedProcess
     composer: Composer
-    note: ReportProgress
+    report: ReportProgress
     #: Offset of an event → why a topic rejects its commands
-    refused: dict[int, str] = field(default_factory=dict)
+    rejected_events: dict[int, str] = field(default_factory=dict)
     events: int = 0  # events with a reaction
     commands: int = 0  # commands sent
 
@@ -52,40 +52,42 @@ class ReactLoop(Loop):
 
     session: ReactSession
 
-    def __init__(self, session: ReactSession, reacting: ReactionContext, start: int) -> None:
+    def __init__(self, session: ReactSession, context: ReactionContext, start: int) -> None:
         targets = session.plan.targets
         super().__init__(session, start, None if targets is None else targets[session.subscription])
-        self.done, self.loaded = reacting, reacting.loaded
+        self.context, self.loaded = context, context.loaded
         self.aggregate = self.loaded.sources[session.subscription.source.aggregate]
-        self.reached = start  # the offset up to which events were polled
-        self.reacting: Record | None = None  # the event that `react` is processing
-        self.blamed = blamed_event(session.mine.trial)
-        self.heirs: TargetPartitions | None = None
+        self.polled_until = start  # the offset up to which events were polled
+        self.current_event: Record | None = None  # the event that `react` is processing
+        self.poison_event = poison_event(session.mine.trial)
+        self.target_partitions: TargetPartitions | None = None
 
     def begin(self) -> None:
         session, source = self.session, self.session.subscription.source
         connection = session.plan.connection
-        note = self.done.note
+        report = self.context.report
         marks, client, payloads = event_marks(self.aggregate), session.consumer, connection.payloads
         session.opener = event_decryptor(connection, connection.keys, source.topics, marks)
-        self.tail = PartitionTail(connection, source, self.at, note, payloads, client, session.opener)
+        self.tail = PartitionTail(connection, source, self.at, report, payloads, client, session.opener)
 
     def poll(self) -> list[Record]:
         limit = self.session.limit
         if not self.left:
-            self.left, self.reached = self.tail.poll(limit)
+            self.left, self.polled_until = self.tail.poll(limit)
         return self.left[:limit]
 
     def rest(self) -> None:
         """Skip offsets without an event: transaction markers and aborted records."""
         if not self.left:
-            self.at = max(self.at, self.reached)
+            self.at = max(self.at, self.polled_until)
         self.do_what_is_due()
 
     def do_what_is_due(self) -> None:
         """Write the first positions of target partitions whose earlier events are processed."""
-        if self.heirs is not None and (starts := self.heirs.due(self.at)):
-            self.session.heirs = starts
+        if self.target_partitions is not None and (
+            first_positions := self.target_partitions.due_positions(self.at)
+        ):
+            self.session.target_positions = first_positions
             self.session.commit_position(self.at)
 
     def work(self, records: list[Record]) -> None:
@@ -96,33 +98,33 @@ class ReactLoop(Loop):
         timing = self.session.timing
         failpoints.reached("decide.before")
         commands: list[ComposedCommand] = []
-        until, size, done, reacted = time.monotonic() + timing.deciding, 0, 0, 0
+        deadline, size, processed, with_reaction = time.monotonic() + timing.deciding, 0, 0, 0
         stopped: StoppedError | None = None
         for record in records:
-            self.reacting = record
+            self.current_event = record
             try:
-                sent = self._react(record)
+                commands_of_event = self._react(record)
             except StoppedError as error:
                 stopped = error
                 break
             finally:
-                self.reacting = None
-            done += 1
-            if sent is None:
+                self.current_event = None
+            processed += 1
+            if commands_of_event is None:
                 continue
-            reacted += 1
-            commands += sent
-            size += sum(one.size for one in sent)
-            if size > timing.batch_bytes or time.monotonic() > until:
+            with_reaction += 1
+            commands += commands_of_event
+            size += sum(command.size for command in commands_of_event)
+            if size > timing.batch_bytes or time.monotonic() > deadline:
                 break
         failpoints.reached("decide.after")
-        self.left = self.left[done:]
-        end = self.left[0].offset if self.left else self.reached
-        self._commit(commands, end, records[0].offset, done, stopped)
+        self.left = self.left[processed:]
+        end = self.left[0].offset if self.left else self.polled_until
+        self._commit(commands, end, records[0].offset, processed, stopped)
         self.at = end
-        self.done.events += reacted
-        self.done.commands += len(commands)
-        self.session.useful = self.session.useful or done > 0
+        self.context.events += with_reaction
+        self.context.commands += len(commands)
+        self.session.useful = self.session.useful or processed > 0
         self.session.batch_limit = min(self.session.batch_limit * 2, timing.batch_limit)
         if stopped is not None:
             raise stopped.error
@@ -153,45 +155,49 @@ class ReactLoop(Loop):
                 self.aggregate, record.value, source.topic, source.partition, record.offset
             )
         except FoldError as error:
-            raise StoppedError(record.offset, self._unreadable(record, error)) from error
+            raise StoppedError(record.offset, self._unreadable_error(record, error)) from error
         if type(recorded.event) not in loaded.events:
             return None
-        kind = self.aggregate.type_of(recorded.event)
-        about = f"({recorded.aggregate_id!r}, version {recorded.version})"
-        if self.blamed is not None and self.blamed.offset == record.offset:
-            raise self._stop(record, f"cannot go past {kind}", about, self.blamed.why)
-        if (refused := self.done.refused.get(record.offset)) is not None:
-            raise self._stop(record, f"cannot send for {kind}", about, refused)
+        event_type = self.aggregate.type_of(recorded.event)
+        details = f"({recorded.aggregate_id!r}, version {recorded.version})"
+        if self.poison_event is not None and self.poison_event.offset == record.offset:
+            raise self._stop_at(record, f"cannot process {event_type}", details, self.poison_event.why)
+        if (rejection := self.context.rejected_events.get(record.offset)) is not None:
+            raise self._stop_at(record, f"cannot send the commands for {event_type}", details, rejection)
         try:
-            return self.done.composer.compose(recorded, reaction(loaded.process, recorded))
+            return self.context.composer.compose(recorded, reaction(loaded.process, recorded))
         except InvalidReaction as error:
-            wrong = self._stop(record, f"was wrong about {kind}", about, f"{loaded.place}: {error}")
-            raise wrong from self.aggregate.shown(error)
+            stop = self._stop_at(
+                record, f"returned invalid commands for {event_type}", details, f"{loaded.location}: {error}"
+            )
+            raise stop from self.aggregate.shown(error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # user code may raise any error
-            why = self.aggregate.raised(error, PROCESSES)
-            raise self._stop(record, f"raised on {kind}", about, why) from self.aggregate.shown(error)
+            reason = self.aggregate.raised(error, PROCESSES)
+            raise self._stop_at(record, f"raised on {event_type}", details, reason) from self.aggregate.shown(
+                error
+            )
 
-    def _stop(self, record: Record, what: str, about: str, why: str) -> StoppedError:
-        place = self._place(record)
+    def _stop_at(self, record: Record, problem: str, details: str, reason: str) -> StoppedError:
+        position = self._position_text(record)
         error = CqrsError(
-            f"process {self.loaded.name} {what} {place} {about}: {' '.join(why.split())}",
-            f"correct it and start again; or leave this event out: {self._way_out(record)}",
+            f"process {self.loaded.name} {problem} {position} {details}: {' '.join(reason.split())}",
+            f"correct the process manager and start again; or skip this event: {self._skip_command(record)}",
         )
         return StoppedError(record.offset, error)
 
-    def _unreadable(self, record: Record, error: FoldError) -> CqrsError:
+    def _unreadable_error(self, record: Record, error: FoldError) -> CqrsError:
         return ContradictionError(
-            f"{self._place(record)}: {error}",
-            f"deploy the code that reads it; or leave this event out: {self._way_out(record)}",
+            f"{self._position_text(record)}: {error}",
+            f"deploy code that can read the event; or skip this event: {self._skip_command(record)}",
         )
 
-    def _place(self, record: Record) -> str:
+    def _position_text(self, record: Record) -> str:
         source = self.session.subscription.source
         return format_position(source.partition, record.offset, source.topic)
 
-    def _way_out(self, record: Record) -> str:
+    def _skip_command(self, record: Record) -> str:
         source, name = self.session.subscription.source, self.loaded.name
         position = format_position(source.partition, record.offset, f"{name}:{source.aggregate}")
         return f"cqrs run --process {name} --skip {position}"

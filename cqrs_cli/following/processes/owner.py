@@ -11,10 +11,10 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.heirs import TargetPartitions
 from cqrs_cli.following.processes.loop import ReactionContext, ReactLoop
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
-from cqrs_cli.following.processes.position import ProcessPosition, position_key, resume
-from cqrs_cli.following.processes.positions import recorded_positions, source_state
+from cqrs_cli.following.processes.position import ProcessPosition, position_key, start_position
+from cqrs_cli.following.processes.positions import read_positions, read_source_state
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.following.processes.settle import settled_reaction
+from cqrs_cli.following.processes.settle import resolve_in_doubt_transaction
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim, suspect
@@ -31,12 +31,12 @@ class ReactingOwner:
         subscription: Subscription,
         mine: Claim,
         batch_limit: int,
-        reacting: ReactionContext,
+        context: ReactionContext,
     ) -> None:
-        self.plan, self.subscription, self.reacting = plan, subscription, reacting
+        self.plan, self.subscription, self.context = plan, subscription, context
         self.session = ReactSession(plan, subscription, mine, batch_limit)
         self.loop: ReactLoop | None = None
-        self.heirs: TargetPartitions | None = None
+        self.target_partitions: TargetPartitions | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,19 +46,19 @@ class ReactingOwner:
 
     def work(self, stopping: Callable[[], bool]) -> None:
         """Do all steps."""
-        self.settle()
+        self.resolve_in_doubt()
         self.fence()
         start = self.claim()
         if start is not None:
             self.react(start, stopping)
 
-    def settle(self) -> None:
+    def resolve_in_doubt(self) -> None:
         """0: resolve an in-doubt transaction of the previous writer.
 
         The transaction may hide commands of a partition from their owner. The next write would commit or abort it
         arbitrarily, so this step comes before each fence.
         """
-        settled_reaction(self.plan, self.subscription, False, self.reacting.note)
+        resolve_in_doubt_transaction(self.plan, self.subscription, False, self.context.report)
 
     def fence(self) -> None:
         """1: fence the previous owner; Kafka then resolves its open transaction."""
@@ -76,53 +76,54 @@ class ReactingOwner:
         """
         plan, subscription, session = self.plan, self.subscription, self.session
         try:
-            positions = recorded_positions(plan.connection, session.topics)
+            positions = read_positions(plan.connection, session.topics)
         except StalledError as error:
             raise explain_stall(plan.connection, session.logs(), error) from error
         recorded = positions.get(position_key(subscription.source))
-        before = recorded.claim if recorded else None
-        session.judge(before)
+        recorded_claim = recorded.claim if recorded else None
+        session.judge(recorded_claim)
         try:
-            state = source_state(plan, subscription, session.consumer, positions)
+            state = read_source_state(plan, subscription, session.consumer, positions)
         except KafkaException as error:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
             raise
-        accept = plan.losses.get(subscription)
-        heirs = TargetPartitions(plan, subscription, positions)
+        accepted_loss = plan.losses.get(subscription)
+        target_partitions = TargetPartitions(plan, subscription, positions)
         # With an accepted loss the operator chooses every position.
-        self.heirs = heirs if accept is None else None
-        if self.heirs is not None and recorded is None and state.group is None:
-            if heirs.awaits_parent():
-                self._check_parent()
+        self.target_partitions = target_partitions if accepted_loss is None else None
+        if self.target_partitions is not None and recorded is None and state.group is None:
+            if target_partitions.is_target():
+                self._require_no_events()
                 return None
             # From the beginning, target partitions wait for this partition as usual, so that events come in order.
             if not plan.beginning:
-                session.heirs = heirs.begun_at_end()
-        resumed = resume(
+                session.target_positions = target_partitions.start_positions_at_end()
+        start = start_position(
             state,
             beginning=plan.beginning,
             skip=plan.skips.get(subscription),
-            accept=accept,
+            accepted_loss=accepted_loss,
         )
-        mine = replace(session.mine, n=1 + max(session.mine.n, before.n if before else 0))
-        session.mine = suspect(mine, before, plan.timing.batch_limit)
+        mine = replace(session.mine, n=1 + max(session.mine.n, recorded_claim.n if recorded_claim else 0))
+        session.mine = suspect(mine, recorded_claim, plan.timing.batch_limit)
         failpoints.reached("claim.before")
-        session.commit([], ProcessPosition(resumed.offset, session.mine, *resumed[1:]))
+        session.commit([], ProcessPosition(start.offset, session.mine, *start[1:]))
         failpoints.reached("claim.after")
         session.recovered = True
-        return resumed.offset
+        return start.offset
 
-    def _check_parent(self) -> None:
+    def _require_no_events(self) -> None:
         """Raise `UnavailableError` unless there are no events to read; the next owner checks again."""
         targets = self.plan.targets
         if targets is None or targets[self.subscription] > 0:
             raise UnavailableError(
-                f"{self.subscription}: waits until the partition that had its keys is heard"
+                f"{self.subscription}: waits until its parent partition, which had its keys before, is processed up "
+                "to the split"
             )
 
     def react(self, start: int, stopping: Callable[[], bool]) -> None:
         """3: react to events from `start` on, until the target is reached or `stopping()` returns True."""
-        loop = self.loop = ReactLoop(self.session, self.reacting, start)
-        loop.heirs = self.heirs
+        loop = self.loop = ReactLoop(self.session, self.context, start)
+        loop.target_partitions = self.target_partitions
         loop.run(stopping)

@@ -26,7 +26,7 @@ class Subscription(NamedTuple):
     source: EventPartition
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The name that operators use, `PROCESS:AGGREGATE:PARTITION`."""
         return f"{self.process}:{self.source.aggregate}:{self.source.partition}"
 
@@ -35,20 +35,23 @@ class Subscription(NamedTuple):
 
 
 class EventsTopic(NamedTuple):
-    """An events topic in the cluster. `first`: the partition count before the first repartitioning, or None."""
+    """An events topic in the cluster.
+
+    `original_count`: the partition count before the first repartitioning, or None.
+    """
 
     topic_id: str
     partitions: int
-    first: int | None = None
+    original_count: int | None = None
 
     @property
-    def has_grown(self) -> bool:
+    def is_repartitioned(self) -> bool:
         """True if its aggregate has a partition history."""
-        return self.first is not None
+        return self.original_count is not None
 
-    def is_inherited(self, partition: int) -> bool:
+    def is_target_partition(self, partition: int) -> bool:
         """Return True for a target partition: other partitions contain earlier events of its keys."""
-        return self.first is not None and partition >= self.first
+        return self.original_count is not None and partition >= self.original_count
 
 
 class CommandsTopic(NamedTuple):
@@ -86,7 +89,7 @@ class ProcessPlan:
 
     def seats(self) -> dict[Subscription, ClaimSlot]:
         """Return the claim slot of each subscription."""
-        return {at: self.seat(at) for at in self.subscriptions}
+        return {subscription: self.seat(subscription) for subscription in self.subscriptions}
 
     def seat(self, subscription: Subscription) -> ClaimSlot:
         """Return the claim slot of a subscription: the group offset that repeats the owner's position."""
@@ -101,18 +104,26 @@ class ProcessPlan:
         """Return the names of a process manager's topic, group and transactions."""
         return ProcessTopics(subscription.process, self.prefix)
 
-    def place(self, subscription: Subscription) -> Path:
+    def status_folder(self, subscription: Subscription) -> Path:
         """Return the folder below `state_dir` for the owner's status files on its machine."""
         source = subscription.source
-        return subscription_place(self.state_dir, self.topics(subscription), source.topic, source.partition)
+        return subscription_folder(self.state_dir, self.topics(subscription), source.topic, source.partition)
 
     def claim(self, subscription: Subscription, attempt: int) -> Claim:
         """Return the claim of a task's attempt, before the attempt has read the committed claim."""
-        found = self.events[subscription.source.topic]
-        return Claim(self.run_epoch, self.run, self.submission, attempt, 0, found.topic_id, found.partitions)
+        events_topic = self.events[subscription.source.topic]
+        return Claim(
+            self.run_epoch,
+            self.run,
+            self.submission,
+            attempt,
+            0,
+            events_topic.topic_id,
+            events_topic.partitions,
+        )
 
 
-def subscription_place(state_dir: Path, topics: ProcessTopics, topic: str, partition: int) -> Path:
+def subscription_folder(state_dir: Path, topics: ProcessTopics, topic: str, partition: int) -> Path:
     """Return the folder of a subscription, which corresponds to the shard folder of an aggregate's partition."""
     return state_dir / topics.positions.removesuffix(".positions") / f"{topic}-{partition}"
 
@@ -160,21 +171,21 @@ class ProcessProgress:
 
     def by_process(self) -> dict[str, dict[str, Any]]:
         """Return lag and positions, such as `{"checkout": {"lag": 0, "positions": {"order.events": {"0": 7}}}}`."""
-        found: dict[str, dict[str, Any]] = {}
+        progress: dict[str, dict[str, Any]] = {}
         for subscription, end in sorted(self.ends.items()):
-            process = found.setdefault(subscription.process, {"lag": 0, "positions": {}})
+            process = progress.setdefault(subscription.process, {"lag": 0, "positions": {}})
             position = self.positions.get(subscription, 0)
             process["lag"] += max(0, end - position)
             process["positions"].setdefault(subscription.source.topic, {})[
                 str(subscription.source.partition)
             ] = position
-        return found
+        return progress
 
     def lags(self) -> dict[str, int]:
         """Return the number of unread records by process manager."""
-        return {name: one["lag"] for name, one in self.by_process().items()}
+        return {name: progress["lag"] for name, progress in self.by_process().items()}
 
-    def ended(self, results: Sequence[ProcessResult]) -> "ProcessProgress":
+    def with_results(self, results: Sequence[ProcessResult]) -> "ProcessProgress":
         """Return the progress at the end of a run, with the counts in its owners' results."""
         if not results:
             return self
@@ -189,10 +200,14 @@ class ProcessProgress:
     @property
     def unowned(self) -> list[Subscription]:
         """The subscriptions without a claim of this run, or without a new claim since a task was lost."""
-        return [one for one in self.ends if one not in self.claimed and one not in self.waiting]
+        return [
+            subscription
+            for subscription in self.ends
+            if subscription not in self.claimed and subscription not in self.waiting
+        ]
 
     @property
-    def listens(self) -> bool:
+    def is_listening(self) -> bool:
         """True once every subscription is claimed: then the start is committed, and no later event is skipped."""
         return bool(self.ends) and not self.unowned
 
@@ -204,4 +219,6 @@ class ProcessProgress:
     @property
     def lag(self) -> int:
         """Number of unread records below the ends."""
-        return sum(max(0, end - self.positions.get(one, 0)) for one, end in self.ends.items())
+        return sum(
+            max(0, end - self.positions.get(subscription, 0)) for subscription, end in self.ends.items()
+        )

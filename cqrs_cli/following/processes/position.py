@@ -56,7 +56,7 @@ class SourceState(NamedTuple):
     end: int  # high watermark of the log
     position: ProcessPosition | None
     group: int | None  # the group's offset; None if there is none, or it expired
-    has_grown: bool = False  # the topic was repartitioned
+    is_repartitioned: bool = False  # the topic was repartitioned
 
 
 class StartPosition(NamedTuple):
@@ -69,75 +69,84 @@ class StartPosition(NamedTuple):
     skipped_before: tuple[int, ...] = ()
 
 
-def resume(
-    state: SourceState, *, beginning: bool = False, skip: int | None = None, accept: int | None = None
+def start_position(
+    state: SourceState, *, beginning: bool = False, skip: int | None = None, accepted_loss: int | None = None
 ) -> StartPosition:
     """Return the start of an owner: its position, or for a new process manager the end or the beginning of the log.
 
     Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position outside the
-    log. `accept` is an operator's start offset after a loss: it applies once, and only after this error. `skip` applies
-    only to the event that stopped the process manager.
+    log. `accepted_loss` is an operator's start offset after a loss: it applies once, and only after this error. `skip`
+    applies only to the event that stopped the process manager.
     """
-    found = state.position
-    if found is not None and not _has_followed(found.claim.partitions, state):
+    position = state.position
+    if position is not None and not _matches_count(position.claim.partitions, state):
         raise ConfigurationError(
-            f"{state.source.topic} had {found.claim.partitions} partitions and now has {state.partitions}",
-            "if it was grown by hand, cqrs repartition adopts it; else recreate it with the old count",
+            f"{state.source.topic} had {position.claim.partitions} partitions and now has {state.partitions}",
+            "if partitions were added with another tool, cqrs repartition records them; otherwise recreate the topic "
+            "with the old count",
         )
-    error = position_contradiction(state)
+    error = position_error(state)
     if error is not None:
-        if accept is None or (found is not None and _is_spent(found, state, accept)):
+        if accepted_loss is None or (position is not None and _was_applied(position, state, accepted_loss)):
             raise error
-        check_place(state.source.topic, state.source.partition, accept, state.start, state.end)
-        if found is None or found.claim.topic_id != state.topic_id:
-            return StartPosition(accept, accepted=accept)  # skipped events belonged to the old topic
-        return StartPosition(accept, None, found.skipped, accept, found.skipped_before)
-    if found is None:
+        check_place(state.source.topic, state.source.partition, accepted_loss, state.start, state.end)
+        if position is None or position.claim.topic_id != state.topic_id:
+            # Skipped events belonged to the old topic.
+            return StartPosition(accepted_loss, accepted=accepted_loss)
+        return StartPosition(accepted_loss, None, position.skipped, accepted_loss, position.skipped_before)
+    if position is None:
         return StartPosition(state.start if beginning else state.stable)
-    if skip is not None and skip == found.stopped == found.offset:
-        return StartPosition(skip + 1, None, skip, found.accepted, found.all_skipped)
-    return StartPosition(found.offset, found.stopped, found.skipped, found.accepted, found.skipped_before)
+    if skip is not None and skip == position.stopped == position.offset:
+        return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped)
+    return StartPosition(
+        position.offset, position.stopped, position.skipped, position.accepted, position.skipped_before
+    )
 
 
-def _has_followed(claimed: int, state: SourceState) -> bool:
+def _matches_count(claimed: int, state: SourceState) -> bool:
     """Return True if the number of partitions equals the claim's number, or is the result of a repartitioning since."""
-    return claimed == state.partitions or (state.has_grown and state.partitions % claimed == 0)
+    return claimed == state.partitions or (state.is_repartitioned and state.partitions % claimed == 0)
 
 
-def _is_spent(found: ProcessPosition, state: SourceState, accept: int) -> bool:
+def _was_applied(position: ProcessPosition, state: SourceState, accepted_loss: int) -> bool:
     """Return True if this accepted loss was already applied in this log."""
-    return found.accepted == accept and found.claim.topic_id == state.topic_id
+    return position.accepted == accepted_loss and position.claim.topic_id == state.topic_id
 
 
-def position_contradiction(state: SourceState) -> CqrsError | None:
+def position_error(state: SourceState) -> CqrsError | None:
     """Return the error (exit code 5) for a position that does not fit the log; None if the position fits."""
-    found, group = state.position, state.group
-    if found is None:
+    position, group = state.position, state.group
+    if position is None:
         if group is None:
             return None  # a new process
-        what = (
-            f"the group's offset is {group}, but no position is recorded: its topic was deleted or made again"
+        problem = f"the group's offset is {group}, but no position is recorded: the positions topic is lost"
+        return _contradiction(state, problem, group)
+    if position.claim.topic_id != state.topic_id:
+        return _contradiction(state, "the topic was recreated", state.start)
+    if group is not None and group != position.offset:
+        problem = (
+            f"the position is {position.offset}, but the group's offset is {group}: another program moved it"
         )
-        return _error(state, what, group)
-    if found.claim.topic_id != state.topic_id:
-        return _error(state, "the topic was deleted and made again", state.start)
-    if group is not None and group != found.offset:
-        what = f"the position is {found.offset}, but the group's offset is {group}: somebody moved it"
-        return _error(state, what, found.offset)
-    if found.offset < state.start:
-        what = f"the position is {found.offset}, but events before {state.start} are deleted"
-        return _error(state, what, state.start)
-    if found.offset > state.end:
-        return _error(state, f"the position is {found.offset}, but the log ends at {state.end}", state.end)
+        return _contradiction(state, problem, position.offset)
+    if position.offset < state.start:
+        problem = f"the position is {position.offset}, but events before {state.start} are deleted"
+        return _contradiction(state, problem, state.start)
+    if position.offset > state.end:
+        return _contradiction(
+            state, f"the position is {position.offset}, but the log ends at {state.end}", state.end
+        )
     return None
 
 
-def _error(state: SourceState, what: str, onward: int) -> CqrsError:
-    onward = min(max(onward, state.start), state.end)
-    place = format_position(state.source.partition, onward, f"{state.process}:{state.source.aggregate}")
+def _contradiction(state: SourceState, problem: str, continue_at: int) -> CqrsError:
+    continue_at = min(max(continue_at, state.start), state.end)
+    address = format_position(
+        state.source.partition, continue_at, f"{state.process}:{state.source.aggregate}"
+    )
     return ContradictionError(
-        f"process {state.process}, {state.source.topic} partition {state.source.partition}: {what}",
-        f"find out why; to go on from offset {onward}: cqrs run --process {state.process} --accept-loss {place}",
+        f"process {state.process}, {state.source.topic} partition {state.source.partition}: {problem}",
+        f"find out why; to continue at offset {continue_at}: cqrs run --process {state.process} --accept-loss "
+        f"{address}",
     )
 
 
@@ -146,12 +155,12 @@ def check_skip(state: SourceState, skip: int) -> None:
 
     An event before the position passes: it is already processed or skipped.
     """
-    found = state.position
-    if found is not None and (found.offset > skip or skip == found.stopped == found.offset):
+    position = state.position
+    if position is not None and (position.offset > skip or skip == position.stopped == position.offset):
         return
-    where = "it is new" if found is None else f"it stands at {found.offset}"
+    reason = "it has not started" if position is None else f"its position is {position.offset}"
     raise UsageError(
         f"process {state.process} was not stopped by event {format_position(state.source.partition, skip)} of"
-        f" {state.source.topic}: {where}",
-        "leave out --skip: only the event that ended a process can be skipped",
+        f" {state.source.topic}: {reason}",
+        "leave out --skip: only the event that stopped a process manager can be skipped",
     )

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 POSITIONS_PARTITION = 0
 
 
-def recorded_positions(
+def read_positions(
     connection: Connection, topics: ProcessTopics, isolation: Isolation = "read_uncommitted"
 ) -> dict[bytes, ProcessPosition]:
     """Return the last committed position of each events partition, by key.
@@ -27,28 +27,28 @@ def recorded_positions(
     The default isolation level waits for open transactions, as an owner must after it has fenced its predecessor.
     Raises `StalledError` if a transaction stays open, `ContradictionError` for a record that is not a position.
     """
-    topic, found = topics.positions, dict[bytes, ProcessPosition]()
+    topic, positions = topics.positions, dict[bytes, ProcessPosition]()
     start, end = readers.bounds(connection, topic, [POSITIONS_PARTITION], isolation)[POSITIONS_PARTITION]
     for records in readers.read(connection, topic, POSITIONS_PARTITION, start, end):
-        found |= positions_in(topic, records)
-    return found
+        positions |= decode_positions(topic, records)
+    return positions
 
 
-def positions_in(topic: str, records: Iterable[Record]) -> dict[bytes, ProcessPosition]:
+def decode_positions(topic: str, records: Iterable[Record]) -> dict[bytes, ProcessPosition]:
     """Return the last position of each events partition in these records; raises `ContradictionError`."""
-    found = dict[bytes, ProcessPosition]()
+    positions = dict[bytes, ProcessPosition]()
     for record in records:
         try:
-            found[record.key or b""] = read_position(record.value)
+            positions[record.key or b""] = read_position(record.value)
         except ValueError as error:
             raise ContradictionError(
                 f"{topic}:{POSITIONS_PARTITION}@{record.offset} is not a position: {error}",
                 "somebody else wrote to this topic: find out who, and delete that record",
             ) from error
-    return found
+    return positions
 
 
-def source_state(
+def read_source_state(
     plan: ProcessPlan, subscription: Subscription, group: Consumer, positions: Mapping[bytes, ProcessPosition]
 ) -> SourceState:
     """Return the state of a partition: its bounds, its recorded position, and the group's offset.
@@ -71,29 +71,29 @@ def source_state(
         bounds["read_committed"][1],
         bounds["read_uncommitted"][1],
         positions.get(position_key(source)),
-        committed_of(group, subscription).offset,
-        described.has_grown,
+        read_group_commit(group, subscription).offset,
+        described.is_repartitioned,
     )
 
 
-def committed_of(group: Consumer, subscription: Subscription) -> GroupCommit:
+def read_group_commit(group: Consumer, subscription: Subscription) -> GroupCommit:
     """Return the group's offset of a partition with its metadata, which contains the claim; raises `KafkaException`."""
     source = subscription.source
     return committed_offsets(group, source.topic, [source.partition])[source.partition]
 
 
-def source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
+def read_source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
     """Return the current state of each partition, before any fence; does not wait for pending commits."""
     states: dict[Subscription, SourceState] = {}
     for process in dict.fromkeys(subscription.process for subscription in plan.subscriptions):
         topics = ProcessTopics(process, plan.prefix)
-        positions = recorded_positions(plan.connection, topics, "read_committed")
+        positions = read_positions(plan.connection, topics, "read_committed")
         group = consumer(plan.connection, group=topics.group, isolation="read_uncommitted")
         try:
             # Target partitions come first: the ends of their parents, read later, include all earlier events.
             for subscription in reversed(plan.subscriptions):
                 if subscription.process == process:
-                    states[subscription] = source_state(plan, subscription, group, positions)
+                    states[subscription] = read_source_state(plan, subscription, group, positions)
         except KafkaException as error:
             raise to_error(plan.connection, error, RequiredAcl("Read", "group", topics.group)) from error
         finally:

@@ -11,8 +11,8 @@ from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic, EventsTopic, ProcessPlan, Subscription
-from cqrs_cli.following.processes.position import check_skip, position_contradiction
-from cqrs_cli.following.processes.positions import source_states
+from cqrs_cli.following.processes.position import check_skip, position_error
+from cqrs_cli.following.processes.positions import read_source_states
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
@@ -46,7 +46,7 @@ def prepare_processes(
     Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for an address (`PROCESS:AGG:P@OFFSET`) that
     is not in the run or that did not stop the process manager, `UnavailableError` without a broker.
     """
-    subscriptions, events, commands, size, brokers = _described(settings, connection, loaded)
+    subscriptions, events, commands, size, brokers = _describe_topics(settings, connection, loaded)
     plan = ProcessPlan(
         connection,
         settings.topic_prefix,
@@ -61,17 +61,17 @@ def prepare_processes(
         0,
         uuid.uuid4().hex[:12],
         beginning=beginning,
-        skips=dict(_places("--skip", skip, subscriptions)),
-        losses=dict(_places("--accept-loss", accept_loss, subscriptions)),
+        skips=dict(_parse_addresses("--skip", skip, subscriptions)),
+        losses=dict(_parse_addresses("--accept-loss", accept_loss, subscriptions)),
         brokers=brokers,
         timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
     )
-    states = source_states(plan)
+    states = read_source_states(plan)
     for subscription, offset in plan.skips.items():
         check_skip(states[subscription], offset)
     for subscription, offset in plan.losses.items():
         state = states[subscription]
-        if position_contradiction(state) is not None:
+        if position_error(state) is not None:
             check_place(state.source.topic, state.source.partition, offset, state.start, state.end)
     claims = [state.position.claim if state.position else None for state in states.values()]
     return replace(
@@ -81,60 +81,64 @@ def prepare_processes(
     )
 
 
-def _described(
+def _describe_topics(
     settings: "Settings", connection: Connection, loaded: Mapping[str, LoadedProcess]
 ) -> tuple[list[Subscription], dict[str, EventsTopic], dict[str, CommandsTopic], int, int]:
     """Return subscriptions, events topics, commands topics, the maximum bytes of a request, and the broker count."""
     prefix = settings.topic_prefix
     sources = {
-        process: {name: Topics(name, prefix).events for name in sorted(one.sources)}
-        for process, one in loaded.items()
+        process: {name: Topics(name, prefix).events for name in sorted(loaded_process.sources)}
+        for process, loaded_process in loaded.items()
     }
-    named = sorted({name for one in loaded.values() for name in one.named})
+    command_targets = sorted(
+        {name for loaded_process in loaded.values() for name in loaded_process.command_targets}
+    )
     with Admin(connection) as admin:
-        for one in loaded.values():
-            if missing := admin.missing_acls(one.use(prefix).required_acls()):
+        for loaded_process in loaded.values():
+            if missing := admin.missing_acls(loaded_process.use(prefix).required_acls()):
                 raise denied_process_acls(missing)
         topics_of = {topic: name for by in sources.values() for name, topic in by.items()}
-        heard = _existing(admin, sorted(topics_of))
+        events_topics = _describe_existing(admin, sorted(topics_of))
         lineages = {topic: Topics(name, prefix) for topic, name in topics_of.items()}
-        grown = admin.describe([one.lineage for one in lineages.values()])
-        taken = _existing(admin, [Topics(name, prefix).commands for name in named])
+        history_topics = admin.describe([topics.lineage for topics in lineages.values()])
+        commands_topics = _describe_existing(
+            admin, [Topics(name, prefix).commands for name in command_targets]
+        )
         positions = {name: ProcessTopics(name, prefix) for name in loaded}
         found = admin.describe([topics.positions for topics in positions.values()])
         for topics in positions.values():
-            if (mistake := topics.mistake(found.get(topics.positions))) is not None:
-                raise mistake
-        taken |= _others(admin, settings, named)
+            if (topic_error := topics.mistake(found.get(topics.positions))) is not None:
+                raise topic_error
+        commands_topics |= _other_commands_topics(admin, settings, command_targets)
         brokers = admin.broker_count()
-    first = {  # the first request comes before all splits, so no open transaction of a split hides it
-        topic: visible_lineage(connection, one, heard[topic].partitions).counts[0]
-        for topic, one in lineages.items()
-        if one.lineage in grown
+    original_counts = {  # the first request comes before all splits, so no open transaction of a split hides it
+        topic: visible_lineage(connection, topics, events_topics[topic].partitions).counts[0]
+        for topic, topics in lineages.items()
+        if topics.lineage in history_topics
     }
     subscriptions = [
         Subscription(process, EventPartition(name, topic, number))
         for process, by in sources.items()
         for name, topic in by.items()
-        for number in range(heard[topic].partitions)
+        for number in range(events_topics[topic].partitions)
     ]
-    limits = [info.number("max.message.bytes", MAX_MESSAGE_BYTES) for info in taken.values()]
+    limits = [info.number("max.message.bytes", MAX_MESSAGE_BYTES) for info in commands_topics.values()]
     return (
         subscriptions,
         {
-            topic: EventsTopic(info.topic_id, info.partitions, first.get(topic))
-            for topic, info in heard.items()
+            topic: EventsTopic(info.topic_id, info.partitions, original_counts.get(topic))
+            for topic, info in events_topics.items()
         },
         {
             topic.removeprefix(prefix).removesuffix(".commands"): CommandsTopic(topic, info.partitions)
-            for topic, info in taken.items()
+            for topic, info in commands_topics.items()
         },
         min([_REQUEST_BYTES, *limits]),
         brokers,
     )
 
 
-def _existing(admin: Admin, topics: list[str]) -> dict[str, TopicInfo]:
+def _describe_existing(admin: Admin, topics: list[str]) -> dict[str, TopicInfo]:
     found = admin.describe(topics)
     for topic in topics:
         if topic not in found:
@@ -142,24 +146,27 @@ def _existing(admin: Admin, topics: list[str]) -> dict[str, TopicInfo]:
     return found
 
 
-def _others(admin: Admin, settings: "Settings", named: list[str]) -> dict[str, TopicInfo]:
+def _other_commands_topics(
+    admin: Admin, settings: "Settings", command_targets: list[str]
+) -> dict[str, TopicInfo]:
     """Return the commands topics of all other aggregates, which `react` may name without a literal."""
-    names = set(registry.names(settings.aggregates, settings.root)) - set(named)
+    names = set(registry.names(settings.aggregates, settings.root)) - set(command_targets)
     try:
         return admin.describe([Topics(name, settings.topic_prefix).commands for name in sorted(names)])
     except ConfigurationError:
         return {}  # one topic may not be described: a command for it causes an error when it is sent
 
 
-def _places(
+def _parse_addresses(
     flag: str, texts: Iterable[str], subscriptions: list[Subscription]
 ) -> Iterator[tuple[Subscription, int]]:
     """Parse `PROCESS:AGG:P@OFFSET`."""
-    known = {one.place: one for one in subscriptions}
+    known = {subscription.address: subscription for subscription in subscriptions}
     for text in texts:
-        place, at = text.rpartition("@")[0], parse_position(flag, text)
-        if place not in known:
+        address, position = text.rpartition("@")[0], parse_position(flag, text)
+        if address not in known:
             raise UsageError(
-                f"{flag}: {place!r} is not heard in this run", f"it hears {', '.join(sorted(known)[:8])}"
+                f"{flag}: {address!r} is not a subscription of this run",
+                f"known: {', '.join(sorted(known)[:8])}",
             )
-        yield known[place], at.offset
+        yield known[address], position.offset

@@ -15,9 +15,9 @@ def retire_processes(plan: ProcessPlan) -> None:
 
 
 def _retire(plan: ProcessPlan, subscription: Subscription) -> None:
-    replace_position(plan, subscription, lambda _, claim: terminal(claim, plan.run))
+    replace_claim(plan, subscription, lambda _, claim: terminal(claim, plan.run))
 
 
-def replace_position(plan: ProcessPlan, subscription: Subscription, change: ClaimChange) -> None:
+def replace_claim(plan: ProcessPlan, subscription: Subscription, change: ClaimChange) -> None:
     """Fence a subscription's owner and replace its claim (`ownership.retire.leave_claim`)."""
     leave_claim(lambda: ReactSession(plan, subscription, plan.claim(subscription, 0), 1), change)

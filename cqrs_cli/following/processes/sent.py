@@ -21,14 +21,14 @@ from cqrs_cli.proof.reactions import ReactionPlace
 _SMALL = 1024
 
 
-class _Claim(Struct):
+class _SentAttributes(Struct):
     id: str = ""
     source: str = ""
     deferredfrom: str | None = None
     forwardedfrom: str | None = None
 
 
-_claim_in = msgspec.json.Decoder(_Claim).decode
+_decode_attributes = msgspec.json.Decoder(_SentAttributes).decode
 
 
 class ProcessCommands:
@@ -39,61 +39,61 @@ class ProcessCommands:
 
     def __init__(self, process: str, masks: Mapping[str, MaskDocument] | None = None) -> None:
         """`masks`: by commands topic, for aggregates with personal fields."""
-        self.found: dict[str, dict[str, dict[int, list[ReactionPlace]]]] = defaultdict(
+        self.locations: dict[str, dict[str, dict[int, list[ReactionPlace]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
         self.masks = masks or {}
-        self._forwarded: dict[str, bytes] = {}  # location of a forwarded copy → digest of the command
+        self._forwarded_copies: dict[str, bytes] = {}  # location of a forwarded copy → digest of the command
         self._source = process_source(process)
-        self._plain = self._source.encode()
+        self._source_bytes = self._source.encode()
 
-    def take(self, record: Record, topic: str, partition: int) -> None:
+    def add_if_sent(self, record: Record, topic: str, partition: int) -> None:
         """Add the record if it is a command that the process manager has sent.
 
         Commands that an owner has resubmitted do not count. Unaltered forwarded commands do not count if their original
         was read: so the partitions must be read in ascending order.
         """
-        claim = self._claim(record)
-        if claim is None or claim.deferredfrom is not None:
+        attributes = self._read_attributes(record)
+        if attributes is None or attributes.deferredfrom is not None:
             return
-        id = read_reaction_id(claim.id)
+        id = read_reaction_id(attributes.id)
         if id is not None:
-            copies, value = self.found[id.topic][id.origin][id.number], record.value or b""
-            if claim.forwardedfrom is not None:
-                value = unforwarded(value, claim.forwardedfrom)
+            copies, value = self.locations[id.topic][id.origin][id.number], record.value or b""
+            if attributes.forwardedfrom is not None:
+                value = without_forwarded_attribute(value, attributes.forwardedfrom)
             digest = command_digest(topic, record.key, value, self.masks.get(topic))
-            if claim.forwardedfrom is not None:
-                came = f"{topic}:{claim.forwardedfrom.replace('/', '@')}"
-                there = next((copy.digest for copy in copies if str(copy) == came), None)
-                if digest in (there, self._forwarded.get(came)):
-                    self._forwarded[f"{topic}:{partition}@{record.offset}"] = digest
+            if attributes.forwardedfrom is not None:
+                original = f"{topic}:{attributes.forwardedfrom.replace('/', '@')}"
+                original_digest = next((copy.digest for copy in copies if str(copy) == original), None)
+                if digest in (original_digest, self._forwarded_copies.get(original)):
+                    self._forwarded_copies[f"{topic}:{partition}@{record.offset}"] = digest
                     return
             copies.append(ReactionPlace(topic, partition, digest, record.offset))
 
-    def _claim(self, record: Record) -> _Claim | None:
+    def _read_attributes(self, record: Record) -> _SentAttributes | None:
         """Return the id and attributes of a command, in both CloudEvents modes and in any spelling of its JSON.
 
         Return None for a command from another source. A document without the headers counts as well: no owner would
         accept such a copy, so it is a finding.
         """
         value = record.value or b""
-        if self._plain in value or b"\\" in value:
+        if self._source_bytes in value or b"\\" in value:
             with suppress(ValueError, RecursionError):
-                claim = _claim_in(value)
-                if claim.source == self._source:
-                    return claim
+                attributes = _decode_attributes(value)
+                if attributes.source == self._source:
+                    return attributes
         if record.headers and record.headers != HEADERS:
             with suppress(CheckFailed):
                 envelope = read_command(record)
                 if envelope.source == self._source:
-                    return _Claim(envelope.id, envelope.source, envelope.deferredfrom)
+                    return _SentAttributes(envelope.id, envelope.source, envelope.deferredfrom)
         return None
 
 
-def unforwarded(value: bytes, place: str) -> bytes:
+def without_forwarded_attribute(value: bytes, forwarded_from: str) -> bytes:
     """Return the command document without the attribute that an owner added when it forwarded the command."""
-    end = b',"forwardedfrom":"%s"}' % place.encode()
-    return value[: -len(end)] + b"}" if value.endswith(end) else value
+    attribute = b',"forwardedfrom":"%s"}' % forwarded_from.encode()
+    return value[: -len(attribute)] + b"}" if value.endswith(attribute) else value
 
 
 def command_digest(

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from cqrs_cli.following.processes.compose import ComposedCommand, store_payloads
+from cqrs_cli.following.processes.compose import ComposedCommand, upload_payloads
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
-from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded_positions
+from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, read_positions
 from cqrs_cli.following.processes.writer import CommandWriter
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.keys.event_decryptor import EventDecryptor
@@ -20,7 +20,7 @@ class ReactSession(Session[CommandWriter]):
         self.plan, self.subscription = plan, subscription
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
-        self.heirs: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
+        self.target_positions: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
         self.opener: EventDecryptor | None = None  # decrypts events
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
@@ -52,13 +52,13 @@ class ReactSession(Session[CommandWriter]):
 
         The payloads of the commands are uploaded first; after a `PayloadUnavailableError` nothing is committed.
         """
-        store_payloads(self.plan.connection.payloads, commands)
-        self.writer.commit(commands, position, self.consumer, self.heirs)
-        self.heirs = {}
+        upload_payloads(self.plan.connection.payloads, commands)
+        self.writer.commit(commands, position, self.consumer, self.target_positions)
+        self.target_positions = {}
         self.position, self.offset, self.claimed = position, position.offset, True
 
     def found(self) -> tuple[int, Claim] | None:
-        positions = recorded_positions(self.plan.connection, self.topics)
+        positions = read_positions(self.plan.connection, self.topics)
         self.position = positions.get(position_key(self.subscription.source))
         return None if self.position is None else (self.position.offset, self.position.claim)
 

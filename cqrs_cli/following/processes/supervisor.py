@@ -14,14 +14,14 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.following.processes.compose import Composer
-from cqrs_cli.following.processes.explain import explain_missing, explain_refusal
+from cqrs_cli.following.processes.explain import missing_acl_error, missing_topic_error
 from cqrs_cli.following.processes.load import LoadedProcess, load_process
 from cqrs_cli.following.processes.loop import ReactionContext
 from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
-from cqrs_cli.following.processes.retire import replace_position
-from cqrs_cli.following.processes.settle import settled_reaction
-from cqrs_cli.following.processes.topics import heard_topics
+from cqrs_cli.following.processes.retire import replace_claim
+from cqrs_cli.following.processes.settle import resolve_in_doubt_transaction
+from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.readers import MissingError, StalledError
@@ -47,12 +47,12 @@ class ReactingSupervisor(Supervisor):
         stopping: threading.Event,
     ) -> None:
         self.plan, self.subscription = plan, subscription
-        self.reacting = ReactionContext(loaded, composer, self.note)
+        self.context = ReactionContext(loaded, composer, self.note)
         mine = plan.claim(subscription, attempt)
-        folder = plan.place(subscription)
+        folder = plan.status_folder(subscription)
         connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing
         super().__init__(connection, seat, str(subscription), folder, mine, timing, stopping, plan.reports)
-        self._told = 0  # number of notes sent to the driver
+        self._reported_count = 0  # number of notes sent to the driver
         self.began, self.ended = time.time(), 0.0
 
     @property
@@ -61,18 +61,18 @@ class ReactingSupervisor(Supervisor):
             self.subscription,
             self.error,
             tuple(self.notes),
-            events=self.reacting.events,
-            commands=self.reacting.commands,
+            events=self.context.events,
+            commands=self.context.commands,
             began=self.began,
             ended=self.ended,
         )
 
     def news(self) -> list[bytes]:
-        fresh, self._told = self.notes[self._told :], len(self.notes)
-        return [encode_message(text) for text in fresh]
+        new_notes, self._reported_count = self.notes[self._reported_count :], len(self.notes)
+        return [encode_message(text) for text in new_notes]
 
     def begin(self) -> ReactingOwner:
-        return ReactingOwner(self.plan, self.subscription, self.mine, self.batch_limit, self.reacting)
+        return ReactingOwner(self.plan, self.subscription, self.mine, self.batch_limit, self.context)
 
     def end(self) -> None:
         self.ended = time.time()
@@ -80,14 +80,14 @@ class ReactingSupervisor(Supervisor):
     def present(self) -> Record | None:
         owner = self.owner
         loop = owner.loop if isinstance(owner, ReactingOwner) else None
-        return None if loop is None else loop.reacting
+        return None if loop is None else loop.current_event
 
     def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
-        replace_position(self.plan, self.subscription, change)
+        replace_claim(self.plan, self.subscription, change)
 
     def settle(self, pending: bool) -> bool:
         try:
-            return settled_reaction(self.plan, self.subscription, pending, self.note)
+            return resolve_in_doubt_transaction(self.plan, self.subscription, pending, self.note)
         except (UnavailableError, KafkaException):
             return False  # the next owner tries again before it fences
 
@@ -98,41 +98,41 @@ class ReactingSupervisor(Supervisor):
     def blame(self, error: BatchTooLarge) -> None:
         """Record the event at which the next owner stops the process manager."""
         why = str(error).partition(" (")[0]
-        self.reacting.refused[error.offset] = f"a topic of commands refuses them: {why}"
+        self.context.rejected_events[error.offset] = f"a commands topic rejects its commands: {why}"
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):
             if error_kind(error) is ErrorKind.UNKNOWN_PARTITION and self.missing.lasts(self.timing.missing):
-                raise explain_missing(self.plan, self.subscription) from error
+                raise missing_topic_error(self.plan, self.subscription) from error
             error = unreachable_error(self.plan.connection, error)
         if isinstance(error, UnavailableError):
             self.block(str(error))
 
     def check_logs(self) -> None:
         with suppress(UnavailableError):
-            heard_topics(self.plan, [self.subscription]).check_ids()
+            events_topic_identity(self.plan, [self.subscription]).check_ids()
 
     def explain_missing(self, error: MissingError) -> CqrsError:
-        return explain_missing(self.plan, self.subscription)
+        return missing_topic_error(self.plan, self.subscription)
 
     def explain_denial(self) -> CqrsError:
-        return explain_refusal(self.plan, self.subscription, self.reacting.loaded.named)
+        return missing_acl_error(self.plan, self.subscription, self.context.loaded.command_targets)
 
     def explain_takeover(self, later: Claim) -> CqrsError:
         return TakenOverError(
             f"run {later.run} took over process {self.subscription.process}",
-            "let it work; start this one again only to take it back",
+            "let the other run continue; start this run again only to take the process manager back",
         )
 
 
-def reacting(
+def create_supervisors(
     plan: ProcessPlan, subscriptions: Iterable[Subscription], attempt: int, stopping: threading.Event
 ) -> list[ReactingSupervisor]:
     """Return a supervisor for each subscription, with the code of its process manager. No supervisor is started yet."""
-    base = plan.aggregates_root or plan.root
-    names = {one.process for one in subscriptions}
-    loaded = {name: load_process(name, plan.root, plan.package, base) for name in names}
-    load = one_at_a_time(lambda name: registry.load(name, plan.package, base))
+    code_root = plan.aggregates_root or plan.root
+    names = {subscription.process for subscription in subscriptions}
+    loaded = {name: load_process(name, plan.root, plan.package, code_root) for name in names}
+    load = cached_loader(lambda name: registry.load(name, plan.package, code_root))
     return [
         ReactingSupervisor(
             plan,
@@ -146,7 +146,7 @@ def reacting(
     ]
 
 
-def one_at_a_time(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate]:
+def cached_loader(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate]:
     """Return `load` with a cache and a lock: concurrent `importlib.invalidate_caches` calls raise `KeyError`.
 
     Threads may react to their first events at the same time, and the first command for an aggregate loads the

@@ -14,7 +14,7 @@ from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.following.processes.compose import Composer
-from cqrs_cli.following.processes.heard import HeardPartition, heard_partitions
+from cqrs_cli.following.processes.heard import SubscriptionState, read_subscriptions
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
@@ -40,44 +40,56 @@ if TYPE_CHECKING:
 
 
 def verify_process(
-    connection: Connection, settings: "Settings", loaded: LoadedProcess, note: Callable[[str], None]
+    connection: Connection, settings: "Settings", loaded: LoadedProcess, report: Callable[[str], None]
 ) -> Reactions:
     """Judge every event of the process manager's subscriptions and every command that it sent, even during a run.
 
     Raises `ConfigurationError` for missing topics, `UsageError` for a process manager that has not started.
     """
-    where = ProcessTopics(loaded.name, settings.topic_prefix), loaded.sources
-    before = heard_partitions(connection, *where)
-    if all(one.position is None for one in before):
-        raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
-    commands, chains = _commands_topics(connection, settings)
-    load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
-    masks = {commands[name].topic: masking(one) for name, one in load.items() if one.has_personal_fields}
-    taken, oldest = _read_commands(connection, ProcessCommands(loaded.name, masks), commands, note)
-    sent = taken.found
-    after = {one.subscription: one for one in heard_partitions(connection, *where)}
-    composer = Composer(loaded.name, commands, settings.partitioner, load.__getitem__)
-    found, matched, whole = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()
-    for one in before:
-        later, source = after[one.subscription], one.subscription.source
-        reacted = _range(one, later)
-        note(f"reading {source.topic} partition {source.partition}")
-        events = _heard(connection, loaded, composer, chains, masks, one, later.end)
-        place = f"{source.topic}:{source.partition}"
-        kept = _keeper(oldest)
-        matched[source.topic] |= set(judge_partition(place, events, reacted, sent[source.topic], kept, found))
-        whole[source.topic] = whole.get(source.topic, True) and reacted.whole and reacted.accepted is None
+    subscriptions = ProcessTopics(loaded.name, settings.topic_prefix), loaded.sources
+    states_before = read_subscriptions(connection, *subscriptions)
+    if all(state.position is None for state in states_before):
+        raise UsageError(
+            f"process {loaded.name} has not started: there is nothing to verify", "start it: cqrs run"
+        )
+    commands, segments = _commands_topics(connection, settings)
+    aggregates = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
+    masks = {
+        commands[name].topic: masking(state)
+        for name, state in aggregates.items()
+        if state.has_personal_fields
+    }
+    sent_commands, oldest = _read_commands(connection, ProcessCommands(loaded.name, masks), commands, report)
+    sent = sent_commands.locations
+    states_after = {state.subscription: state for state in read_subscriptions(connection, *subscriptions)}
+    composer = Composer(loaded.name, commands, settings.partitioner, aggregates.__getitem__)
+    findings, matched, is_complete = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()
+    for state in states_before:
+        later, source = states_after[state.subscription], state.subscription.source
+        reacted = _reacted_range(state, later)
+        report(f"reading {source.topic} partition {source.partition}")
+        events = _subscribed_events(connection, loaded, composer, segments, masks, state, later.end)
+        topic_partition = f"{source.topic}:{source.partition}"
+        is_kept = _retention_filter(oldest)
+        matched[source.topic] |= set(
+            judge_partition(topic_partition, events, reacted, sent[source.topic], is_kept, findings)
+        )
+        is_complete[source.topic] = (
+            is_complete.get(source.topic, True) and reacted.whole and reacted.accepted is None
+        )
     for topic, by_origin in sent.items():
-        judge_strays(by_origin, matched[topic], whole.get(topic, False), found)
-    judge_others(found)
-    return found
+        judge_strays(by_origin, matched[topic], is_complete.get(topic, False), findings)
+    judge_others(findings)
+    return findings
 
 
-def _keeper(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionPlace, int], bool]:
-    return lambda place, time: all(time >= oldest.get((place.topic, one), 0) for one in place.homes)
+def _retention_filter(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionPlace, int], bool]:
+    return lambda location, time: all(
+        time >= oldest.get((location.topic, partition), 0) for partition in location.homes
+    )
 
 
-def _range(before: HeardPartition, after: HeardPartition) -> ReactedRange:
+def _reacted_range(before: SubscriptionState, after: SubscriptionState) -> ReactedRange:
     first, last = before.position, after.position
     return ReactedRange(
         0 if first is None else first.offset,
@@ -92,24 +104,24 @@ def _commands_topics(
     connection: Connection, settings: "Settings"
 ) -> tuple[dict[str, CommandsTopic], dict[str, PartitionCounts]]:
     """Return the existing commands topics by aggregate, and the segments of keys in each topic."""
-    found, chains = {}, {}
+    found, segments = {}, {}
     for name in registry.names(settings.aggregates, settings.root):
         topics = Topics(name, settings.topic_prefix)
         try:
             found[name] = CommandsTopic(topics.commands, readers.partition_count(connection, topics.commands))
         except ConfigurationError:
             continue
-        chains[topics.commands] = find_partition_counts(
+        segments[topics.commands] = find_partition_counts(
             connection, topics, settings.partitioner, found[name].partitions
         )
-    return found, chains
+    return found, segments
 
 
 def _read_commands(
     connection: Connection,
     sent: ProcessCommands,
     topics: dict[str, CommandsTopic],
-    note: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> tuple[ProcessCommands, dict[tuple[str, int], int]]:
     """Read the commands that the process manager sent.
 
@@ -117,23 +129,23 @@ def _read_commands(
     """
     oldest = dict[tuple[str, int], int]()
     for topic, partitions in topics.values():
-        note(f"reading {topic}")
+        report(f"reading {topic}")
         for number, (start, end) in readers.bounds(connection, topic, range(partitions)).items():
             for records in readers.read(connection, topic, number, start, end):
                 if start > 0:
                     oldest.setdefault((topic, number), records[0].timestamp)
-                for record in _with_data(connection, topic, records) if topic in sent.masks else records:
-                    sent.take(record, topic, number)
+                for record in _with_payloads(connection, topic, records) if topic in sent.masks else records:
+                    sent.add_if_sent(record, topic, number)
     return sent, oldest
 
 
-def _heard(
+def _subscribed_events(
     connection: Connection,
     loaded: LoadedProcess,
     composer: Composer,
-    chains: Mapping[str, PartitionCounts],
+    segments: Mapping[str, PartitionCounts],
     masks: Mapping[str, MaskDocument],
-    status: HeardPartition,
+    status: SubscriptionState,
     end: int,
 ) -> Iterator[HeardEvent]:
     """Yield the subscribed events of a partition, with the commands that `react` returns for each event now."""
@@ -152,44 +164,47 @@ def _heard(
             except FoldError as error:
                 raise ContradictionError(
                     f"{source.topic}:{source.partition}@{record.offset}: {error}",
-                    "verify with the code that reads it",
+                    "verify with code that can read the event",
                 ) from error
             if type(recorded.event) in loaded.events:
                 time = milliseconds_of(recorded.time)
                 first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
                 yield HeardEvent(
-                    record.offset, first.origin, time, _given(loaded, composer, chains, masks, recorded)
+                    record.offset,
+                    first.origin,
+                    time,
+                    _expected_commands(loaded, composer, segments, masks, recorded),
                 )
 
 
-def _with_data(connection: Connection, topic: str, records: list[Record]) -> Iterator[Record]:
+def _with_payloads(connection: Connection, topic: str, records: list[Record]) -> Iterator[Record]:
     """Yield commands with personal fields, with payloads if available: their digests omit personal values."""
-    rest = records
-    while rest and connection.payloads is not None:
-        found, rest = look_up(connection.payloads, topic, rest)
-        yield from found
-    yield from rest
+    remaining = records
+    while remaining and connection.payloads is not None:
+        loaded, remaining = look_up(connection.payloads, topic, remaining)
+        yield from loaded
+    yield from remaining
 
 
-def _given(
+def _expected_commands(
     loaded: LoadedProcess,
     composer: Composer,
-    chains: Mapping[str, PartitionCounts],
+    segments: Mapping[str, PartitionCounts],
     masks: Mapping[str, MaskDocument],
     recorded: Recorded[Event],
 ) -> list[ReactionPlace] | None:
     try:
-        made = composer.compose(recorded, reaction(loaded.process, recorded))
+        commands = composer.compose(recorded, reaction(loaded.process, recorded))
     except KeyboardInterrupt:
         raise
     except BaseException:  # user code may raise any error; such an error would have stopped the process
         return None
     return [
         ReactionPlace(
-            one.topic,
-            one.partition,
-            command_digest(one.topic, one.key, one.value, masks.get(one.topic)),
-            before=chains[one.topic].partitions_of(one.partition)[:-1],
+            command.topic,
+            command.partition,
+            command_digest(command.topic, command.key, command.value, masks.get(command.topic)),
+            before=segments[command.topic].partitions_of(command.partition)[:-1],
         )
-        for one in made
+        for command in commands
     ]

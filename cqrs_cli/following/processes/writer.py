@@ -20,7 +20,7 @@ from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.ownership.timing import Timing
 
 #: Approximate bytes of a record without its value: key, headers and record fields.
-_AROUND = 128
+_RECORD_OVERHEAD = 128
 
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
@@ -50,22 +50,24 @@ class CommandWriter(TransactionalWriter):
         commands: Sequence[ComposedCommand],
         position: ProcessPosition,
         group: Consumer,
-        heirs: Mapping[EventPartition, ProcessPosition] | None = None,
+        target_positions: Mapping[EventPartition, ProcessPosition] | None = None,
     ) -> None:
         """Write all commands and the position, or nothing; raises the errors of `transaction`.
 
-        `heirs`: first positions of target partitions of this partition.
+        `target_positions`: first positions of target partitions of this partition.
         """
         source = self._source
-        place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
+        group_offset = TopicPartition(
+            source.topic, source.partition, position.offset, position.claim.metadata()
+        )
         with self.transaction(group) as transaction:
             transaction.ensure_begun()
-            transaction.position = place
+            transaction.position = group_offset
             try:
-                self._produce(commands, {self._source: position, **(heirs or {})})
+                self._produce(commands, {self._source: position, **(target_positions or {})})
             except KafkaException as error:
                 if kafka_error(error).code() == KafkaError._STATE:
-                    self._send_offset(group, place)  # a record has failed; this call raises its error
+                    self._send_offset(group, group_offset)  # a record has failed; this call raises its error
                 raise
 
     def _produce(
@@ -81,7 +83,7 @@ class CommandWriter(TransactionalWriter):
         """Produce in portions of one request, each waiting for the previous portion (see `kafka.writer`)."""
         produce, unsent = self._producer.produce, 0
         for topic, value, key, partition, _ in commands:
-            size = len(value) + _AROUND
+            size = len(value) + _RECORD_OVERHEAD
             if unsent + size > self._request_bytes:
                 self._producer.flush(FLUSH_TIMEOUT)  # `_finish` checks for failures
                 unsent = 0

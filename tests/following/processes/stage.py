@@ -23,7 +23,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.following.processes.position import ProcessPosition
-from cqrs_cli.following.processes.positions import recorded_positions
+from cqrs_cli.following.processes.positions import read_positions
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.kafka import readers
@@ -86,13 +86,13 @@ class Stage:
 
     def react(self, **options: Any) -> list[ProcessResult]:
         """Run with `--once`, which must succeed, and return the results."""
-        results = react_here(self.plan(**options))
+        results = run_in_this_process(self.plan(**options))
         assert errors(results) == []
         return results
 
     def error(self, **options: Any) -> CqrsError:
         """Run with `--once`, which must fail, and return the error."""
-        return next(result.error for result in react_here(self.plan(**options)) if result.error)
+        return next(result.error for result in run_in_this_process(self.plan(**options)) if result.error)
 
     def commands(self, aggregate: str = "payment") -> list[dict[str, Any]]:
         """Return the committed commands of an aggregate, by partition."""
@@ -108,7 +108,7 @@ class Stage:
         return Counter(one["subject"] for one in self.commands() if one["type"] == "payment.Request")
 
     def position(self, partition: int = 0) -> ProcessPosition | None:
-        return recorded_positions(self.connection, self.topics).get(f"{self.events}/{partition}".encode())
+        return read_positions(self.connection, self.topics).get(f"{self.events}/{partition}".encode())
 
     def delete(self, *names: str) -> None:
         """Delete topics, and wait until the broker has deleted them."""
@@ -150,7 +150,7 @@ class RunningProcess:
         self._thread.start()
 
     def _run(self) -> None:
-        self.results = react_here(self.plan)
+        self.results = run_in_this_process(self.plan)
 
     def error(self) -> CqrsError | None:
         """Wait for the end, and return the error."""
@@ -204,12 +204,12 @@ class DyingProcess:
 
 def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
     os.environ[failpoints.VARIABLE] = fault
-    failures = [result.error for result in react_here(plan) if result.error]
+    failures = [result.error for result in run_in_this_process(plan) if result.error]
     pipe.send(failures[0] if failures else None)
     os._exit(failures[0].exit_code if failures else 0)
 
 
-def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
+def run_in_this_process(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
     endings = own_partitions(without_aggregates(plan), plan.subscriptions, attempt, plan)
     return [one for one in endings if isinstance(one, ProcessResult)]

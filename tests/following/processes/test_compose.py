@@ -44,14 +44,14 @@ def recorded(id: str = "0/7/0", time: datetime = TIME, topic: str = "order.event
     return Recorded(Placed("ann"), "o-1", 1, time, id, "c-1", "corr-1", 0, 8, topic)
 
 
-def document(one: ComposedCommand) -> dict[str, Any]:
-    return dict(msgspec.json.decode(one.value))
+def document(command: ComposedCommand) -> dict[str, Any]:
+    return dict(msgspec.json.decode(command.value))
 
 
 def test_commands_are_whole() -> None:
     send = Send("payment", "o-1", Request("ann"), expect=3, expires=timedelta(hours=1))
-    (one,) = COMPOSER.compose(recorded(), (send,))
-    assert document(one) == {
+    (command,) = COMPOSER.compose(recorded(), (send,))
+    assert document(command) == {
         "specversion": "1.0",
         "id": "checkout/order.events/0/7/0@1777593600000/0",
         "source": "/cqrs/process/checkout",
@@ -63,8 +63,8 @@ def test_commands_are_whole() -> None:
         "expirytime": "2026-05-01T01:00:00.000Z",
         "data": {"customer": "ann"},
     }
-    assert (one.topic, one.key) == ("payment.commands", b"o-1")
-    read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
+    assert (command.topic, command.key) == ("payment.commands", b"o-1")
+    read_command(Record(0, 0, command.key, command.value, list(HEADERS)))
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_commands_are_whole() -> None:
 )
 def test_moments_count_from_events(moment: datetime | timedelta, text: str) -> None:
     """The record does not depend on the time of composing."""
-    (one,) = COMPOSER.compose(recorded(), (Send("order", "o-1", Ship(), not_before=moment),))
-    assert document(one)["notbefore"] == text
-    read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
+    (command,) = COMPOSER.compose(recorded(), (Send("order", "o-1", Ship(), not_before=moment),))
+    assert document(command)["notbefore"] == text
+    read_command(Record(0, 0, command.key, command.value, list(HEADERS)))
 
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 @pytest.mark.parametrize(
-    ("trace", "handed_on"),
+    ("trace", "propagated"),
     [
         ((TRACE, "vendor=1"), (TRACE, "vendor=1")),
         ((TRACE, None), (TRACE, None)),
@@ -98,37 +98,40 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     ],
 )
 def test_traces_are_handed_on(
-    trace: tuple[str | None, str | None], handed_on: tuple[str | None, str | None]
+    trace: tuple[str | None, str | None], propagated: tuple[str | None, str | None]
 ) -> None:
     """Invalid traces are dropped, because a command with an invalid trace would be refused."""
     event = msgspec.structs.replace(recorded(), traceparent=trace[0], tracestate=trace[1])
-    (one,) = COMPOSER.compose(event, (Send("order", "o-1", Ship()),))
-    made = document(one)
-    assert (made.get("traceparent"), made.get("tracestate")) == handed_on
+    (command,) = COMPOSER.compose(event, (Send("order", "o-1", Ship()),))
+    attributes = document(command)
+    assert (attributes.get("traceparent"), attributes.get("tracestate")) == propagated
 
 
 events = st.builds(
     recorded,
     st.from_regex(r"[0-9]{1,3}/[0-9]{1,9}/[0-9]{1,2}", fullmatch=True),
-    st.datetimes(datetime(2000, 1, 1), timezones=st.just(UTC)).map(lambda one: one.replace(microsecond=0)),
+    st.datetimes(datetime(2000, 1, 1), timezones=st.just(UTC)).map(
+        lambda command: command.replace(microsecond=0)
+    ),
     st.sampled_from(["order.events", "payment.events"]),
 )
 
 
 @pytest.mark.covers("reacted-once")
 @given(events, events, st.integers(1, 4))
-def test_ids_are_of_the_event(one: Recorded[Placed], other: Recorded[Placed], count: int) -> None:
+def test_ids_are_of_the_event(command: Recorded[Placed], other: Recorded[Placed], count: int) -> None:
     """Ids do not depend on time, and differ for other events, also for the same offset in a recreated topic."""
 
     def ids(event: Recorded[Placed]) -> list[str]:
         return [
-            document(made)["id"] for made in COMPOSER.compose(event, (Send("order", "o", Ship()),) * count)
+            document(attributes)["id"]
+            for attributes in COMPOSER.compose(event, (Send("order", "o", Ship()),) * count)
         ]
 
-    assert ids(one) == ids(one)
-    assert len(set(ids(one))) == count
-    same = (one.id, one.time, one.topic) == (other.id, other.time, other.topic)
-    assert bool(set(ids(one)) & set(ids(other))) == same
+    assert ids(command) == ids(command)
+    assert len(set(ids(command))) == count
+    unchanged = (command.id, command.time, command.topic) == (other.id, other.time, other.topic)
+    assert bool(set(ids(command)) & set(ids(other))) == unchanged
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def test_ids_are_of_the_event(one: Recorded[Placed], other: Recorded[Placed], co
     [
         (Send("nobody", "o-1", Ship()), "no aggregate 'nobody'"),
         (Send("payment", "o-1", Ship()), r"aggregates\.order\.Ship is not a command of 'payment'"),
-        (Send("sensor", "o-1", Ship()), "commands topic of 'sensor' was not there"),
+        (Send("sensor", "o-1", Ship()), "commands topic of 'sensor' did not exist"),
         (Send("order", "x" * 1025, Ship()), "aggregate_id has 1025 bytes"),
     ],
 )
@@ -152,28 +155,33 @@ def test_large_data_become_payloads() -> None:
         "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), place
     )
     sends = (Send("payment", "o-1", Request("ann" * 500)), Send("payment", "o-1", Request("ann")))
-    whole, small = COMPOSER.compose(recorded(), sends)
-    large, same = storing.compose(recorded(), sends)
-    ((reference, data),) = large.payloads.items()
-    assert find_reference(large.value) == reference and data_within(whole.value) == data
-    assert len(large.value) < 1024 < len(data) < large.size and small == same
-    digests = {command_digest(one.topic, one.key, one.value) for one in (whole, large)}
+    without_store, small = COMPOSER.compose(recorded(), sends)
+    with_reference, unchanged = storing.compose(recorded(), sends)
+    ((reference, data),) = with_reference.payloads.items()
+    assert find_reference(with_reference.value) == reference and data_within(without_store.value) == data
+    assert len(with_reference.value) < 1024 < len(data) < with_reference.size and small == unchanged
+    digests = {
+        command_digest(command.topic, command.key, command.value)
+        for command in (without_store, with_reference)
+    }
     assert len(digests) == 1 and command_digest(small.topic, small.key, small.value) not in digests
 
 
 def test_processes_erase() -> None:
     """The command equals a client's command, and its owner decides it."""
-    (one,) = PERSONAL.compose(recorded(), (Send("customer", "c-1", cqrs.Erase()),))
-    assert (one.topic, one.key) == ("customer.commands", b"c-1")
-    made = document(one)
-    assert (made["type"], made["data"], made["source"]) == ("cqrs.Erase", {}, "/cqrs/process/forgetting")
-    read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
+    (command,) = PERSONAL.compose(recorded(), (Send("customer", "c-1", cqrs.Erase()),))
+    assert (command.topic, command.key) == ("customer.commands", b"c-1")
+    attributes = document(command)
+    assert (attributes["type"], attributes["data"], attributes["source"]) == (
+        "cqrs.Erase",
+        {},
+        "/cqrs/process/forgetting",
+    )
+    read_command(Record(0, 0, command.key, command.value, list(HEADERS)))
 
 
 def test_processes_erase_only_what_is_personal() -> None:
-    with pytest.raises(
-        InvalidReaction, match="'order' marks no field as personal: there is nothing to erase"
-    ):
+    with pytest.raises(InvalidReaction, match="'order' has no personal fields, so it cannot be erased"):
         COMPOSER.compose(recorded(), (Send("order", "o-1", cqrs.Erase()),))
     with pytest.raises(InvalidReaction, match="Cancel is not a command of 'customer'"):
         PERSONAL.compose(recorded(), (Send("customer", "c-1", cqrs.Cancel("7")),))
@@ -189,7 +197,7 @@ def test_words_hold_no_personal_value(event: cqrs.Event, aggregate: str) -> None
     def load(name: str) -> Aggregate:
         raise UsageError(f"there is no aggregate {name!r}", "known: customer")
 
-    heard = msgspec.structs.replace(recorded(), event=event)
+    event_with_value = msgspec.structs.replace(recorded(), event=event)
     composer = Composer("mine", {}, "murmur2", load)
     with pytest.raises(InvalidReaction, match=r"^withheld: a personal value stands in the message$"):
-        composer.compose(heard, (Send(aggregate, "c-1", Order(("Elm Street",), 1)),))
+        composer.compose(event_with_value, (Send(aggregate, "c-1", Order(("Elm Street",), 1)),))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.processes.explain import blamed_event, explain_trial
+from cqrs_cli.following.processes.explain import explain_trial, poison_event
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
@@ -20,35 +20,35 @@ from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 
 #: The most deaths: before the event is processed alone, and of the event alone.
-MOST = 3 + ATTEMPTS
+MAX_DEATHS = 3 + ATTEMPTS
 
 
-def trapped(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
-    """Return a stage with ten orders, whose process manager runs `then` at the sixth."""
-    stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=then)), "mine")
+def deadly_stage(connection: Connection, prefix: str, folder: Path, code: str) -> Stage:
+    """Return a stage with ten orders, whose process manager runs `code` at the sixth."""
+    stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
     stage.react()
     stage.write(map(placed, range(10)))
     return stage
 
 
-def submitted(stage: Stage, **times: Any) -> tuple[CqrsError, list[int | None]]:
+def resubmit_until_error(stage: Stage, **times: Any) -> tuple[CqrsError, list[int | None]]:
     """Run, and submit lost tasks again. Return the error that ends the run, and the exit codes of the lost tasks."""
-    plan, lost = stage.plan(), list[int | None]()
+    plan, exit_codes = stage.plan(), list[int | None]()
     plan = replace(plan, timing=replace(plan.timing, **times))
     while True:
-        died, error = DyingProcess(replace(plan, submission=len(lost))).ended()
+        died, error = DyingProcess(replace(plan, submission=len(exit_codes))).ended()
         if error is not None:
-            return error, lost
-        assert died in (-signal.SIGKILL, os.EX_SOFTWARE) and len(lost) < MOST
-        lost.append(died)
+            return error, exit_codes
+        assert died in (-signal.SIGKILL, os.EX_SOFTWARE) and len(exit_codes) < MAX_DEATHS
+        exit_codes.append(died)
 
 
 @pytest.mark.kafka
 @pytest.mark.covers("reacted-once")
 def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    stage = trapped(connection, prefix, tmp_path, "import os; os.kill(os.getpid(), 9)")
-    error, lost = submitted(stage)
-    assert ATTEMPTS <= len(lost) <= MOST
+    stage = deadly_stage(connection, prefix, tmp_path, "import os; os.kill(os.getpid(), 9)")
+    error, exit_codes = resubmit_until_error(stage)
+    assert ATTEMPTS <= len(exit_codes) <= MAX_DEATHS
     check_stop(stage, error, f"the worker died on it {ATTEMPTS} times")
     position = stage.position()
     assert position is not None and position.claim.trial is None  # corrected code starts unsuspected
@@ -64,9 +64,9 @@ def test_endless_event_stops_the_process(connection: Connection, prefix: str, tm
 
     A busy machine may be slow with the other events, so the limit exceeds a pause that counts as the machine's.
     """
-    stage = trapped(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
-    error, lost = submitted(stage, decide_timeout=Timing().paused + 1.0)
-    assert lost == [os.EX_SOFTWARE]
+    stage = deadly_stage(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
+    error, exit_codes = resubmit_until_error(stage, decide_timeout=Timing().paused + 1.0)
+    assert exit_codes == [os.EX_SOFTWARE]
     check_stop(stage, error, "it did not end within ")
     assert stage.asked() == orders(0, 5)
 
@@ -76,15 +76,15 @@ def check_stop(stage: Stage, error: CqrsError, why: str) -> None:
     assert position is not None and position.stopped is not None
     assert error.exit_code == 1
     place = f"{stage.events}:0@{position.stopped}"
-    assert f"process mine cannot go past order.Placed {place} ('o-0-5', version 1): {why}" in error.message
+    assert f"process mine cannot process order.Placed {place} ('o-0-5', version 1): {why}" in error.message
     assert error.hint.endswith(f"--skip mine:order:0@{position.stopped}")
 
 
 def test_trials_are_told_as_events() -> None:
     assert "the next 128 events are tried 2 at a time" in explain_trial(Trial(128))
-    assert "event 7 is tried alone: a worker died on it never so far" in explain_trial(Trial(1).announce(7))
+    assert "event 7 is tried alone: a worker died on it never yet" in explain_trial(Trial(1).announce(7))
     dead = Trial(1, 7, ATTEMPTS)
     assert explain_trial(dead) == f"it stops at event 7: the worker died on it {ATTEMPTS} times"
-    assert blamed_event(dead) == (7, f"the worker died on it {ATTEMPTS} times")
-    assert blamed_event(Trial(1, 7, ATTEMPTS - 1)) is None and blamed_event(None) is None
-    assert blamed_event(Trial().endless(7, 60)) == (7, "it did not end within 60 s")
+    assert poison_event(dead) == (7, f"the worker died on it {ATTEMPTS} times")
+    assert poison_event(Trial(1, 7, ATTEMPTS - 1)) is None and poison_event(None) is None
+    assert poison_event(Trial().endless(7, 60)) == (7, "it did not end within 60 s")

@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import parse
 from cqrs_cli.core.react import MAX_SENT
-from cqrs_cli.following.processes.compose import MAX_SENT_BYTES
+from cqrs_cli.following.processes.compose import MAX_COMMAND_BYTES
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_acls
@@ -46,4 +46,4 @@ def test_page_lists_the_acls() -> None:
 
 
 def test_limits_are_as_said() -> None:
-    assert f"more than {MAX_SENT:,} commands or\n{MAX_SENT_BYTES >> 20} MiB for one event" in TEXT
+    assert f"more than {MAX_SENT:,} commands or\n{MAX_COMMAND_BYTES >> 20} MiB for one event" in TEXT

@@ -8,14 +8,14 @@ import pytest
 from cqrs_cli import failpoints
 from cqrs_cli.core.messages.repartitioning import Grow, Growth, Split, growth_value
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.following.processes.topics import heard_topics
+from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.processes.stage import RunningProcess, Stage, errors, orders, react_here
+from tests.following.processes.stage import RunningProcess, Stage, errors, orders, run_in_this_process
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -125,14 +125,14 @@ def test_hidden_split_keeps_nobody_from_planning(stage: GrowingStage) -> None:
     writer.begin_transaction()
     writer.produce(Topics("order", stage.prefix).lineage, growth_value(Split(0, 1, 2, 0, 0, 0, 0, 0)))
     assert writer.flush(10) == 0
-    assert stage.plan().events[stage.events].is_inherited(1)
+    assert stage.plan().events[stage.events].is_target_partition(1)
     writer.abort_transaction(10)
 
 
 def test_process_alone_ends_at_growth(stage: GrowingStage) -> None:
     plan = stage.plan(once=False)
     stage.grow()
-    sizes = heard_topics(plan, plan.subscriptions).check_ids()
+    sizes = events_topic_identity(plan, plan.subscriptions).check_ids()
     with pytest.raises(UnavailableError, match="has 2 partitions now, 1 of them are read"):
         require_all_partitions(sizes, [one.source for one in plan.subscriptions])
-    assert errors(react_here(stage.plan())) == []
+    assert errors(run_in_this_process(stage.plan())) == []

@@ -25,12 +25,12 @@ def test_example_is_found() -> None:
     found = load_process("checkout", ROOT, "aggregates")
     assert sorted(found.sources) == ["order", "payment"]
     assert {kind.__name__ for kind in found.events} == {"Placed", "Cancelled", "Paid"}
-    assert found.named == ("order", "payment")
-    assert found.place.startswith("processes/checkout.py:")
+    assert found.command_targets == ("order", "payment")
+    assert found.location.startswith("processes/checkout.py:")
 
 
 def test_whole_process_loads(tmp_path: Path) -> None:
-    assert load_process("mine", write_process(tmp_path, WHOLE), "aggregates").named == ("order",)
+    assert load_process("mine", write_process(tmp_path, WHOLE), "aggregates").command_targets == ("order",)
 
 
 @pytest.mark.parametrize(

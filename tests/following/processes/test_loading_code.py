@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.following.processes.supervisor import one_at_a_time
+from cqrs_cli.following.processes.supervisor import cached_loader
 from tests.support import ROOT
 
 
@@ -21,7 +21,7 @@ def test_threads_load_one_by_one() -> None:
             met.append(name)
         return registry.load(name, "aggregates", ROOT)
 
-    loaded = one_at_a_time(load)
+    loaded = cached_loader(load)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(loaded, ["order", "payment", "order", "payment"]))
     assert met == [] and sorted(names) == ["order", "payment"]

@@ -14,7 +14,7 @@ from cqrs_cli.following.processes.position import (
     check_skip,
     position_key,
     read_position,
-    resume,
+    start_position,
 )
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -24,76 +24,78 @@ from cqrs_cli.ownership.claim import Claim
 SOURCE = EventPartition("order", "shop.order.events", 3)
 
 
-def at(offset: int, topic_id: str = "id-1", **noted: Any) -> ProcessPosition:
-    return ProcessPosition(offset, Claim(1, "run", 0, 0, 4, topic_id, 8), **noted)
+def position_at(offset: int, topic_id: str = "id-1", **fields: Any) -> ProcessPosition:
+    return ProcessPosition(offset, Claim(1, "run", 0, 0, 4, topic_id, 8), **fields)
 
 
 def state(position: ProcessPosition | None = None, group: int | None = None, **changes: Any) -> SourceState:
-    found = SourceState("checkout", SOURCE, "id-1", 8, 0, 90, 100, position, group)
-    return found._replace(**changes)
+    built = SourceState("checkout", SOURCE, "id-1", 8, 0, 90, 100, position, group)
+    return built._replace(**changes)
 
 
 def test_new_processes_begin_where_told() -> None:
-    assert resume(state()) == StartPosition(90)  # the last stable offset
-    assert resume(state(start=5), beginning=True) == StartPosition(5)
+    assert start_position(state()) == StartPosition(90)  # the last stable offset
+    assert start_position(state(start=5), beginning=True) == StartPosition(5)
 
 
 def test_known_processes_go_on() -> None:
-    assert resume(state(at(40), 40)) == StartPosition(40)
-    assert resume(state(at(40), None), beginning=True) == StartPosition(40)
+    assert start_position(state(position_at(40), 40)) == StartPosition(40)
+    assert start_position(state(position_at(40), None), beginning=True) == StartPosition(40)
 
 
 def test_bounds_of_the_log_are_positions() -> None:
-    assert resume(state(at(0), 0)) == StartPosition(0)
-    assert resume(state(at(100), 100)) == StartPosition(100)
+    assert start_position(state(position_at(0), 0)) == StartPosition(0)
+    assert start_position(state(position_at(100), 100)) == StartPosition(100)
 
 
 CONTRADICTIONS = [
-    (state(at(40, "id-0"), 40), "deleted and made again", 0),
-    (state(at(40), 39), "the group's offset is 39: somebody moved it", 40),
-    (state(at(40), None, start=41), "events before 41 are deleted", 41),
-    (state(at(101), 101), "the log ends at 100", 100),
+    (state(position_at(40, "id-0"), 40), "the topic was recreated", 0),
+    (state(position_at(40), 39), "the group's offset is 39: another program moved it", 40),
+    (state(position_at(40), None, start=41), "events before 41 are deleted", 41),
+    (state(position_at(101), 101), "the log ends at 100", 100),
     (state(None, 40), "no position is recorded", 40),
 ]
 
 
 @pytest.mark.covers("reacted-once")
-@pytest.mark.parametrize(("found", "what", "onward"), CONTRADICTIONS)
-def test_contradictions_stop(found: SourceState, what: str, onward: int) -> None:
-    with pytest.raises(ContradictionError, match=what) as stopped:
-        resume(found, beginning=True)
-    assert stopped.value.hint.endswith(f"--accept-loss checkout:order:3@{onward}")
-    assert resume(found, accept=onward) == StartPosition(onward, accepted=onward)
+@pytest.mark.parametrize(("source_state", "problem", "continue_at"), CONTRADICTIONS)
+def test_contradictions_stop(source_state: SourceState, problem: str, continue_at: int) -> None:
+    with pytest.raises(ContradictionError, match=problem) as stopped:
+        start_position(source_state, beginning=True)
+    assert stopped.value.hint.endswith(f"--accept-loss checkout:order:3@{continue_at}")
+    assert start_position(source_state, accepted_loss=continue_at) == StartPosition(
+        continue_at, accepted=continue_at
+    )
     with pytest.raises(UsageError, match="has no offset 102 to go on from"):
-        resume(found, accept=102)
+        start_position(source_state, accepted_loss=102)
 
 
 def test_accepted_losses_count_once() -> None:
-    spent = state(at(40, accepted=60), 39)
+    spent = state(position_at(40, accepted=60), 39)
     with pytest.raises(ContradictionError):
-        resume(spent, accept=60)
-    assert resume(spent, accept=61).offset == 61
+        start_position(spent, accepted_loss=60)
+    assert start_position(spent, accepted_loss=61).offset == 61
 
 
 def test_grown_topics_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"had 8 partitions and now has 9"):
-        resume(state(at(40), 40, partitions=9), accept=40)
+        start_position(state(position_at(40), 40, partitions=9), accepted_loss=40)
 
 
 def test_skips_are_for_the_event_that_stopped() -> None:
-    stopped = state(at(40, stopped=40), 40)
-    assert resume(stopped, skip=40) == StartPosition(41, skipped=40)
-    assert resume(stopped, skip=39) == StartPosition(40, stopped=40)
-    assert resume(state(at(40), 40), skip=40) == StartPosition(40)
+    stopped = state(position_at(40, stopped=40), 40)
+    assert start_position(stopped, skip=40) == StartPosition(41, skipped=40)
+    assert start_position(stopped, skip=39) == StartPosition(40, stopped=40)
+    assert start_position(state(position_at(40), 40), skip=40) == StartPosition(40)
     check_skip(stopped, 40)
-    check_skip(state(at(41, skipped=40), 41), 40)
-    with pytest.raises(UsageError, match="it stands at 40"):
-        check_skip(state(at(40), 40), 40)
+    check_skip(state(position_at(41, skipped=40), 41), 40)
+    with pytest.raises(UsageError, match="its position is 40"):
+        check_skip(state(position_at(40), 40), 40)
 
 
 numbers = st.integers(0, 100)
 positions = st.builds(
-    at,
+    position_at,
     numbers,
     st.sampled_from(["id-1", "id-0"]),
     stopped=st.none() | numbers,
@@ -104,22 +106,32 @@ positions = st.builds(
 
 @given(st.none() | positions, st.none() | numbers, numbers, numbers, numbers, st.booleans())
 def test_words_move_only_what_is_stuck(
-    position: ProcessPosition | None, group: int | None, start: int, skip: int, accept: int, beginning: bool
+    position: ProcessPosition | None,
+    group: int | None,
+    start: int,
+    skip: int,
+    accepted_loss: int,
+    beginning: bool,
 ) -> None:
     """Without a fault, an operator's options move the position by at most the event at which it stopped."""
-    found = state(position, group, start=start, end=200)
+    built = state(position, group, start=start, end=200)
     try:
-        plain = resume(found, beginning=beginning)
+        expected = start_position(built, beginning=beginning)
     except ContradictionError:
         return
-    told = resume(found, beginning=beginning, skip=skip, accept=accept)
+    chosen = start_position(built, beginning=beginning, skip=skip, accepted_loss=accepted_loss)
     if position is not None and position.stopped == position.offset == skip:
-        assert told.offset == plain.offset + 1
+        assert chosen.offset == expected.offset + 1
     else:
-        assert told == plain
-    after = state(ProcessPosition(told.offset, at(0).claim, *told[1:]), told.offset, start=start, end=200)
-    if start <= told.offset:  # the same options once more
-        assert resume(after, beginning=beginning, skip=skip, accept=accept).offset == told.offset
+        assert chosen == expected
+    after = state(
+        ProcessPosition(chosen.offset, position_at(0).claim, *chosen[1:]), chosen.offset, start=start, end=200
+    )
+    if start <= chosen.offset:  # the same options once more
+        assert (
+            start_position(after, beginning=beginning, skip=skip, accepted_loss=accepted_loss).offset
+            == chosen.offset
+        )
 
 
 @given(positions)
@@ -144,13 +156,21 @@ def test_names_have_the_prefix() -> None:
 
 def test_every_skip_is_kept() -> None:
     """A skip is kept until the topic is recreated, because its offsets then mean other events."""
-    first = resume(state(at(50, stopped=50)), skip=50)
+    first = start_position(state(position_at(50, stopped=50)), skip=50)
     assert first == StartPosition(51, None, 50)
-    second = resume(state(at(60, stopped=60, skipped=50)), skip=60)
+    second = start_position(state(position_at(60, stopped=60, skipped=50)), skip=60)
     assert second == StartPosition(61, None, 60, None, (50,))
-    kept = at(70, skipped=60, skipped_before=(50,))
-    assert kept.all_skipped == (50, 60) and at(70).all_skipped == ()
-    assert resume(state(kept)) == StartPosition(70, None, 60, None, (50,))
+    kept = position_at(70, skipped=60, skipped_before=(50,))
+    assert kept.all_skipped == (50, 60) and position_at(70).all_skipped == ()
+    assert start_position(state(kept)) == StartPosition(70, None, 60, None, (50,))
     assert read_position(kept.encode()) == kept
-    assert resume(state(at(120, skipped=60, skipped_before=(50,))), accept=90)[2:] == (60, 90, (50,))
-    assert resume(state(at(70, "id-0", skipped=60)), accept=20) == StartPosition(20, accepted=20)
+    assert start_position(state(position_at(120, skipped=60, skipped_before=(50,))), accepted_loss=90)[
+        2:
+    ] == (
+        60,
+        90,
+        (50,),
+    )
+    assert start_position(state(position_at(70, "id-0", skipped=60)), accepted_loss=20) == StartPosition(
+        20, accepted=20
+    )

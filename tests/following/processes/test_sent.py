@@ -26,26 +26,26 @@ BINARY: Headers = [
 ]
 
 
-def taken(value: bytes | None, headers: Headers | None = None) -> list[str]:
+def origins_of(value: bytes | None, headers: Headers | None = None) -> list[str]:
     """Return the origins of the commands that count."""
     sent = ProcessCommands("checkout")
-    sent.take(Record(5, 0, b"o-7", value, headers or [*HEADERS]), "payment.commands", 0)
-    return [origin for by_origin in sent.found.values() for origin in by_origin]
+    sent.add_if_sent(Record(5, 0, b"o-7", value, headers or [*HEADERS]), "payment.commands", 0)
+    return [origin for by_origin in sent.locations.values() for origin in by_origin]
 
 
 @pytest.mark.parametrize("escape", [b"\\/", b"\\u002f", b"\\u002F"])
 def test_escapes_hide_no_command(escape: bytes) -> None:
     assert (
-        taken(SENT)
-        == taken(SENT.replace(b"/cqrs/process/", b"/cqrs/process/".replace(b"/", escape)))
+        origins_of(SENT)
+        == origins_of(SENT.replace(b"/cqrs/process/", b"/cqrs/process/".replace(b"/", escape)))
         == [ORIGIN]
     )
-    assert taken(SENT.replace(b"checkout", b"\\u0063heckout")) == [ORIGIN]
+    assert origins_of(SENT.replace(b"checkout", b"\\u0063heckout")) == [ORIGIN]
 
 
 def test_modes_hide_no_command() -> None:
-    assert taken(b"{}", BINARY) == [ORIGIN]
-    assert taken(SENT, [("content-type", b"application/cloudevents+json; charset=utf-8")]) == [ORIGIN]
+    assert origins_of(b"{}", BINARY) == [ORIGIN]
+    assert origins_of(SENT, [("content-type", b"application/cloudevents+json; charset=utf-8")]) == [ORIGIN]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_modes_hide_no_command() -> None:
 )
 def test_others_do_not_count(value: bytes | None) -> None:
     """A command that an owner has resubmitted does not count either."""
-    assert taken(value) == []
+    assert origins_of(value) == []
 
 
 def test_key_is_part_of_the_command() -> None:
@@ -75,22 +75,22 @@ def test_personal_fields_do_not_count() -> None:
         json.dumps({"type": "customer.Order", "data": {"amount": amount, "street": street}}).encode()
         for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]
     ]
-    elm, erased, more = (command_digest("t", b"c", one, masking(CUSTOMER)) for one in sent)
-    assert elm == erased != more
-    assert len({command_digest("t", b"c", one) for one in sent}) == 3
+    elm, erased, other_amount = (command_digest("t", b"c", location, masking(CUSTOMER)) for location in sent)
+    assert elm == erased != other_amount
+    assert len({command_digest("t", b"c", location) for location in sent}) == 3
 
 
 def test_forwarded_copy_is_no_second_one() -> None:
     """A command forwarded twice counts once. If its original was deleted, the copy counts as the original."""
     sent = ProcessCommands("checkout")
     record = Record(5, 0, b"o-7", SENT, [*HEADERS])
-    sent.take(record, "payment.commands", 0)
-    (first,) = sent.found["order.events"][ORIGIN][0]
-    for partition, came in ((1, "0/5"), (3, "1/5")):
-        sent.take(forwarded(record, came), "payment.commands", partition)
-    assert sent.found["order.events"][ORIGIN][0] == [first]
-    sent.take(forwarded(record, "2/9"), "payment.commands", 3)
-    assert [one.digest for one in sent.found["order.events"][ORIGIN][0]] == [first.digest] * 2
+    sent.add_if_sent(record, "payment.commands", 0)
+    (first,) = sent.locations["order.events"][ORIGIN][0]
+    for partition, forwarded_from in ((1, "0/5"), (3, "1/5")):
+        sent.add_if_sent(forwarded(record, forwarded_from), "payment.commands", partition)
+    assert sent.locations["order.events"][ORIGIN][0] == [first]
+    sent.add_if_sent(forwarded(record, "2/9"), "payment.commands", 3)
+    assert [location.digest for location in sent.locations["order.events"][ORIGIN][0]] == [first.digest] * 2
 
 
 def test_altered_copy_is_a_second_one() -> None:
@@ -98,11 +98,11 @@ def test_altered_copy_is_a_second_one() -> None:
     record = Record(5, 0, b"o-7", SENT, [*HEADERS])
     other = msgspec.structs.replace(record, value=SENT.replace(b'"data": {}', b'"data": {"n": 9000}'))
     assert other != record
-    for partition, each in ((0, record), (1, forwarded(other, "0/5"))):
-        sent.take(each, "payment.commands", partition)
-    assert len(sent.found["order.events"][ORIGIN][0]) == 2
+    for partition, copy in ((0, record), (1, forwarded(other, "0/5"))):
+        sent.add_if_sent(copy, "payment.commands", partition)
+    assert len(sent.locations["order.events"][ORIGIN][0]) == 2
 
 
-def forwarded(record: Record, came: str) -> Record:
-    value = (record.value or b"")[:-1] + b',"forwardedfrom":"%s"}' % came.encode()
+def forwarded(record: Record, forwarded_from: str) -> Record:
+    value = (record.value or b"")[:-1] + b',"forwardedfrom":"%s"}' % forwarded_from.encode()
     return msgspec.structs.replace(record, value=value)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cqrs_cli.following.processes.settle import ReactionTraces, was_reacted
+from cqrs_cli.following.processes.settle import ReactionTraces, must_commit
 
 PARTS = ("first command", "second command", "position", "offset")
 
@@ -32,16 +32,16 @@ def test_visible_part_commits_the_rest(
     shown, repeats = "position" in visible, "offset" in visible
     traces = ReactionTraces(
         position=before + events if shown else before,
-        repeated=shown is repeats,
+        visible_in_group=shown is repeats,
         hidden_position="position" in unmarked,
-        hidden_repeated=repeats,
+        hidden_in_group=repeats,
         sent=bool(visible & commands),
         hidden_event=before if parts & unmarked & commands else None,
     )
-    assert was_reacted(traces) is bool(visible)
+    assert must_commit(traces) is bool(visible)
 
 
 @pytest.mark.covers("reacted-once")
 def test_offset_of_a_lost_position_goes() -> None:
     """A hanging group offset is aborted if the position of the same transaction was lost."""
-    assert not was_reacted(ReactionTraces(position=-1, repeated=False, hidden_position=False))
+    assert not must_commit(ReactionTraces(position=-1, visible_in_group=False, hidden_position=False))

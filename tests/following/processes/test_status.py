@@ -12,7 +12,7 @@ from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.status.columns import partition_document
 from cqrs_cli.status.rates import StatusSnapshot
 from cqrs_cli.telemetry.blocked_file import read_reason
-from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
+from tests.following.processes.stage import RunningProcess, Stage, orders, run_in_this_process
 from tests.support.checkout import statuses
 from tests.support.short_timeouts import impatience
 from tests.support.transactional_topic import begin
@@ -31,7 +31,7 @@ def test_status_follows_the_position(stage: Stage) -> None:
     new = statuses(stage)["order"]
     assert (new.position, new.lag) == (None, 0)
     plan = stage.plan()
-    react_here(plan)
+    run_in_this_process(plan)
     retire_processes(plan)
     stage.place(3, 2)
     seen = statuses(stage)["order"]
@@ -46,7 +46,7 @@ def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture
     stage.place(0, 1)
     plan = stage.plan()
     plan = replace(plan, commands={})  # the topic of its commands came later
-    (error,) = [result.error for result in react_here(plan) if result.error is not None]
+    (error,) = [result.error for result in run_in_this_process(plan) if result.error is not None]
     at = statuses(stage)["order"].stopped_at
     assert at is not None and f"--skip checkout:order:0@{at}" in error.hint
     text = " ".join(shown(stage, capsys).split())
@@ -74,7 +74,7 @@ def test_status_names_what_it_waits_for(
     assert f"checkout < order 0: it waits: {why}" in " ".join(shown(stage, capsys).split())
     stranger.abort_transaction(10)
     eventually(lambda: stage.asked() == orders(0, 1))
-    eventually(lambda: not read_reason(process.plan.place(process.plan.subscriptions[0])))
+    eventually(lambda: not read_reason(process.plan.status_folder(process.plan.subscriptions[0])))
     process.end()
 
 

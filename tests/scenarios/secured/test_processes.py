@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
-from tests.following.processes.stage import Stage, errors, orders, react_here
+from tests.following.processes.stage import Stage, errors, orders, run_in_this_process
 from tests.scenarios.secured.acls import grant, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.support.waiting import eventually
@@ -37,7 +37,7 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     stage.connection = Connection(secured.address("SASL"), settings.client_properties())
     with Admin(stage.connection) as admin:
         eventually(lambda: admin.missing_acls(needs) == [])
-        assert errors(react_here(stage.plan(beginning=True))) == []
+        assert errors(run_in_this_process(stage.plan(beginning=True))) == []
         for need in needs:
             take_away(secured, user, need)
             eventually(lambda: admin.missing_acls(needs))
