@@ -75,8 +75,8 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
     with ExitStack() as stack:
         aggregates = {"bank_account": bank.harness.aggregate}
         connection, prefix = bank.harness.connection, bank.harness.topics.prefix
-        open_engine = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, notes.append, stack)
-        follower = open_engine["bank_account"]
+        followers = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, notes.append, stack)
+        follower = followers["bank_account"]
         follower.start()
         (note,) = eventually(lambda: notes)
         assert f"events:0@0 refers to payload {reference.sha256}: it is missing; still trying" in note
@@ -99,8 +99,8 @@ def test_lost_event_holds_up_its_partition(
     aggregates = {"order": registry.load("order", "aggregates", ROOT)}
     with ExitStack() as stack:
         with_store = replace(connection, payloads=store.place)
-        open_engine = open_followers(with_store, aggregates, prefix, "murmur2", tmp_path, print, stack)
-        follower = open_engine["order"]
+        followers = open_followers(with_store, aggregates, prefix, "murmur2", tmp_path, print, stack)
+        follower = followers["order"]
         follower.start()
         eventually(lambda: follower.replicas[1].state_of("o-1-0"))
         assert follower.replicas[0].aggregate_count() == 0 and not follower.is_caught_up

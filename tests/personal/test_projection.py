@@ -60,9 +60,9 @@ def projected_names(people: People, connection: Connection, database: str) -> Ma
     assert [result.error for result in results] == [None]
     engine = open_database(address)
     with read_only(engine).begin() as db:
-        query_rows = db.execute(text("select id, name from names")).all()
+        rows = db.execute(text("select id, name from names")).all()
     engine.dispose()
-    return {str(id): str(name) for id, name in query_rows}
+    return {str(id): str(name) for id, name in rows}
 
 
 def test_projection_opens_and_hears_of_the_end(people: People) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import write_marker
-from tests.following.gateway.conftest import reached
+from tests.following.gateway.conftest import running_gateway
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here, quietly
@@ -61,10 +61,10 @@ def test_gateway_of_lost_history_folds_again(
     bank.send(*list(mixture(600)))
     quietly(bank.plan())
     for harness in (bank, lost):
-        with reached(connection, harness.topics, tmp_path, read_only=True):
+        with running_gateway(connection, harness.topics, tmp_path, read_only=True):
             pass
     old, new = (tmp_path / "gateway" / f"{one.topics.prefix}bank_account" / "0" for one in (lost, bank))
     take_identity(old, new, new)
-    with reached(connection, bank.topics, tmp_path, read_only=True) as gateway:
+    with running_gateway(connection, bank.topics, tmp_path, read_only=True) as gateway:
         for name, state in bank.shard().items():
             assert gateway.get(f"/bank_account/{name}").body["version"] == state.version
