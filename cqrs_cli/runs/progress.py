@@ -82,7 +82,7 @@ class Progress:
     def poll_broker(self) -> BrokerAnswer:
         """Poll the broker, in any thread, and store nothing. Raises `UnavailableError` if there is no answer."""
         with self._poll_lock:
-            claims = self._claim_reader.read_states()
+            claims = self._claim_reader.look()
             try:
                 return BrokerAnswer(claims, self._claim_reader.bounds())
             except UnavailableError as error:

@@ -53,7 +53,9 @@ def own_partitions(
         plan, [partition for partition in partitions if isinstance(partition, Partition)], attempt, stopping
     )
     subscriptions = [partition for partition in partitions if isinstance(partition, Subscription)]
-    reacting_supervisors = create_supervisors(processes, subscriptions, attempt, stopping) if processes else []
+    reacting_supervisors = (
+        create_supervisors(processes, subscriptions, attempt, stopping) if processes else []
+    )
     _TaskSupervisors([*deciding, *reacting_supervisors], deciding, plan.timing, stopping).run()
     exits: list[OwnerExit[Any]] = [partition.ending for partition in deciding]
     exits += [partition.ending for partition in reacting_supervisors]

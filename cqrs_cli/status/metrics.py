@@ -123,5 +123,7 @@ class ProjectionMetrics(JobMetrics[ProjectionProgress]):
 
     def extra_metrics(self, snapshot: ProjectionProgress) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "cqrs_projection_rebuilding", "1 while new tables are filled.is_shadow others.", int(snapshot.is_shadow)
+            "cqrs_projection_rebuilding",
+            "1 while new tables are filled beside others.",
+            int(snapshot.is_shadow),
         )

@@ -27,7 +27,8 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
         rows = _rows(engine)
     except SQLAlchemyError as error:
         raise UnavailableError(
-            f"no answer from {url_without_password(address)} ({error_text(error)})", "is it the right database?"
+            f"no answer from {url_without_password(address)} ({error_text(error)})",
+            "is it the right database?",
         ) from error
     finally:
         engine.dispose()
@@ -58,7 +59,8 @@ def _status(
 
 def _no_projection(address: DatabaseAddress) -> ConfigurationError:
     return ConfigurationError(
-        f"no projection has a position in {url_without_password(address)}", "name the URL that `cqrs project --to` was given"
+        f"no projection has a position in {url_without_password(address)}",
+        "name the URL that `cqrs project --to` was given",
     )
 
 

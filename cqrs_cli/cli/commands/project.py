@@ -77,7 +77,7 @@ def project(
         loaded,
         database,
         cli.note,
-        patience=ONCE_TIMEOUT if once else None,
+        timeout=ONCE_TIMEOUT if once else None,
     )
     with ExitStack() as stack:
         prepared = prepare(rebuild=rebuild)

@@ -63,7 +63,7 @@ class ProjectionProgress:
     ends: Mapping[EventPartition, int]
     events: int = 0  # projected events, known at the end
     seconds: float = 0.0  # duration of the projectors' work, known at the end
-   .is_shadow: bool = False  # True: progress of shadow tables, while the live tables are in use
+    is_shadow: bool = False  # True: progress of shadow tables, while the live tables are in use
     resubmissions: int = 0  # number of resubmitted tasks
 
     @property

@@ -65,13 +65,13 @@ def prepare_projection(
     report: ReportProgress,
     *,
     rebuild: bool = False,
-    patience: float | None = None,
+    timeout: float | None = None,
 ) -> PreparedProjection:
-    """Create missing tables and take ownership. Waits at most `patience` seconds (None: unlimited) for the database.
+    """Create missing tables and take ownership. Waits at most `timeout` seconds (None: unlimited) for the database.
 
     Raises `ConfigurationError` for changed tables, `ContradictionError` for positions in a recreated topic.
     """
-    plan = replace(_plan(settings, connection, loaded, database), timeout=patience)
+    plan = replace(_plan(settings, connection, loaded, database), timeout=timeout)
     dialect, engine = dialect_of(database), open_database(database)
 
     def prepare() -> PreparedProjection:
@@ -88,7 +88,7 @@ def prepare_projection(
 def retry_until_available(action: Callable[[], _T], plan: ProjectionPlan, report: ReportProgress) -> _T:
     """Return the result of `action`, retried until the database responds.
 
-    Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`patience`).
+    Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`timeout`).
     """
     database, began = plan.database, time.monotonic()
     is_reported = False

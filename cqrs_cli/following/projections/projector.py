@@ -210,7 +210,7 @@ class Projector:
                 raise located from self._aggregate.shown(error)
 
     def _wait_for_service(self, problem: str) -> None:
-        """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`patience`)."""
+        """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`timeout`)."""
         now = time.monotonic()
         if self._unavailable_since is None:
             self._report(f"{self._name()}: {problem}; still trying")
