@@ -4,9 +4,9 @@ Each pair of process manager and events partition has one owner, as each command
 
 | step | what happens | function |
 |---|---|---|
-| 0 settle | resolve an in-doubt transaction of the previous writer | `owner.ReactingOwner.settle` |
+| 0 resolve | resolve an in-doubt transaction of the previous writer | `owner.ReactingOwner.resolve_in_doubt` |
 | 1 fence | fence the previous owner; the fence resolves its open transaction | `owner.ReactingOwner.fence` |
-| 2 claim | judge claim and position; commit both, then read | `owner.ReactingOwner.claim`, `position.resume` |
+| 2 claim | judge claim and position; commit both, then read | `owner.ReactingOwner.claim`, `position.start_position` |
 | 3 loop | read events, react, commit commands and position in one transaction | `loop.ReactLoop` |
 | 4 any error | close the owner, judge the claim, start another owner, or end | `ownership.supervisor.Supervisor` |
 
