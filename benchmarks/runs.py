@@ -89,7 +89,7 @@ class Runs:
 
     def standing_by(self) -> None:
         """Start a standby run, and wait until it is a standby for every partition."""
-        log, said = self.start("--standby"), b": standing by, run"
+        log, said = self.start("--standby"), b": in standby mode, run"
         self.wait_until("a run that stands by", lambda: log.read_bytes().count(said) >= self.given.partitions)
 
     def kill(self) -> None:

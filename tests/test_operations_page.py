@@ -62,7 +62,7 @@ def test_unit_starts_what_exists() -> None:
 def test_unit_waits_for_the_last_checkpoint() -> None:
     """The driver waits for its tasks so long. Then Spark ends, which takes a few seconds."""
     timing = Timing()
-    needed = timing.quiet_end + timing.retire_deadline
+    needed = timing.close_timeout + timing.retire_deadline
     assert needed + 10 <= float(unit()["Service"]["TimeoutStopSec"]) == 60
     assert f"it may take {needed:.0f} seconds" in PAGE
     assert f"At a stop it has {timing.retire_deadline:.0f} seconds" in PAGE

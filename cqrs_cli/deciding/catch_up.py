@@ -16,7 +16,7 @@ from cqrs_cli.deciding.recover import fold_events, fold_outcomes, will_last
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.ownership.claim import Claim, may_warm, parse_claim
+from cqrs_cli.ownership.claim import Claim, is_shard_idle, parse_claim
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
@@ -78,7 +78,7 @@ def warm(
     try:
         token = store.token()  # read before the claim: an owner claims first, then takes the shard
         claim = parse_claim(log.committed_position().metadata)
-        if may_warm(token, claim):
+        if is_shard_idle(token, claim):
             cache = StateCache(aggregate, store, token, cache_bytes, keys)
             known = None if holding is None else holding()
             fold_visible(log, aggregate, cache, claim, window, measures, topic_id, known)

@@ -22,7 +22,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.ownership.open_transactions import settlement
+from cqrs_cli.ownership.open_transactions import resolution_text
 
 
 class CommandTraces(NamedTuple):
@@ -97,7 +97,7 @@ def settled(
     except (CqrsError, KafkaException):
         return False
     if end is not None:
-        note(f"{log.log_name('commands')}: {settlement(end)}")
+        note(f"{log.log_name('commands')}: {resolution_text(end)}")
     return end is not None
 
 

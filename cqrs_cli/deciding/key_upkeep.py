@@ -20,7 +20,7 @@ class KeyUpkeep:
 
     def __init__(self, session: OwnerSession, cache: StateCache, keys: OwnerKeys) -> None:
         self._session, self._cache, self._keys = session, cache, keys
-        self._outdated = outdated(keys, session.timing.keys_at_once)
+        self._outdated = outdated(keys, session.timing.rewrap_batch_size)
         self._read = 0  # the end of the keys topic at the last check
         self._beat_at: float | None = None  # monotonic
 
@@ -33,7 +33,7 @@ class KeyUpkeep:
         """Return True if the last key record is so old that another record must let it be compacted."""
         if self._keys.read != self._read:
             self._read = self._keys.read
-            self._beat_at = time.monotonic() + self._session.timing.keys_beat_after
+            self._beat_at = time.monotonic() + self._session.timing.key_tick_after
         return self._beat_at is not None and time.monotonic() >= self._beat_at
 
     def beat(self, at: int) -> None:

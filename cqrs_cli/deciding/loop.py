@@ -19,7 +19,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicRecreatedError
-from cqrs_cli.ownership.claim import progressed
+from cqrs_cli.ownership.claim import after_batch
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.trials.attempts import Attempts
@@ -36,70 +36,70 @@ class DecideLoop(Loop):
         session: OwnerSession,
         aggregate: Aggregate,
         cache: StateCache,
-        at: int,
+        position: int,
         attempts: Attempts,
-        settling: int | None = None,
+        drain_end: int | None = None,
     ) -> None:
-        """`settling`: the offset at which the loop ends, so that the partition splits. Until then no deferred command
+        """`drain_end`: the offset at which the loop ends, so that the partition splits. Until then no deferred command
         is resubmitted, because a command whose key moves would land in a partition without an owner. The pause costs no
-        time: a resubmitted command would get an offset after `settling`, and would be decided after the split in any
+        time: a resubmitted command would get an offset after `drain_end`, and would be decided after the split in any
         case.
         """
         targets = session.plan.targets
         end = None if targets is None else targets[session.partition]
-        super().__init__(session, at, end if settling is None else settling)
-        self._silent = settling is not None
+        super().__init__(session, position, end if drain_end is None else drain_end)
+        self._silent = drain_end is not None
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
         holding = session.holding  # constant: a split takes place between loops
         self.rules = replace(session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
-        self.deferring = DeferredCommands(session, cache, attempts.note)
+        self.deferring = DeferredCommands(session, cache, attempts.add_note)
         self.upkeep = None
-        if cache.keys is not None and settling is None:
+        if cache.keys is not None and drain_end is None:
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
         self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
-        self.log_end = at  # the log's end, as last seen by the consumer
+        self.log_end = position  # the log's end, as last seen by the consumer
 
-    def begin(self) -> None:
-        self.follower = self.session.log.follow(self.session.consumer, "commands", self.at)
+    def start_polling(self) -> None:
+        self.follower = self.session.log.follow(self.session.consumer, "commands", self.position)
         while self.target is not None and self._is_due() and not self.stopping():
-            self.target = max(self.target, self.deferring.resubmit(self.at))
+            self.target = max(self.target, self.deferring.resubmit(self.position))
 
-    def do_what_is_due(self) -> None:
+    def run_due_work(self) -> None:
         """Resubmit due deferred commands, and let deleted keys be compacted."""
         if self._is_due():
-            self.deferring.resubmit(self.at)
+            self.deferring.resubmit(self.position)
         if self.upkeep is not None and self.upkeep.is_due():
-            self.upkeep.beat(self.at)
+            self.upkeep.beat(self.position)
 
     def _is_due(self) -> bool:
         return not self._silent and self.deferring.is_due()
 
-    def work(self, records: list[Record]) -> None:
+    def process_batch(self, records: list[Record]) -> None:
         decided = self.decide_and_commit(records)
         timing, cache = self.session.timing, self.cache
         small = decided < self.session.batch_limit // 10
         if cache.pending >= timing.apply_every or cache.is_full() or small:
             cache.flush()
 
-    def rest(self) -> None:
+    def run_idle_work(self) -> None:
         """Apply waiting decisions to the shard; then re-wrap keys under the current KEK, unless the loop ends."""
         self.cache.flush()
-        if self.upkeep is not None and self.goes_on():
-            self.upkeep.rewrap(self.at)
+        if self.upkeep is not None and self.is_running():
+            self.upkeep.rewrap(self.position)
 
     def poll(self) -> list[Record]:
-        """Return a batch of commands, empty if none arrived within a moment; moves `at` past control records."""
+        """Return a batch of commands, empty if none arrived within a moment; moves `position` past control records."""
         limit = self.session.limit
-        if self.left:
-            return self.left[:limit]
+        if self.remaining:
+            return self.remaining[:limit]
         patience = 0.2 if self._silent else self.deferring.patience(0.2)
         records = records_of(self.follower.poll(limit, patience, self.next_batch_at))
         self.log_end = next(iter(self.follower.ends.values()), self.log_end)
         if not records:
-            self.at = max(self.at, self.log_end)
+            self.position = max(self.position, self.log_end)
         return records
 
     def decide_and_commit(self, records: list[Record]) -> int:
@@ -120,14 +120,14 @@ class DecideLoop(Loop):
         session.measures.committed(
             records if decided == len(records) else records[:decided], _now(), batch.done.reasons
         )
-        self.attempts.tell_raised(batch.done.raised)
+        self.attempts.report_raised(batch.done.raised)
         end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
-        session.useful = True
+        session.has_committed_batch = True
         session.offset = end
-        self.left = (self.left or records)[decided:]
-        self.at = end if self.left else max(end, self.log_end)
-        waits = 1 < len(records) < timing.backlog and not self.left
+        self.remaining = (self.remaining or records)[decided:]
+        self.position = end if self.remaining else max(end, self.log_end)
+        waits = 1 < len(records) < timing.backlog_size and not self.remaining
         self.next_batch_at = time.monotonic() + (timing.batch_spacing if waits else 0.0)
         return decided
 
@@ -146,9 +146,9 @@ class DecideLoop(Loop):
                     if (keys := self.cache.keys) is not None:
                         made = keys.records(decisions.keys)
                         session.writer.append_keys(keys.partition, made, records[0].offset)
-                counts = session.counts.add(decisions.counts, began, _now())
+                counts = session.counts.add_batch(decisions.counts, began, _now())
                 end = records[decided - 1].offset + 1
-                claim = progressed(session.mine, counts, decided, end)
+                claim = after_batch(session.own_claim, counts, decided, end)
                 transaction.set_position(end, claim.metadata())
         except TopicRecreatedError as error:
             name, number = session.partition
@@ -162,14 +162,14 @@ class DecideLoop(Loop):
             size = sum(decisions.counts[status] for status in STATUSES)
             undecidable = decisions.counts["failed"] == size and not untimely
             raise BatchTooLarge(records[0].offset, size, str(error), late, undecidable) from error
-        session.mine, session.counts = claim, claim.counts
+        session.own_claim, session.counts = claim, claim.counts
         self.cache.stage(decisions, end, *transaction.written)
         return decided
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
         """Yield decisions piece by piece, the first pieces small, until the batch has taken enough time or memory."""
         timing, size, start, most_states = self.session.timing, 1, 0, self.cache.most_waiting
-        until = time.monotonic() + timing.deciding
+        until = time.monotonic() + timing.batch_seconds
         while start < len(records):
             yield batch.decide_piece(records[start : start + size], timing.batch_bytes)
             start += size
@@ -180,7 +180,7 @@ class DecideLoop(Loop):
                 or self.stopping()
             ):
                 return
-            size = min(4 * size, timing.piece)
+            size = min(4 * size, timing.piece_size)
 
     def _context(self, payloads: Payloads) -> BatchContext:
         cache, attempts = self.cache, self.attempts
@@ -191,8 +191,8 @@ class DecideLoop(Loop):
             cache.positions.clock,
             self.deferring.deferrals(),
             payloads,
-            attempts.refused,
-            attempts.blamed,
+            attempts.force_failed,
+            attempts.failing,
             no_key if cache.keys is None else cache.keys.key_of,
         )
 

@@ -30,7 +30,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.topics.topics import KINDS
-from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, succeed, suspect
+from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, successor_claim, with_suspects
 from cqrs_cli.ownership.signals import OffsetPending
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.ownership.trials.attempts import Attempts
@@ -89,7 +89,7 @@ class DecidingOwner:
     def __exit__(self, *error: object) -> None:
         self.session.__exit__(*error)
 
-    def work(self, stopping: Callable[[], bool]) -> None:
+    def run_steps(self, stopping: Callable[[], bool]) -> None:
         """Run steps 1 to 5."""
         self.fence()
         claimed = self.claim()
@@ -112,7 +112,7 @@ class DecidingOwner:
         session = self.session
         session.measures.enter("claim")
         try:
-            found = session.committed_by(session.consumer)
+            found = session.read_commit(session.consumer)
         except KafkaException as error:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
@@ -121,8 +121,8 @@ class DecidingOwner:
         self._require_current(found.offset, before)
         session.judge(before)
         session.offset = found.offset
-        mine = succeed(session.mine, before, self.store.token())
-        session.mine = mine = suspect(mine, before, session.timing.batch_limit)
+        mine = successor_claim(session.own_claim, before, self.store.token())
+        session.own_claim = mine = with_suspects(mine, before, session.timing.batch_limit)
         if before and (before.run_epoch, before.run) == (mine.run_epoch, mine.run):
             session.counts = before.counts  # includes the decisions of my run's lost attempts
         failpoints.reached("claim.before")
@@ -133,7 +133,7 @@ class DecidingOwner:
 
     def _require_current(self, offset: int | None, claim: Claim | None) -> None:
         """Raise `UnavailableError` for an offset below the decisions in the shard or the log, until this has persisted
-        for `Timing.contradicted`.
+        for `Timing.inconsistency_timeout`.
 
         A broker that was cut off from the others, or has just become the group's coordinator, may return an old offset.
         A claim at that offset would move the group back.
@@ -143,7 +143,7 @@ class DecidingOwner:
             return
         if offset >= held and not session.is_old(offset, claim):
             return
-        if not self.behind.lasts(session.timing.contradicted):
+        if not self.behind.persists_for(session.timing.inconsistency_timeout):
             raise UnavailableError(
                 f"{session.log.log_name('commands')}: the group's offset is {offset}, and later commands are decided",
                 "a broker has just come back, perhaps: it is asked again",
@@ -163,34 +163,34 @@ class DecidingOwner:
             if at != accept:
                 check_last_decided(state)
                 at = check_gap(session.log, state, at)
-        before, accepted, trial = session.mine, session.mine.accepted, session.mine.trial
+        before, accepted, trial = session.own_claim, session.own_claim.accepted, session.own_claim.suspects
         if at == accept:
             accepted = Accepted(at, bounds["events"], bounds["outcomes"][1])
             trial = None  # its offsets may be of another log
         elif trial is not None:
-            trial = trial.within(state.end - at)
-        session.mine = replace(
+            trial = trial.limited_to(state.end - at)
+        session.own_claim = replace(
             before,
             topic_id=state.topic_id,
             other_ids=state.other_ids,
             deferred_id=state.deferred_id,
             partitions=state.partitions,
             accepted=accepted,
-            trial=trial,
+            suspects=trial,
         )
         failpoints.reached("position.before")
-        if not session.claimed or at != session.offset or session.mine != before:
+        if not session.has_claimed or at != session.offset or session.own_claim != before:
             session.commit_position(at)
         failpoints.reached("position.after")
         return Start(at, last)
 
     def recover(self, start: Start) -> StateCache:
         """4: take ownership of the shard, and bring it up to date."""
-        session, token, measures = self.session, self.session.mine.token, self.session.measures
+        session, token, measures = self.session, self.session.own_claim.token, self.session.measures
         measures.enter("recover")
         held = self.store.positions()
         check_history(session.log, held.last_event, held.last_outcome)
-        if session.mine.accepted is None:  # else it has decisions on commands that are lost
+        if session.own_claim.accepted is None:  # else it has decisions on commands that are lost
             check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")
@@ -199,7 +199,7 @@ class DecidingOwner:
         outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
         session.writer.set_log_ends(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
-        accepted, topic_id = session.mine.accepted, session.described.ids["commands"]
+        accepted, topic_id = session.own_claim.accepted, session.described.ids["commands"]
         window, onward, holding = self.plan.deciding.window, start.offset, session.holding
         log = replace_log(session.log, key_filter=holding.keeps)
         check_outcomes_kept(log, cache, outcomes[0])
@@ -216,7 +216,7 @@ class DecidingOwner:
         drop_moved(cache, holding.keeps)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
-        session.recovered = True
+        session.is_recovered = True
         failpoints.reached("recover.after")
         return cache
 
@@ -224,9 +224,9 @@ class DecidingOwner:
         """5: decide commands from `at` on, until the target is reached or `stopping()` returns True."""
         session = self.session
         session.end_reading()
-        trial = session.mine.trial
-        if trial is not None and trial.blame is not None:
-            self.attempts.blame(*trial.blame)
+        trial = session.own_claim.suspects
+        if trial is not None and trial.culprit is not None:
+            self.attempts.fail_if_exhausted(*trial.culprit)
         if session.holding.phase == "adopt":
             adopt(session, state, at)
         while (end := settling_end(session)) is not None:
@@ -244,4 +244,4 @@ class DecidingOwner:
         """Decide from `at` on. Return the offset at which the loop ended."""
         loop = DecideLoop(self.session, self.aggregate, state, at, self.attempts, settling)
         loop.run(stopping)
-        return loop.at
+        return loop.position

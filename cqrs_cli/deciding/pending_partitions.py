@@ -14,7 +14,7 @@ from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.signals import LaterClaim
-from cqrs_cli.ownership.standby import await_seat
+from cqrs_cli.ownership.standby import wait_at_slot
 
 #: Seconds between two polls: commands in the new partitions wait for the parents.
 _LOOK_EVERY = 0.1
@@ -41,15 +41,15 @@ def await_unborn(
 
         def are_there() -> bool:
             try:
-                found = reader.look().values()
+                found = reader.read_claims().values()
             except CqrsError:
                 return False
             return all(one.claim is not None and one.claim.run == mine.run for one in found)
 
         who = _Parent(mine, stopping, meanwhile)
         # Twice the time: a false alarm would cost more than a delay.
-        silence, seat = 2 * plan.timing.beats_for, plan.seat(partition)
-        await_seat(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
+        silence, seat = 2 * plan.timing.heartbeat_timeout, plan.seat(partition)
+        wait_at_slot(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
 
 
 def _unborn(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:
@@ -66,16 +66,16 @@ def _unborn(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class _Parent:
-    """A parent, as `await_seat` uses it: it gives the active run time until the children are ready."""
+    """A parent, as `wait_at_slot` uses it: it gives the active run time until the children are ready."""
 
     mine: Claim
     stopping: threading.Event
     meanwhile: Callable[[], object]
 
-    def stand_by(self, claim: Claim) -> None:
-        if (judgement := judge(self.mine, claim)).ends:
+    def prepare_takeover(self, claim: Claim) -> None:
+        if (judgement := judge(self.mine, claim)).must_return:
             raise LaterClaim(judgement, claim)
         self.meanwhile()
 
-    def is_fit(self) -> bool:
+    def is_ready(self) -> bool:
         return True

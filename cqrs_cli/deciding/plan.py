@@ -161,5 +161,5 @@ class OwnerResult(OwnerExit[Partition]):
     counts: Counts = field(default_factory=Counts)
 
     @property
-    def about(self) -> str:
-        return self.owned.aggregate
+    def subject(self) -> str:
+        return self.partition.aggregate

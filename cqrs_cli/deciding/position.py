@@ -5,7 +5,7 @@ from typing import NamedTuple
 from cqrs_cli.core.lineage import adopting_count
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.ownership.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted, Claim
 
 
 class LogState(NamedTuple):
@@ -56,7 +56,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
         what = f"the topic of its {other} was deleted and created again"
         raise contradiction(log, what, max(at, log.committed or 0))
     if log.last_outcome is None and accepted is not None and log.outcomes_start <= accepted.outcomes:
-        at = accepted.at
+        at = accepted.offset
     elif log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
         at = log.committed or 0  # retention has deleted all outcomes
     elif log.last_outcome is None and log.has_events:
@@ -151,7 +151,7 @@ def _accepted(log: LogState) -> Accepted | None:
 def _is_spent(log: LogState, word: int) -> bool:
     """Return True if an owner has already continued from this offset, and the position has moved on since."""
     accepted = _accepted(log)
-    return accepted is not None and word == accepted.at < (log.committed or 0) <= log.end
+    return accepted is not None and word == accepted.offset < (log.committed or 0) <= log.end
 
 
 def _decided(log: LogState) -> int:
@@ -161,7 +161,7 @@ def _decided(log: LogState) -> int:
     traces = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
     shown = [last + 1 for last, matches in traces if last is not None and matches]
     if (accepted := _accepted(log)) is not None:
-        shown.append(accepted.at)
+        shown.append(accepted.offset)
     if log.last_outcome is None and _is_ours(log):
         shown.append(log.committed or 0)
     return max((offset for offset in shown if offset <= log.end), default=0)
@@ -169,7 +169,7 @@ def _decided(log: LogState) -> int:
 
 def _made_again(log: LogState) -> str | None:
     """Return the name of another topic that was recreated since the last owner wrote to it, or None."""
-    before = UNKNOWN_OTHERS if log.claim is None else log.claim.other_ids
+    before = UNKNOWN_TOPICS if log.claim is None else log.claim.other_ids
     for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
         if was not in (UNKNOWN_TOPIC, now):
             return name

@@ -21,7 +21,7 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
-from cqrs_cli.ownership.committed_claims import standings
+from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.concurrent_calls import WORKERS
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
@@ -130,7 +130,7 @@ def _committed_claims(
         for name, found in topics.items()
         for number in range(found.partitions)
     }
-    return {at: one.claim for at, one in standings(connection, seats).items()}
+    return {at: one.claim for at, one in committed_claims(connection, seats).items()}
 
 
 def _timing(settings: "Settings", standby: bool) -> Timing:
@@ -138,7 +138,7 @@ def _timing(settings: "Settings", standby: bool) -> Timing:
     return Timing(
         decide_timeout=settings.decide_timeout.total_seconds(),
         standby_timeout=silence if standby else None,
-        beats_for=min(silence, Timing().beats_for),
+        heartbeat_timeout=min(silence, Timing().heartbeat_timeout),
     )
 
 
@@ -202,7 +202,7 @@ def _check_offsets(
         start, end = bounds(connection, topic, [number], "read_uncommitted")[number]
         onward, failed = losses.get(partition), refused.get(partition, frozenset())
         claim = seen[partition]
-        spent = claim is not None and claim.accepted is not None and claim.accepted.at == onward
+        spent = claim is not None and claim.accepted is not None and claim.accepted.offset == onward
         if onward is not None and not spent:
             check_place(topic, number, onward, start, end)
         if failed and max(failed) >= end:

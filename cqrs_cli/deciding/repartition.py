@@ -29,7 +29,7 @@ from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim
-from cqrs_cli.ownership.committed_claims import standings
+from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.version import __version__
 
 
@@ -104,7 +104,7 @@ def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
     has = {kind: info.partitions for kind, info in found.items()}
     count = has["commands"]
     seats = {number: partition_seat(topics, number) for number in range(count)}
-    claims = tuple(one.claim for one in standings(connection, seats).values() if one.claim is not None)
+    claims = tuple(one.claim for one in committed_claims(connection, seats).values() if one.claim is not None)
     if "lineage" in extras:
         known = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
         if known.has_grown:

@@ -86,14 +86,14 @@ class OwnerSession(Session[FencedWriter]):
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]
 
-    def present_claim(self) -> Claim:
+    def current_claim(self) -> Claim:
         """Return my claim with the counts of my decisions."""
-        return replace(self.mine, counts=self.counts)
+        return replace(self.own_claim, counts=self.counts)
 
     def commit_position(self, offset: int) -> None:
-        self.writer.commit_position(self.consumer, offset, self.present_claim().metadata())
+        self.writer.commit_position(self.consumer, offset, self.current_claim().metadata())
         self.offset = offset
-        self.claimed = True
+        self.has_claimed = True
 
     @contextmanager
     def transaction(
@@ -108,19 +108,19 @@ class OwnerSession(Session[FencedWriter]):
         try:
             with self.writer.batch(self.consumer) as transaction:
                 yield transaction
-                transaction.set_position(at, (claim or self.present_claim()).metadata())
+                transaction.set_position(at, (claim or self.current_claim()).metadata())
         except BatchLateError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
         except BatchRefusedError as error:
             raise ConfigurationError(f"{refused}: {error}", hint) from error
-        self.offset, self.claimed = at, True
+        self.offset, self.has_claimed = at, True
 
-    def found(self) -> tuple[int, Claim] | None:
-        committed = self.committed_by(self.consumer)
+    def position_after_fence(self) -> tuple[int, Claim] | None:
+        committed = self.read_commit(self.consumer)
         claim = parse_claim(committed.metadata)
         return None if committed.offset is None or claim is None else (committed.offset, claim)
 
-    def leave(self, offset: int, claim: Claim) -> None:
+    def replace_claim(self, offset: int, claim: Claim) -> None:
         """Replace the claim, unless the offset is below the decisions: a broker that was cut off returns an old offset,
         and to commit it would move the group back.
         """

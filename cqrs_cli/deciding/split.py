@@ -50,7 +50,7 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Call
             session.holding = session.plan.read_holding(session.partition, reach, session.log.pool)
             seen = reach
             continue
-        if (now := time.monotonic()) - checked >= session.timing.idle_check:
+        if (now := time.monotonic()) - checked >= session.timing.idle_check_interval:
             session.check_claim()
             checked = now
         meanwhile()
@@ -68,7 +68,7 @@ def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
     done = 0
     for portion in portions(entries, PORTION, PORTION_BYTES):
         done += len(portion)
-        with _transaction(session, cache, at, session.present_claim()):
+        with _transaction(session, cache, at, session.current_claim()):
             session.writer.append_deferred(values({one.key: one for one in portion}))
             if done == len(entries):
                 failpoints.reached("adopt.before_begun")
@@ -85,7 +85,7 @@ def settling_end(session: OwnerSession) -> int | None:
     It is requested after the fence, so commands that were acknowledged before the topics were extended are below it.
     The offset of a later owner is later.
     """
-    return session.end() if session.holding.phase == "settle" else None
+    return session.log_end() if session.holding.phase == "settle" else None
 
 
 def split(session: OwnerSession, cache: StateCache, at: int) -> None:
@@ -104,15 +104,15 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
         max(known.deferred, session.bounds("deferred")[1]),
         known.clock,
     )
-    claim = replace(session.present_claim(), partitions=after)
+    claim = replace(session.current_claim(), partitions=after)
     failpoints.reached("split.before")
     with _transaction(session, cache, at, claim):
         session.writer.append_partition_history(growth_value(record))
     failpoints.reached("split.after")
-    session.mine = claim
+    session.own_claim = claim
     session.holding = holding._replace(lineage=holding.lineage.with_record(record))
     cache.learn_keys(session.holding.keeps, afresh=True)
-    cache.check_keys(session.mine.accepted is not None)
+    cache.check_keys(session.own_claim.accepted is not None)
     drop_moved(cache, session.holding.keeps)
 
 

@@ -30,7 +30,7 @@ from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge
+from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.ownership.trials.attempts import Attempts
@@ -44,7 +44,7 @@ class DecidingSupervisor(Supervisor):
     """Supervises owners that decide. It also handles errors of the aggregate's code and of the store."""
 
     noun, doing = "command", "is being decided"
-    judged = (*JUDGED, DecisionInterrupted, NotOwnerError)
+    handled_errors = (*HANDLED_ERRORS, DecisionInterrupted, NotOwnerError)
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class DecidingSupervisor(Supervisor):
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
     @property
-    def ending(self) -> OwnerResult:
-        return OwnerResult(self.partition, self.error, tuple(self.notes), counts=self.mine.counts)
+    def result(self) -> OwnerResult:
+        return OwnerResult(self.partition, self.error, tuple(self.notes), counts=self.own_claim.counts)
 
-    def news(self) -> list[bytes]:
+    def due_reports(self) -> list[bytes]:
         self._reports += 1
-        order = (self.mine.submission, self.mine.attempt, self._reports)
+        order = (self.own_claim.submission, self.own_claim.attempt, self._reports)
         bytes = self._bytes()
         return [encode_report(compose_report(self.partition, order, self.measures, bytes, list(self.notes)))]
 
@@ -96,7 +96,7 @@ class DecidingSupervisor(Supervisor):
         """Open the partition's existing store, or create an empty store. Raises the errors of `open_shard`."""
         identity = self.plan.identity(self.partition, self.aggregate)
         path = None if self.plan.store == "memory" else self.folder
-        return open_store(path, identity, self.budget, self.notes.append, self.timing.shard)
+        return open_store(path, identity, self.budget, self.notes.append, self.timing.shard_limits)
 
     def serve(self) -> None:
         while True:
@@ -109,7 +109,7 @@ class DecidingSupervisor(Supervisor):
                 except CorruptError as error:
                     if opened.fresh and not isinstance(error, AheadError):
                         raise  # the shard was new: the disk is damaged, not an old file
-                    self.notes.append(f"{self.place}: {error.message}")
+                    self.notes.append(f"{self.label}: {error.message}")
                     store.condemn()
 
     def _serve(self, store: Store) -> None:
@@ -144,7 +144,7 @@ class DecidingSupervisor(Supervisor):
             self.keys,
         )
 
-    def begin(self) -> DecidingOwner:
+    def new_owner(self) -> DecidingOwner:
         assert self.store is not None
         return DecidingOwner(
             self.plan,
@@ -152,7 +152,7 @@ class DecidingSupervisor(Supervisor):
             self.aggregate,
             self.store,
             self.keys,
-            self.mine,
+            self.own_claim,
             self.batch_limit,
             self.attempts,
             self.measures,
@@ -161,32 +161,36 @@ class DecidingSupervisor(Supervisor):
             self._lender,
         )
 
-    def _keep_owners(self) -> None:
-        mine, level = self.mine, self._stay_level
+    def _restart_owners(self) -> None:
+        mine, level = self.own_claim, self._stay_level
         await_unborn(self.plan, self.partition, mine, self.stopping, level, self._lender)
-        super()._keep_owners()
+        super()._restart_owners()
 
-    def pausing(self) -> None:
+    def owner_ended(self) -> None:
         self.measures.begin_again()
 
-    def end(self) -> None:
+    def thread_ended(self) -> None:
         self._lender.close()
         self.measures.enter("ended")
 
-    def stuck(self, awake: float) -> str:
+    def stuck_reason(self, running_for: float) -> str:
         store = self.store
-        if (what := super().stuck(awake)) or store is None or min(awake, store.waiting) <= self.timing.stuck:
-            return what
+        if (
+            (reason := super().stuck_reason(running_for))
+            or store is None
+            or min(running_for, store.waiting) <= self.timing.stuck_shard_timeout
+        ):
+            return reason
         return "a stopped process holds the shard in the middle of a change"
 
-    def stand_by(self, claim: Claim) -> None:
+    def prepare_takeover(self, claim: Claim) -> None:
         """Fold the visible log repeatedly, so that the shard is nearly up to date at the takeover."""
-        super().stand_by(claim)
+        super().prepare_takeover(claim)
         self._stay_level()
-        if self.is_fit():
+        if self.is_ready():
             self.measures.enter("standby")
 
-    def is_fit(self) -> bool:
+    def is_ready(self) -> bool:
         """Return True if its code can read all events up to a second ago: the active run may write events of newer
         code.
 
@@ -195,23 +199,25 @@ class DecidingSupervisor(Supervisor):
         """
         if self._unreadable is not None:
             self.measures.enter("warm")
-            self.note(f"{self.place}: stands by and cannot take over: {self._unreadable}")
+            self.add_note(f"{self.label}: stands by and cannot take over: {self._unreadable}")
         return self._unreadable is None
 
-    def present(self) -> Record | None:
+    def current_record(self) -> Record | None:
         owner = self.owner
         batch = owner.session.batch if isinstance(owner, DecidingOwner) else None
         return None if batch is None else batch.deciding
 
-    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
+    def replace_claim(self, change: Callable[[int, Claim], Claim | None]) -> None:
         replace_claim(self.plan, self.partition, change)
 
-    def settle(self, pending: bool) -> bool:
+    def resolve_in_doubt(self, offset_pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
         keys = None if self.keys is None else self.keys.partition
-        return settled(self.log, self._topic_id, timeout, pending, self.notes.append, self._lineage, keys)
+        return settled(
+            self.log, self._topic_id, timeout, offset_pending, self.notes.append, self._lineage, keys
+        )
 
-    def wait_out(self, error: StalledError) -> None:
+    def handle_stall(self, error: StalledError) -> None:
         """Wait for another owner's split, whose transaction hides the partition history; raise any other error."""
         if not isinstance(error, HiddenLineageError):
             raise error
@@ -231,19 +237,19 @@ class DecidingSupervisor(Supervisor):
         self.batch_limit = max(1, error.before)
         gc.collect()  # frees memory, which was short
         if session.limit > 1:
-            self.pause = self.timing.first_pause
+            self.restart_delay = self.timing.first_pause
         else:
-            self.attempts.failed_alone(error.offset, str(error))
+            self.attempts.record_failed_alone(error.offset, str(error))
 
-    def blame(self, error: BatchTooLarge) -> None:
+    def handle_unwritable_record(self, error: BatchTooLarge) -> None:
         """Leave the bytes of a record out of its dead letter, because the dead letter exceeds the broker's limit:
         decompressed, a small record may have any size.
         """
-        if not error.undecidable or error.offset in self.attempts.refused:
+        if not error.undecidable or error.offset in self.attempts.force_failed:
             raise errors.explain_undecidable(self.log, error) from error
-        self.attempts.refuse(error.offset, str(error))
+        self.attempts.force_fail(error.offset, str(error))
 
-    def will_last(self, error: ContradictionError) -> bool:
+    def is_permanent(self, error: ContradictionError) -> bool:
         return will_last(error)
 
     def explain_denial(self) -> CqrsError:
@@ -252,6 +258,8 @@ class DecidingSupervisor(Supervisor):
     def explain_takeover(self, later: Claim) -> CqrsError:
         return errors.explain_takeover(later)
 
-    def _forget(self) -> None:
-        super()._forget()
-        self.behind = ErrorDuration(self.timing.forgotten)  # how long the group's offset has seemed too low
+    def _reset_error_durations(self) -> None:
+        super()._reset_error_durations()
+        self.behind = ErrorDuration(
+            self.timing.error_reset_after
+        )  # how long the group's offset has seemed too low

@@ -136,7 +136,7 @@ class Play:
         is called. `over` is called when the payment is called off, before the run ends.
         """
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate, **order.aggregates})
-        plan = replace(plan, timing=replace(plan.timing, progress_interval=_LOOK, idle_check=_LOOK))
+        plan = replace(plan, timing=replace(plan.timing, progress_interval=_LOOK, idle_check_interval=_LOOK))
         hears = order.hearing(plan)
         tasks = min(len(plan.partitions()) + len(hears.subscriptions), wait_for_slots(context))
         deadline = time.monotonic() + _LONGEST

@@ -28,7 +28,7 @@ from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_tasks
 from cqrs_cli.kafka.event_tail import require_all_partitions
-from cqrs_cli.ownership.assignment import Share
+from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_messages import TaskNotes
@@ -93,7 +93,7 @@ def _with_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult
 
 def _task(
     plan: ProjectionPlan,
-    partitions: Share,
+    partitions: Assignment,
     notes: Address,
     results: "Accumulator[dict[int, ProjectorResult]]",
     _: int,
@@ -173,15 +173,15 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self._resubmissions = 0  # the number of resubmitted tasks
 
     def task(
-        self, partitions: Share, submission: int, results: "Accumulator[dict[int, ProjectorResult]]"
+        self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, ProjectorResult]]"
     ) -> Task:
         return partial(_task, self._plan, partitions, self._notes.address, results)
 
-    def note_submission(self, partitions: Share, submission: int) -> None:
+    def note_submission(self, partitions: Assignment, submission: int) -> None:
         self._resubmissions += submission > 0
         self._start_positions |= self._positions(partitions)
 
-    def _positions(self, partitions: Share) -> dict[int, int]:
+    def _positions(self, partitions: Assignment) -> dict[int, int]:
         """Return the positions of these sources as of the last poll, without the sources that have not been read."""
         positions, sources = self._last_progress.positions, self._plan.sources
         return {number: positions[sources[number]] for number in partitions if sources[number] in positions}
@@ -202,7 +202,7 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
     def check_topics(self) -> None:
         self._reader.check_topics()
 
-    def made_progress(self, partitions: Share) -> bool:
+    def made_progress(self, partitions: Assignment) -> bool:
         return any(
             position > self._start_positions.get(number, 0)
             for number, position in self._positions(partitions).items()

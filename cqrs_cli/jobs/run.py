@@ -24,7 +24,7 @@ from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_tasks
 from cqrs_cli.kafka.clients import is_reachable
 from cqrs_cli.kafka.event_tail import OutgrownError, require_all_partitions
-from cqrs_cli.ownership.assignment import Share
+from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.runs.progress import Progress
@@ -51,7 +51,11 @@ def run_owners(
     """
     with Reports(driver_address(context)) as reports, Progress(plan, reports, processes) as progress:
         heartbeat = HeartbeatSender(
-            plan.connection, plan.run, progress.claim_slots, plan.timing.beats_for, progress.sends_heartbeats
+            plan.connection,
+            plan.run,
+            progress.claim_slots,
+            plan.timing.heartbeat_timeout,
+            progress.sends_heartbeats,
         )
         with heartbeat:
             return run_tasks(
@@ -82,16 +86,16 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self._is_outgrown_reported = False  # True once the message was reported
 
     def task(
-        self, numbers: Share, submission: int, results: "Accumulator[dict[int, OwnerExit[Any]]]"
+        self, numbers: Assignment, submission: int, results: "Accumulator[dict[int, OwnerExit[Any]]]"
     ) -> Task:
         plan = replace(self._plan, submission=submission)
         processes = self._processes and replace(self._processes, submission=submission)
         return partial(_task, plan, processes, numbers, results)
 
-    def note_submission(self, numbers: Share, submission: int) -> None:
+    def note_submission(self, numbers: Assignment, submission: int) -> None:
         self._progress.note_submission(self._partitions_of(numbers), submission)
 
-    def _partitions_of(self, numbers: Share) -> list[RunPartition]:
+    def _partitions_of(self, numbers: Assignment) -> list[RunPartition]:
         return [self._partitions[number] for number in numbers]
 
     def poll_progress(self) -> Callable[[], Snapshot]:
@@ -102,7 +106,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
 
     def new_messages(self) -> Iterable[str]:
         yield from self._progress.reports.new_messages()
-        yield from self._describe_hidden(self.timing.hidden)
+        yield from self._describe_hidden(self.timing.hidden_check_interval)
 
     def _describe_hidden(self, timeout: float) -> Iterator[str]:
         """Yield texts about open transactions of clients that hide commands from owners, and the way to end each."""
@@ -132,7 +136,9 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         over partitions one by one: to fence the other partitions would leave them without an owner until their turn.
         """
         other_results = [result for result in results if not isinstance(result.error, TakenOverError)]
-        return super().is_over(other_results) or self._progress.takeover.has_stalled(self.timing.next_claim)
+        return super().is_over(other_results) or self._progress.takeover.has_stalled(
+            self.timing.next_claim_timeout
+        )
 
     def unowned_partitions(self, progress: Snapshot) -> Sequence[str]:
         return () if self.timing.standby_timeout is not None else progress.unowned_names()
@@ -140,10 +146,10 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
     def is_rebuilding(self) -> bool:
         return bool(self._progress.rebuilding_partitions())  # before the claim, an owner may fold for minutes
 
-    def made_progress(self, numbers: Share) -> bool:
+    def made_progress(self, numbers: Assignment) -> bool:
         return self._progress.any_claimed(self._partitions_of(numbers))
 
-    def describe_suspects(self, numbers: Share) -> Iterable[str]:
+    def describe_suspects(self, numbers: Assignment) -> Iterable[str]:
         return self._progress.describe_suspects(self._partitions_of(numbers))
 
     def stop_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
@@ -159,7 +165,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         """
         if not jobs:
             return True
-        has_broker = is_reachable(self._plan.connection, self.timing.last_answer)
+        has_broker = is_reachable(self._plan.connection, self.timing.shutdown_answer_timeout)
         if has_broker:
             self.stop_tasks(jobs)
         else:
@@ -167,7 +173,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         if jvm.has_exited(self._context):
             return has_broker
         is_active = has_broker and self._progress.sends_heartbeats()  # a standby run has nothing to close
-        quiet_until = time.monotonic() + (self.timing.quiet_end if is_active else 0.0)
+        quiet_until = time.monotonic() + (self.timing.close_timeout if is_active else 0.0)
         deadline = quiet_until + (self.timing.retire_deadline if has_broker else 0.0)
         running = list(jobs)
         while running and time.monotonic() < (deadline if self._progress.is_checkpointing() else quiet_until):
@@ -184,7 +190,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
     def final_progress(self, results: Sequence[OwnerExit[Any]]) -> Snapshot:
         for owner_exit in results:
             for text in owner_exit.notes:
-                if self._progress.reports.is_new(owner_exit.about, text):
+                if self._progress.reports.is_new(owner_exit.subject, text):
                     self._report(text)
         try:
             raise_gravest(results)
@@ -201,7 +207,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
 def _task(
     plan: Plan,
     processes: ProcessPlan | None,
-    numbers: Share,
+    numbers: Assignment,
     results: "Accumulator[dict[int, OwnerExit[Any]]]",
     _: int,
     data: Iterable[int],
@@ -220,5 +226,5 @@ def _task(
         processes = replace(processes, root=root, aggregates_root=aggregates)
     partitions = [all_partitions[number] for number in numbers]
     for owner_exit in own_partitions(replace(plan, root=aggregates), partitions, attempt, processes):
-        results.add({all_partitions.index(owner_exit.owned): owner_exit})
+        results.add({all_partitions.index(owner_exit.partition): owner_exit})
     yield from data

@@ -16,26 +16,26 @@ share the first steps and the loop, and differ in the content of a batch and in 
 | error | reaction of the supervisor |
 |---|---|
 | `LaterClaim`: a later run has claimed | `TakenOverError`; the run ends once all its partitions are taken, or no more |
-| … in standby mode | waits for its turn again |
+| … in standby mode | waits for the next takeover |
 | `LaterClaim`: a later attempt of the same run has claimed | ends without an error |
 | `ClaimLost`: an older run came back, or the offset is gone | starts another owner |
 | `BatchTooLarge`: a batch whose own records prevent its commit | starts another owner, with half the batch |
-| … of one record, if the broker is not the cause | `blame`: the command fails, or the run or process manager ends |
+| … of one record, if the broker is not the cause | `handle_unwritable_record`: the command fails, or the run ends |
 | one of `PROCESS_ERRORS` | starts another owner, with half the batch; ends the run if the error persists |
 | `ContradictionError` while another owner's claim is committed | starts another owner: the other owner was writing |
 | `UnreadRecordsError`: a log holds more records than were read | starts another owner, with nothing committed |
-| `ContradictionError` before the loop | starts another owner; ends the run after `Timing.contradicted` |
-| … while a replica of the logs is out of sync | starts another owner; ends the run after `Timing.out_of_sync` |
-| … that waiting cannot resolve (`will_last`) | ends the run |
+| `ContradictionError` before the loop | starts another owner; ends the run after `Timing.inconsistency_timeout` |
+| … while a replica of the logs is out of sync | starts another owner; ends the run after `Timing.out_of_sync_timeout` |
+| … that waiting cannot resolve (`is_permanent`) | ends the run |
 | `ContradictionError` in the loop | ends the run |
-| `MissingError`: a partition does not exist | starts another owner; ends the run after `Timing.missing` |
+| `MissingError`: a partition does not exist | starts another owner; ends the run after `Timing.missing_timeout` |
 | `OffsetPending`, or `StalledError` of the owner's own transaction | resolves the transaction, starts another owner |
-| `StalledError`: another open transaction hides the end of a log | `wait_out`: deciding ends the run, reacting waits |
+| `StalledError`: another transaction hides the end of a log | `handle_stall`: ends the run; process managers wait |
 | `PayloadUnavailableError` | reports the missing payload, and starts another owner |
 | an ACL is missing | ends the run; the error names the ACL |
 | `KafkaException`, `UnavailableError`, also after a fence or a timeout | starts another owner |
 | a call never returns | ends the whole task, which the driver submits again |
 | the user's code does not end | the task names the record in the claim, and ends; the driver submits it again |
-| the process dies | no report: the next owner suspects its records, `trials.trial` |
+| the process dies | no report: the next owner suspects its records, `trials.suspects` |
 | any other error | ends the run |
 """

@@ -3,29 +3,34 @@
 from collections.abc import Sequence
 
 #: The indexes of the partitions that a task owns: (0, 2, 4).
-Share = tuple[int, ...]
+Assignment = tuple[int, ...]
 
 
-def dealt(places: int, tasks: int) -> list[Share]:
-    """Return an assignment for each task; sizes differ by one at most. `dealt(5, 2)` is `[(0, 2, 4), (1, 3)]`."""
-    return [tuple(range(task, places, tasks)) for task in range(tasks)]
+def assign_partitions(partitions: int, tasks: int) -> list[Assignment]:
+    """Return an assignment for each task; sizes differ by one at most.
 
-
-def moved(shares: Sequence[Share], more: int, leaving: Sequence[Share] = ()) -> list[Share]:
-    """Return the assignments of up to `more` additional tasks, without empty ones.
-
-    The additional tasks get all partitions of the tasks that are `leaving`. From the largest of the other `shares` they
-    get as few partitions as make all sizes even. A partition that need not move keeps its task, and a task that stays
-    keeps at least one partition.
+    Sample: `assign_partitions(5, 2)` is `[(0, 2, 4), (1, 3)]`.
     """
-    left = [list(share) for share in shares]
-    further: list[list[int]] = [[] for _ in range(more)]
-    if further:
-        for place in (place for share in leaving for place in share):
-            min(further, key=len).append(place)
-    while further and left:
-        giver, taker = max(left, key=len), min(further, key=len)
-        if len(giver) - len(taker) < 2:
+    return [tuple(range(task, partitions, tasks)) for task in range(tasks)]
+
+
+def rebalance(
+    assignments: Sequence[Assignment], added_tasks: int, removed: Sequence[Assignment] = ()
+) -> list[Assignment]:
+    """Return the assignments of up to `added_tasks` additional tasks, without empty ones.
+
+    The additional tasks get all partitions of the `removed` assignments. From the largest of the other `assignments`
+    they get as few partitions as make all sizes even. A partition that need not move keeps its task, and a task that
+    stays keeps at least one partition.
+    """
+    remaining = [list(assignment) for assignment in assignments]
+    added: list[list[int]] = [[] for _ in range(added_tasks)]
+    if added:
+        for partition in (partition for assignment in removed for partition in assignment):
+            min(added, key=len).append(partition)
+    while added and remaining:
+        largest, smallest = max(remaining, key=len), min(added, key=len)
+        if len(largest) - len(smallest) < 2:
             break
-        taker.append(giver.pop())
-    return [tuple(share) for share in further if share]
+        smallest.append(largest.pop())
+    return [tuple(assignment) for assignment in added if assignment]

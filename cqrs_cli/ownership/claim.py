@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cqrs_cli.ownership.trials.suspects import Trial, inherit
+from cqrs_cli.ownership.trials.suspects import Suspects, inherit_suspects
 
 #: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
 MAX_METADATA = 4096
@@ -20,7 +20,7 @@ TERMINAL = 2**31 - 1
 #: In place of a topic id: the claim replaced a commit without a claim, so it is unknown which topic its offset belongs
 #: to.
 UNKNOWN_TOPIC = ""
-UNKNOWN_OTHERS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
+UNKNOWN_TOPICS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 
 
 class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -42,23 +42,25 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
     def commands(self) -> int:
         return self.accepted + self.unchanged + self.rejected + self.deferred + self.duplicate + self.failed
 
-    def add(self, more: dict[str, int], began: int, now: int) -> "Counts":
-        """Return these counts plus the counts `more` of a batch that began and was committed at these times (ms)."""
-        sums = {name: getattr(self, name) + count for name, count in more.items()}
-        return Counts(**sums, first=self.first or began, last=now)
+    def add_batch(self, batch_counts: dict[str, int], batch_began: int, now: int) -> "Counts":
+        """Return the sums with a batch's counts by status. The batch began and was committed at these times (ms)."""
+        sums = {name: getattr(self, name) + count for name, count in batch_counts.items()}
+        return Counts(**sums, first=self.first or batch_began, last=now)
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(Struct, frozen=True, rename={"offset": "at"}):
     """A loss that an operator accepted (`run --accept-loss`): the offset to continue from, and the ends of the logs at
-    that time. Earlier records may contradict each other. Sample: `Accepted(at=1200, events=(0, 3400), outcomes=1180)`.
+    that time. Earlier records may contradict each other.
+
+    Sample: `Accepted(offset=1200, events=(0, 3400), outcomes=1180)`.
     """
 
-    at: int  # offset in the commands topic
+    offset: int  # in the commands topic
     events: tuple[int, int]  # start and end
     outcomes: int  # end
 
 
-class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "generation"}):
+class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "generation", "suspects": "trial"}):
     """The owner of a partition. `n` rises with every claim of the partition, across runs.
 
     Sample:
@@ -74,10 +76,10 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     partitions: int
     counts: Counts = Counts()
     accepted: Accepted | None = None
-    other_ids: tuple[str, str] = UNKNOWN_OTHERS  # topic ids of the events and the outcomes
+    other_ids: tuple[str, str] = UNKNOWN_TOPICS  # topic ids of the events and the outcomes
     deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
     untried: bool = False  # no command was decided under this claim yet
-    trial: Trial | None = None  # poison-record detection, while it is in progress
+    suspects: Suspects | None = None  # poison-record detection, while it is in progress
     lineage: int = 0  # 1: its owner waits for splits, which owners of older versions would not do
 
     def metadata(self) -> str:
@@ -103,51 +105,54 @@ def parse_claim(metadata: str | None) -> Claim | None:
 class Judgement(Enum):
     """The relation of the committed claim to an owner's own claim."""
 
-    MINE = "mine"  # my run and attempt; `n` may differ
-    TAKEN_OVER = "taken over"  # a later run: return; the run ends with exit code 6
-    STRAGGLER = "straggler"  # a later attempt of my run: return without an error
-    BEHIND = "behind"  # an older run or attempt, or no claim: continue
+    OWN = "mine"  # my run and attempt; `n` may differ
+    LATER_RUN = "taken over"  # a later run: return; the run ends with exit code 6
+    LATER_ATTEMPT = "straggler"  # a later attempt of my run: return without an error
+    EARLIER = "behind"  # an older run or attempt, or no claim: continue
 
     @property
-    def ends(self) -> bool:
+    def must_return(self) -> bool:
         """True if the owner must return."""
-        return self in (Judgement.TAKEN_OVER, Judgement.STRAGGLER)
+        return self in (Judgement.LATER_RUN, Judgement.LATER_ATTEMPT)
 
 
-def judge(mine: Claim, committed_claim: Claim | None) -> Judgement:
+def judge(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
     """Judge the committed claim by run and attempt, never by `n` alone: `n` also rises when an older run comes back."""
     if committed_claim is None:
-        return Judgement.BEHIND
-    run, other = (mine.run_epoch, mine.run), (committed_claim.run_epoch, committed_claim.run)
+        return Judgement.EARLIER
+    run, other = (own_claim.run_epoch, own_claim.run), (committed_claim.run_epoch, committed_claim.run)
     if other > run:
-        return Judgement.TAKEN_OVER
+        return Judgement.LATER_RUN
     if other < run:
-        return Judgement.BEHIND
-    attempt, another = (mine.submission, mine.attempt), (committed_claim.submission, committed_claim.attempt)
+        return Judgement.EARLIER
+    attempt, another = (
+        (own_claim.submission, own_claim.attempt),
+        (committed_claim.submission, committed_claim.attempt),
+    )
     if another > attempt:
-        return Judgement.STRAGGLER
-    return Judgement.MINE if another == attempt else Judgement.BEHIND
+        return Judgement.LATER_ATTEMPT
+    return Judgement.OWN if another == attempt else Judgement.EARLIER
 
 
-def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
+def successor_claim(own_claim: Claim, committed_claim: Claim | None, token: str) -> Claim:
     """Return my claim as the successor of the committed claim, over a shard with this token. Its `n` is above the `n`
     of my claim, of the committed claim and of the token.
 
     The topic ids, the partition count and the accepted loss of the committed claim are copied unchecked. Step 3
     (`deciding.position`) compares them with the log when the owner starts.
     """
-    n = 1 + max(mine.n, _number(token), committed_claim.n if committed_claim else 0)
+    n = 1 + max(own_claim.n, _number(token), committed_claim.n if committed_claim else 0)
     if committed_claim is None:
         return replace(
-            mine,
+            own_claim,
             n=n,
             topic_id=UNKNOWN_TOPIC,
             accepted=None,
-            other_ids=UNKNOWN_OTHERS,
+            other_ids=UNKNOWN_TOPICS,
             deferred_id=UNKNOWN_TOPIC,
         )
     return replace(
-        mine,
+        own_claim,
         n=n,
         topic_id=committed_claim.topic_id,
         partitions=committed_claim.partitions,
@@ -157,36 +162,38 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
     )
 
 
-def suspect(mine: Claim, committed_claim: Claim | None, most: int) -> Claim:
-    """Return my claim before any decision, with the poison-record detection that I take over from the committed claim.
+def with_suspects(own_claim: Claim, committed_claim: Claim | None, batch_limit: int) -> Claim:
+    """Return my claim before any decision, with the suspects that I take over from the committed claim.
 
-    The previous owner did not die if it ran in this process, or if its run was ended by a terminal claim. `most`:
-    commands in a batch.
+    The previous owner did not die if it ran in this process, or if its run was ended by a terminal claim.
+    `batch_limit`: commands in a batch.
     """
     if committed_claim is None:
-        return replace(mine, untried=True)
-    lives = judge(mine, committed_claim) is Judgement.MINE
-    died = not lives and committed_claim.attempt != TERMINAL
+        return replace(own_claim, untried=True)
+    is_own = judge(own_claim, committed_claim) is Judgement.OWN
+    died = not is_own and committed_claim.attempt != TERMINAL
     return replace(
-        mine, untried=True, trial=inherit(committed_claim.trial, committed_claim.untried, died, most)
+        own_claim,
+        untried=True,
+        suspects=inherit_suspects(committed_claim.suspects, committed_claim.untried, died, batch_limit),
     )
 
 
-def progressed(claim: Claim, counts: Counts, decided: int, end: int) -> Claim:
-    """Return the claim to commit with a batch of `decided` commands below the offset `end`."""
-    trial = None if claim.trial is None else claim.trial.passed(decided, end)
-    return replace(claim, counts=counts, untried=False, trial=trial)
+def after_batch(claim: Claim, counts: Counts, decided: int, end: int) -> Claim:
+    """Return the claim to commit with a batch of `decided` commands, all below the offset `end`."""
+    suspects = None if claim.suspects is None else claim.suspects.after_decided(decided, end)
+    return replace(claim, counts=counts, untried=False, suspects=suspects)
 
 
-def condemned(claim: Claim, offset: int, seconds: int) -> Claim:
+def with_hung_command(claim: Claim, offset: int, seconds: int) -> Claim:
     """Return the claim that a task commits before it kills itself, because the command at `offset` has not been decided
     after so many seconds.
     """
-    trial = (claim.trial or Trial()).endless(offset, seconds)
-    return replace(claim, untried=False, trial=trial, n=claim.n + 1)
+    suspects = (claim.suspects or Suspects()).after_hang(offset, seconds)
+    return replace(claim, untried=False, suspects=suspects, n=claim.n + 1)
 
 
-def may_warm(token: str, committed_claim: Claim | None) -> bool:
+def is_shard_idle(token: str, committed_claim: Claim | None) -> bool:
     """Return True if the shard may be folded without a fence: the owner named by its token has been superseded. The
     token must be read before the committed claim.
 
@@ -196,18 +203,18 @@ def may_warm(token: str, committed_claim: Claim | None) -> bool:
     return not token or (committed_claim is not None and committed_claim.n > _number(token))
 
 
-def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
+def is_inconsistency_real(own_claim: Claim, has_claimed: bool, committed_claim: Claim | None) -> bool:
     """Return True if an inconsistency is real; call it after the inconsistency was found.
 
     It is real only while the committed claim is mine, or while there is no claim and I have not claimed yet. Otherwise
     another owner took over while I was reading.
     """
     if committed_claim is None:
-        return not claimed
-    return judge(mine, committed_claim) is Judgement.MINE
+        return not has_claimed
+    return judge(own_claim, committed_claim) is Judgement.OWN
 
 
-def terminal(committed_claim: Claim | None, run: str) -> Claim | None:
+def terminal_claim(committed_claim: Claim | None, run: str) -> Claim | None:
     """Return the terminal claim of `run`; None if the committed claim is another run's, or is terminal already."""
     if committed_claim is None or committed_claim.run != run:
         return None
@@ -222,6 +229,6 @@ def _number(token: str) -> int:
     return int(head) if head.isdigit() else 0
 
 
-def next_run_epoch(clock: int, seen: list[Claim | None]) -> int:
+def next_run_epoch(clock: int, claims: list[Claim | None]) -> int:
     """Return the epoch of a new run: above every epoch seen, and not before the clock (ms)."""
-    return max([clock, *(claim.run_epoch + 1 for claim in seen if claim is not None)])
+    return max([clock, *(claim.run_epoch + 1 for claim in claims if claim is not None)])

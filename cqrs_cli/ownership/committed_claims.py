@@ -15,15 +15,15 @@ from cqrs_cli.kafka.offsets import FIRST_GROUP_TIMEOUT, committed_offsets
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
-from cqrs_cli.ownership.standby_registry import present, read_roll
+from cqrs_cli.ownership.standby_registry import read_registry, valid_registrations
 
 _P = TypeVar("_P")
 
 
 class ClaimSlot(NamedTuple):
     """A claim slot: the group's offset of a partition, at which its owner commits. The run commits its heartbeats at
-    the first partition of `beats`, and the standby registry at the first partition of `roll`; nothing else commits
-    these offsets.
+    the first partition of `heartbeat_topic`, and the standby registry at the first partition of `registry_topic`.
+    Nothing else commits these offsets.
 
     Sample: `ClaimSlot("cqrs.bank.commands", "bank.commands", 3, "bank.outcomes", "bank.events")`
     """
@@ -31,8 +31,8 @@ class ClaimSlot(NamedTuple):
     group: str
     topic: str
     partition: int
-    beats: str
-    roll: str = ""
+    heartbeat_topic: str
+    registry_topic: str = ""
 
 
 class CommittedClaim(NamedTuple):
@@ -54,15 +54,15 @@ class UnchangedTimer:
         self._last: object = None
         self._since = 0.0
 
-    def lasts(self, seen: object, asked: float, answered: float) -> float:
+    def seconds_unchanged(self, value: object, requested_at: float, answered_at: float) -> float:
         """Record the value of a poll, never None, and return the seconds for which it has not changed.
 
-        The seconds count from the first response with the value (`answered`) to the last request that returned it
-        (`asked`). So a pause of this process itself is not counted.
+        The seconds count from the first response with the value (`answered_at`) to the last request that returned it
+        (`requested_at`). So a pause of this process itself is not counted.
         """
-        if seen != self._last:
-            self._last, self._since = seen, answered
-        return max(0.0, asked - self._since)
+        if value != self._last:
+            self._last, self._since = value, answered_at
+        return max(0.0, requested_at - self._since)
 
 
 class ClaimReader(Generic[_P]):
@@ -70,8 +70,8 @@ class ClaimReader(Generic[_P]):
     context manager.
     """
 
-    def __init__(self, connection: Cluster, seats: Mapping[_P, ClaimSlot]) -> None:
-        self._connection, self._seats = connection, seats
+    def __init__(self, connection: Cluster, slots: Mapping[_P, ClaimSlot]) -> None:
+        self._connection, self._slots = connection, slots
         self._clients: dict[str, Consumer] = {}
 
     def __enter__(self) -> Self:
@@ -82,51 +82,53 @@ class ClaimReader(Generic[_P]):
             client.close()
         self._clients.clear()
 
-    def look(self, within: float = REQUEST_TIMEOUT) -> dict[_P, CommittedClaim]:
+    def read_claims(self, timeout: float = REQUEST_TIMEOUT) -> dict[_P, CommittedClaim]:
         """Return the commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError` if
         an ACL is missing.
         """
-        together: dict[tuple[str, str], dict[int, _P]] = {}
-        for place, seat in self._seats.items():
-            together.setdefault((seat.group, seat.topic), {})[seat.partition] = place
-        found: dict[_P, CommittedClaim] = {}
-        for (group, topic), places in together.items():
+        by_topic: dict[tuple[str, str], dict[int, _P]] = {}
+        for key, slot in self._slots.items():
+            by_topic.setdefault((slot.group, slot.topic), {})[slot.partition] = key
+        claims: dict[_P, CommittedClaim] = {}
+        for (group, topic), keys in by_topic.items():
             try:
-                for number, one in committed_offsets(self._client(group), topic, places, within).items():
-                    found[places[number]] = CommittedClaim(one.offset, parse_claim(one.metadata))
+                for partition, commit in committed_offsets(self._client(group), topic, keys, timeout).items():
+                    claims[keys[partition]] = CommittedClaim(commit.offset, parse_claim(commit.metadata))
             except KafkaException as error:
                 self.__exit__()
                 raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
-        return found
+        return claims
 
-    def standbys(self) -> dict[_P, tuple[str, ...]]:
-        """Return the standby runs of each partition; raises the errors of `look`."""
-        now, found = time.time_ns() // 1_000_000, dict[str, tuple[str, ...]]()
-        for group, roll in {(seat.group, seat.roll) for seat in self._seats.values() if seat.roll}:
+    def read_standby_runs(self) -> dict[_P, tuple[str, ...]]:
+        """Return the standby runs of each partition; raises the errors of `read_claims`."""
+        now, runs = time.time_ns() // 1_000_000, dict[str, tuple[str, ...]]()
+        for group, registry_topic in {
+            (slot.group, slot.registry_topic) for slot in self._slots.values() if slot.registry_topic
+        }:
             try:
-                signatures = present(read_roll(self._client(group), roll), now)
+                registrations = valid_registrations(read_registry(self._client(group), registry_topic), now)
             except KafkaException as error:
                 self.__exit__()
                 raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
-            found[group] = tuple(sorted(one.run for one in signatures))
-        return {place: found.get(seat.group, ()) for place, seat in self._seats.items()}
+            runs[group] = tuple(sorted(registration.run for registration in registrations))
+        return {key: runs.get(slot.group, ()) for key, slot in self._slots.items()}
 
-    def bounds(self) -> dict[_P, tuple[int, int]]:
+    def read_bounds(self) -> dict[_P, tuple[int, int]]:
         """Return (start, high watermark) of each partition's log; raises `UnavailableError` if the broker does not
         answer.
         """
         try:
             return {
-                place: watermarks(self._client(seat.group), seat.topic, seat.partition)
-                for place, seat in self._seats.items()
+                key: watermarks(self._client(slot.group), slot.topic, slot.partition)
+                for key, slot in self._slots.items()
             }
         except (KafkaException, MissingError) as error:
             # The clients are closed, never used again: a client that had once met a broker cut off from the others
             # reported "unknown partition" for minutes after all brokers were back. The owners find out whether a
             # partition is really missing.
             self.__exit__()
-            why: Any = error.message if isinstance(error, MissingError) else error
-            raise unreachable_error(self._connection, why) from error
+            reason: Any = error.message if isinstance(error, MissingError) else error
+            raise unreachable_error(self._connection, reason) from error
 
     def _client(self, group: str) -> Consumer:
         if group not in self._clients:
@@ -134,28 +136,28 @@ class ClaimReader(Generic[_P]):
         return self._clients[group]
 
 
-def standings(connection: Cluster, seats: Mapping[_P, ClaimSlot]) -> dict[_P, CommittedClaim]:
+def committed_claims(connection: Cluster, slots: Mapping[_P, ClaimSlot]) -> dict[_P, CommittedClaim]:
     """Return the commits at these claim slots now, also for a cluster that has never had a group; raises
     `UnavailableError`, `ConfigurationError`.
     """
-    with ClaimReader(connection, seats) as reader:
-        return reader.look(FIRST_GROUP_TIMEOUT)
+    with ClaimReader(connection, slots) as reader:
+        return reader.read_claims(FIRST_GROUP_TIMEOUT)
 
 
-def claims_for(
-    seconds: float, connection: Cluster, seat: ClaimSlot, every: float, stopping: threading.Event
+def poll_claims(
+    seconds: float, connection: Cluster, slot: ClaimSlot, interval: float, stopping: threading.Event
 ) -> Iterator[Claim | None]:
     """Yield the claim at a claim slot repeatedly, for so many seconds or until `stopping` is set. At least one read
     takes place; a read that fails yields nothing. Pending commits are not waited for.
     """
-    until = time.monotonic() + seconds
-    with ClaimReader(connection, {None: seat}) as reader:
+    deadline = time.monotonic() + seconds
+    with ClaimReader(connection, {None: slot}) as reader:
         while True:
-            stopping.wait(min(every, max(0.0, until - time.monotonic())))
-            found = None
+            stopping.wait(min(interval, max(0.0, deadline - time.monotonic())))
+            committed_claim = None
             with suppress(CqrsError):
-                found = reader.look(FIRST_GROUP_TIMEOUT)[None]
-            if found is not None:
-                yield found.claim
-            if stopping.is_set() or time.monotonic() >= until:
+                committed_claim = reader.read_claims(FIRST_GROUP_TIMEOUT)[None]
+            if committed_claim is not None:
+                yield committed_claim.claim
+            if stopping.is_set() or time.monotonic() >= deadline:
                 return

@@ -10,46 +10,46 @@ from cqrs_cli.ownership.session import Session
 
 
 class Loop(ABC):
-    """The loop of one owner. `at`: offset of the next record; `target`: offset at which it ends, None for never."""
+    """The loop of one owner. `position`: offset of the next record; `target`: offset at which it ends, or None."""
 
-    def __init__(self, session: Session[Any], at: int, target: int | None) -> None:
-        self.session, self.at, self.target = session, at, target
-        self.left: list[Record] = []  # polled records that the last batch left out
+    def __init__(self, session: Session[Any], position: int, target: int | None) -> None:
+        self.session, self.position, self.target = session, position, target
+        self.remaining: list[Record] = []  # polled records that the last batch left out
         self.stopping: Callable[[], bool] = lambda: False
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Work until the target is reached or `stopping()` returns True."""
         self.stopping, session, timing = stopping, self.session, self.session.timing
-        self.begin()
-        checked = refreshed = time.monotonic()
-        while self.goes_on():
-            self.do_what_is_due()
+        self.start_polling()
+        claim_checked = offset_committed = time.monotonic()
+        while self.is_running():
+            self.run_due_work()
             if records := self.poll():
-                with session.admitted(self.at, records[0].offset):
-                    self.work(records)
-                checked = time.monotonic()
+                with session.admit_batch(self.position, records[0].offset):
+                    self.process_batch(records)
+                claim_checked = time.monotonic()
                 continue
-            self.rest()
-            if (now := time.monotonic()) - checked >= timing.idle_check:
+            self.run_idle_work()
+            if (now := time.monotonic()) - claim_checked >= timing.idle_check_interval:
                 session.check_claim()
-                refresh = now - refreshed > timing.offset_refresh
-                if session.acquitted(self.at) or refresh or self.at != session.offset:
-                    session.commit_position(self.at)
-                    refreshed = now
-                checked = now
-        self.rest()
-        if self.at != session.offset:
-            session.commit_position(self.at)
+                must_refresh = now - offset_committed > timing.offset_refresh_interval
+                if session.clear_suspects(self.position) or must_refresh or self.position != session.offset:
+                    session.commit_position(self.position)
+                    offset_committed = now
+                claim_checked = now
+        self.run_idle_work()
+        if self.position != session.offset:
+            session.commit_position(self.position)
 
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """Return False once the loop is stopped, or has reached its target."""
-        return not self.stopping() and (self.target is None or self.at < self.target)
+        return not self.stopping() and (self.target is None or self.position < self.target)
 
     @abstractmethod
-    def begin(self) -> None:
-        """Prepare to poll from `at`."""
+    def start_polling(self) -> None:
+        """Prepare to poll from `position`."""
 
-    def do_what_is_due(self) -> None:
+    def run_due_work(self) -> None:
         """Do work that is due by time, such as the resubmission of deferred commands."""
         return
 
@@ -58,9 +58,9 @@ class Loop(ABC):
         """Return a batch of records; empty if none arrived within a moment."""
 
     @abstractmethod
-    def work(self, records: list[Record]) -> None:
-        """Process and commit as many records of a batch as one transaction may have; advances `at`."""
+    def process_batch(self, records: list[Record]) -> None:
+        """Process and commit as many records of a batch as one transaction may have; advances `position`."""
 
-    def rest(self) -> None:
+    def run_idle_work(self) -> None:
         """Do work that waits for a moment without records: the log has no record now, or the loop ends."""
         return

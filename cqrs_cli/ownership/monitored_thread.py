@@ -24,9 +24,9 @@ class MonitoredThread(ABC):
     noun: ClassVar[str]
     doing: ClassVar[str]
 
-    place: str  # the partition's name in messages
+    label: str  # the partition's name in messages
     folder: Path  # files for `cqrs status` on this machine are next to it
-    mine: Claim
+    own_claim: Claim
     timing: Timing
     stopping: threading.Event
     driver: Address | None  # receives its reports
@@ -41,16 +41,16 @@ class MonitoredThread(ABC):
         self.session: Session[Any] | None = None  # of the current owner
         # The reason why an owner cannot work, and the session of that owner.
         self._blocked: tuple[str, Session[Any] | None] = "", None
-        self._looked = self._woke = self.clock()
+        self._last_check = self._resumed_at = self.clock()
 
-    def let_go(self) -> None:
+    def drop_owner(self) -> None:
         """Drop the last owner, and with it its clients. The owner references its supervisor: in a worker that lives on,
         this reference cycle would keep the clients' threads.
         """
         self.owner = self.session = None
 
     @property
-    def failed(self) -> bool:
+    def ends_task(self) -> bool:
         """True if its error ends the other threads of the task. A takeover does not: each owner works until its own
         partition is taken over.
         """
@@ -61,51 +61,55 @@ class MonitoredThread(ABC):
         the middle of a change: neither will ever end. The driver submits a lost task again, and the new task
         quarantines the shard. Every crash is harmless, and so is this exit. To be called several times a second.
         """
-        now, looked, self._looked = self.clock(), self._looked, self.clock()
-        if now - looked > self.timing.paused:
-            self._woke = now
-        if what := self.stuck(now - self._woke):
-            self.report(what, "ending the task")
+        now, last_check, self._last_check = self.clock(), self._last_check, self.clock()
+        if now - last_check > self.timing.pause_threshold:
+            self._resumed_at = now
+        if reason := self.stuck_reason(now - self._resumed_at):
+            self.report(reason, "ending the task")
             self.exit(os.EX_SOFTWARE)
 
-    def stuck(self, awake: float) -> str:
+    def stuck_reason(self, running_for: float) -> str:
         """Return the reason why its owner waits forever; empty if none is known.
 
-        `awake`: seconds since this process started, or woke from a pause.
+        `running_for`: seconds since this process started, or woke from a pause.
         """
         overdue = 0.0 if self.session is None else self.session.writer.overdue
-        waits = overdue > self.timing.overdue and awake > self.timing.paused
+        waits = overdue > self.timing.overdue_timeout and running_for > self.timing.pause_threshold
         return "a call to the broker does not return" if waits else ""
 
-    def report(self, what: object, then: str = "beginning again") -> None:
+    def report(self, event: object, reaction: str = "beginning again") -> None:
         """Write a line to the task's log."""
-        kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
-        print(f"{self.place}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+        kind = f"{type(event).__name__}: " if isinstance(event, BaseException) else ""
+        print(f"{self.label}: {kind}{event}; {reaction}", file=sys.stderr, flush=True)
 
-    def block(self, why: str) -> None:
+    def record_blocked(self, reason: str) -> None:
         """Record why its owner waits, until a later owner has committed a batch."""
-        self._blocked = why, self.session
+        self._blocked = reason, self.session
 
     @property
     def blocked(self) -> str:
         """The reason why its owner cannot work; empty if there is none."""
-        why, under = self._blocked
-        return "" if self.session is not under and self.session is not None and self.session.useful else why
+        reason, session = self._blocked
+        return (
+            ""
+            if self.session is not session and self.session is not None and self.session.has_committed_batch
+            else reason
+        )
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Add a note for the operator, once."""
         if text not in self.notes:
             self.report(text, "")
             self.notes.append(text)
 
     @abstractmethod
-    def news(self) -> list[bytes]:
+    def due_reports(self) -> list[bytes]:
         """Return the bodies of the report datagrams that are due now."""
 
     @abstractmethod
-    def present(self) -> Record | None:
+    def current_record(self) -> Record | None:
         """Return the record that the user's code is processing; None if there is none."""
 
     @abstractmethod
-    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
-        """Fence the partition, and replace its claim (`retire.leave_claim`)."""
+    def replace_claim(self, change: Callable[[int, Claim], Claim | None]) -> None:
+        """Fence the partition, and replace its claim (`retire.fence_and_replace_claim`)."""

@@ -13,14 +13,16 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import StalledError
 
 
-def settlement(commit: bool) -> str:
+def resolution_text(committed: bool) -> str:
     """Return the text about a transaction that was resolved."""
-    end = "committed: a part of it was visible" if commit else "aborted: nobody has seen any of it"
-    return f"Kafka had left a transaction open (KAFKA-20734); it is {end}"
+    result = (
+        "committed, because a part of it was visible" if committed else "aborted, because no part was visible"
+    )
+    return f"Kafka had left a transaction open (KAFKA-20734); it is {result}"
 
 
 def explain_stall(
-    connection: Cluster, places: Iterable[tuple[str, int]], error: StalledError
+    connection: Cluster, partitions: Iterable[tuple[str, int]], error: StalledError
 ) -> UnavailableError:
     """Return `error` with the open transaction that hides the end of one of these (topic, partition)s, and the remedy.
 
@@ -28,7 +30,9 @@ def explain_stall(
     partition's leader. Without a broker, raise `UnavailableError`.
     """
     with Admin(connection) as admin:
-        found = admin.all_open_transactions(list(places))
-    if not found:
+        transactions = admin.all_open_transactions(list(partitions))
+    if not transactions:
         return UnavailableError(error.message, "start it again; if that does not help: cqrs doctor")
-    return StalledError(f"{error.message}: {found[0]}", found[0].hint(connection.bootstrap_server))
+    return StalledError(
+        f"{error.message}: {transactions[0]}", transactions[0].hint(connection.bootstrap_server)
+    )

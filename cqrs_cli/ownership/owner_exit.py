@@ -12,13 +12,15 @@ _P = TypeVar("_P")
 class OwnerExit(Generic[_P]):
     """The result of the owners of one partition: a clean end (`error` is None), or the error that ends the run."""
 
-    owned: _P
+    partition: _P
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
-    cpu: float = 0.0  # CPU seconds of the whole task, only in the result of the task's first partition
+    cpu_seconds: float = (
+        0.0  # CPU seconds of the whole task, only in the result of the task's first partition
+    )
 
     @property
-    def about(self) -> str:
+    def subject(self) -> str:
         """The name for which equal notes are shown once, such as the aggregate. A note about a single partition names
         the partition in its text.
         """

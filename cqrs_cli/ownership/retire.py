@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import is_broken
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.ownership.claim import Claim, parse_claim, terminal
+from cqrs_cli.ownership.claim import Claim, parse_claim, terminal_claim
 from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.system.concurrent_calls import call_together
@@ -29,21 +29,29 @@ _P = TypeVar("_P")
 ClaimChange = Callable[[int, Claim], Claim | None]
 
 
-def retire_places(
-    connection: Cluster, seats: Mapping[_P, ClaimSlot], run: str, retire: Callable[[_P], None], within: float
+def retire_partitions(
+    connection: Cluster,
+    slots: Mapping[_P, ClaimSlot],
+    run: str,
+    retire_partition: Callable[[_P], None],
+    timeout: float,
 ) -> None:
-    """Retire the partitions that the run still owns, several at a time, for at most `within` seconds.
+    """Retire the partitions that the run still owns, several at a time, for at most `timeout` seconds.
 
     The committed claims show which partitions the run owns: a fence needs clients of its own, and a standby run has
     nothing to end. If the claims cannot be read, all partitions are retired.
     """
-    places: Iterable[_P] = seats
-    with suppress(CqrsError), ClaimReader(connection, seats) as reader:
-        places = [place for place, one in reader.look().items() if terminal(one.claim, run)]
-    call_together((partial(retire, place) for place in places), within)
+    partitions: Iterable[_P] = slots
+    with suppress(CqrsError), ClaimReader(connection, slots) as reader:
+        partitions = [
+            partition
+            for partition, commit in reader.read_claims().items()
+            if terminal_claim(commit.claim, run)
+        ]
+    call_together((partial(retire_partition, partition) for partition in partitions), timeout)
 
 
-def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
+def fence_and_replace_claim(open_session: Callable[[], Session[Any]], change: ClaimChange) -> None:
     """Fence a partition's owner, and replace its claim by the result of `change` for the position and the claim.
 
     `change` is called before and after the fence, which may let a last commit through; None keeps the claim. Without a
@@ -52,8 +60,8 @@ def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
     """
     for _ in range(_TRIES):
         try:
-            with begin() as session:
-                _leave(session, change)
+            with open_session() as session:
+                _replace_claim(session, change)
             return
         except KafkaException as error:
             if not is_broken(error):
@@ -62,13 +70,13 @@ def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
             return
 
 
-def _leave(session: Session[Any], change: ClaimChange) -> None:
-    seen = session.committed_by(session.watcher)
-    claim = parse_claim(seen.metadata)
-    if claim is None or seen.offset is None or change(seen.offset, claim) is None:
+def _replace_claim(session: Session[Any], change: ClaimChange) -> None:
+    commit = session.read_commit(session.watcher)
+    claim = parse_claim(commit.metadata)
+    if claim is None or commit.offset is None or change(commit.offset, claim) is None:
         return  # a newer run owns the partition
     session.writer.fence()
-    found = session.found()
-    last = None if found is None else change(*found)
-    if found is not None and last is not None:
-        session.leave(found[0], last)
+    current = session.position_after_fence()
+    new_claim = None if current is None else change(*current)
+    if current is not None and new_claim is not None:
+        session.replace_claim(current[0], new_claim)

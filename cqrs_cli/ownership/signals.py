@@ -42,7 +42,7 @@ class OffsetPending(Exception):
 
 
 #: Errors of any owner after which its supervisor decides whether another owner starts.
-JUDGED = (
+HANDLED_ERRORS = (
     *PROCESS_ERRORS,
     BatchTooLarge,
     ContradictionError,

@@ -22,136 +22,150 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed_offsets
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.committed_claims import ClaimSlot, UnchangedTimer
-from cqrs_cli.ownership.standby_registry import enter_roll
+from cqrs_cli.ownership.standby_registry import register_standby
 
 #: The partition of a claim slot's heartbeat topic whose offset carries the heartbeat. Nothing else commits this offset.
-BEAT_PARTITION = 0
+HEARTBEAT_PARTITION = 0
 
 #: Seconds from the end of a run's timeout to its last poll.
-_MOMENT = 0.001
+_POLL_MARGIN = 0.001
 
 #: Heartbeats within the timeout: a single lost heartbeat must not look like the end of the run.
-BEATS = 5
+HEARTBEATS_PER_TIMEOUT = 5
 
 
-class Beat(Struct, frozen=True, array_like=True):
+class Heartbeat(Struct, frozen=True, array_like=True):
     """The heartbeat of a run. `number` rises with each heartbeat."""
 
     run: str
     number: int
 
 
-def sign_of_life(claim: Claim, beat: Beat | None) -> tuple[str, Beat | None]:
+def run_and_heartbeat(claim: Claim, heartbeat: Heartbeat | None) -> tuple[str, Heartbeat | None]:
     """Return the run of a claim and that run's last heartbeat. The value changes as long as the run lives."""
-    return claim.run, beat if beat is not None and beat.run == claim.run else None
+    return claim.run, heartbeat if heartbeat is not None and heartbeat.run == claim.run else None
 
 
-def may_begin(mine: Claim, committed_claim: Claim | None, silent: float, after: float) -> bool:
+def can_take_over(own_claim: Claim, committed_claim: Claim | None, silence: float, timeout: float) -> bool:
     """Return True if a standby run may take over a partition: no run has claimed it, the claim is the run's own, the
-    claim is terminal, or the active run has been silent for more than `after` seconds.
+    claim is terminal, or the active run has been silent for more than `timeout` seconds.
     """
     if committed_claim is None or committed_claim.attempt == TERMINAL:
         return True
-    return committed_claim.run == mine.run or silent > after
+    return committed_claim.run == own_claim.run or silence > timeout
 
 
-def risen(mine: Claim, committed_claim: Claim | None, clock: int) -> Claim:
+def next_claim(own_claim: Claim, committed_claim: Claim | None, clock: int) -> Claim:
     """Return my claim with an epoch above the committed claim. `clock` (ms) is the epoch of a run that starts now."""
     if committed_claim is None:
-        return replace(mine, run_epoch=max(mine.run_epoch, clock))
-    if committed_claim.run == mine.run:
-        return replace(mine, run_epoch=max(mine.run_epoch, committed_claim.run_epoch))
-    return replace(mine, run_epoch=max(mine.run_epoch, clock, committed_claim.run_epoch + 1))
+        return replace(own_claim, run_epoch=max(own_claim.run_epoch, clock))
+    if committed_claim.run == own_claim.run:
+        return replace(own_claim, run_epoch=max(own_claim.run_epoch, committed_claim.run_epoch))
+    return replace(own_claim, run_epoch=max(own_claim.run_epoch, clock, committed_claim.run_epoch + 1))
 
 
-def patience(run: str, after: float) -> float:
+def takeover_timeout(run: str, standby_timeout: float) -> float:
     """Return the seconds of silence after which this run takes over, equal at all its partitions. The timeouts of
     several standby runs differ by up to a tenth, so that the first run has claimed before the others suspect anything.
     """
-    return after * random.Random(run).uniform(1.0, 1.1)
+    return standby_timeout * random.Random(run).uniform(1.0, 1.1)
 
 
-def await_turn(
-    look: Callable[[], tuple[Claim | None, Beat | None]],
-    mine: Claim,
-    after: float,
+def wait_for_takeover(
+    read_claim_and_heartbeat: Callable[[], tuple[Claim | None, Heartbeat | None]],
+    own_claim: Claim,
+    standby_timeout: float,
     stopping: threading.Event,
-    meanwhile: Callable[[Claim], None],
-    is_fit: Callable[[], bool],
+    prepare: Callable[[Claim], None],
+    is_ready: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
-    every: float | None = None,
+    poll_interval: float | None = None,
 ) -> Claim | None:
     """Wait until the run may take over a partition. Return its claim from then on; None if it is stopped.
 
-    `look` returns the committed claim and the heartbeat. `meanwhile` gets the claim of the active run after each poll.
-    `is_fit` returns True if the run can continue from the active run's records. `every` is the poll interval in
-    seconds, by default half a heartbeat interval. The last poll comes when the run's timeout ends, not at the next
-    interval.
+    `prepare` gets the claim of the active run after each poll. `is_ready` returns True if the run can continue from the
+    active run's records. `poll_interval` is in seconds, by default half a heartbeat interval. The last poll comes when
+    the run's timeout ends, not at the next interval.
     """
-    silence, most = UnchangedTimer(), patience(mine.run, after)
-    pause = after / BEATS / 2 if every is None else every
+    timer, timeout = UnchangedTimer(), takeover_timeout(own_claim.run, standby_timeout)
+    interval = standby_timeout / HEARTBEATS_PER_TIMEOUT / 2 if poll_interval is None else poll_interval
     while not stopping.is_set():
-        asked = clock()
+        requested_at = clock()
         try:
-            claim, beat = look()
+            claim, heartbeat = read_claim_and_heartbeat()
         except KafkaException:
-            stopping.wait(after / BEATS)  # without an answer, silence is not measured
-            silence = UnchangedTimer()
+            # Without an answer, silence is not measured.
+            stopping.wait(standby_timeout / HEARTBEATS_PER_TIMEOUT)
+            timer = UnchangedTimer()
             continue
-        silent = 0.0 if claim is None else silence.lasts(sign_of_life(claim, beat), asked, clock())
-        if may_begin(mine, claim, silent, most):
-            if is_fit():
-                return risen(mine, claim, time.time_ns() // 1_000_000)
-            stopping.wait(after)
+        silence = 0.0
+        if claim is not None:
+            silence = timer.seconds_unchanged(run_and_heartbeat(claim, heartbeat), requested_at, clock())
+        if can_take_over(own_claim, claim, silence, timeout):
+            if is_ready():
+                return next_claim(own_claim, claim, time.time_ns() // 1_000_000)
+            stopping.wait(standby_timeout)
             continue
         assert claim is not None
-        meanwhile(claim)
-        stopping.wait(min(pause, most - silent + _MOMENT))
+        prepare(claim)
+        stopping.wait(min(interval, timeout - silence + _POLL_MARGIN))
     return None
 
 
-def read_beat(metadata: str) -> Beat | None:
+def parse_heartbeat(metadata: str) -> Heartbeat | None:
     """Return the heartbeat in an offset's metadata; None for any other text."""
     try:
-        return msgspec.json.decode(metadata.encode(), type=Beat)
+        return msgspec.json.decode(metadata.encode(), type=Heartbeat)
     except (ValueError, RecursionError):
         return None
 
 
-class StandsBy(Protocol):
-    """A waiting partition, as `await_seat` uses it."""
+class StandbyPartition(Protocol):
+    """A waiting partition, as `wait_at_slot` uses it."""
 
     @property
     def stopping(self) -> threading.Event: ...
 
-    def stand_by(self, claim: Claim) -> None:
+    def prepare_takeover(self, claim: Claim) -> None:
         """Prepare for the takeover while the run of this claim is active; called repeatedly."""
 
-    def is_fit(self) -> bool:
+    def is_ready(self) -> bool:
         """Return True if it can take over; otherwise report the reason."""
 
 
-def await_seat(
+def wait_at_slot(
     connection: Cluster,
-    seat: ClaimSlot,
-    mine: Claim,
-    after: float,
-    who: StandsBy,
-    is_turn: Callable[[], bool] = lambda: False,
-    every: float | None = None,
+    slot: ClaimSlot,
+    own_claim: Claim,
+    standby_timeout: float,
+    partition: StandbyPartition,
+    may_ignore_claim: Callable[[], bool] = lambda: False,
+    poll_interval: float | None = None,
 ) -> Claim | None:
-    """Call `await_turn` at a claim slot, with a new client. `is_turn`: True if the claim there no longer matters."""
-    client = consumer(connection, group=seat.group, isolation="read_uncommitted")
+    """Call `wait_for_takeover` at a claim slot, with a new client. `may_ignore_claim`: True once the committed claim no
+    longer matters.
+    """
+    client = consumer(connection, group=slot.group, isolation="read_uncommitted")
 
-    def look() -> tuple[Claim | None, Beat | None]:
-        if is_turn():
+    def read_claim_and_heartbeat() -> tuple[Claim | None, Heartbeat | None]:
+        if may_ignore_claim():
             return None, None
-        claimed = committed_offsets(client, seat.topic, [seat.partition])[seat.partition]
-        beaten = committed_offsets(client, seat.beats, [BEAT_PARTITION])[BEAT_PARTITION]
-        return parse_claim(claimed.metadata), read_beat(beaten.metadata)
+        claim_commit = committed_offsets(client, slot.topic, [slot.partition])[slot.partition]
+        heartbeat_commit = committed_offsets(client, slot.heartbeat_topic, [HEARTBEAT_PARTITION])[
+            HEARTBEAT_PARTITION
+        ]
+        return parse_claim(claim_commit.metadata), parse_heartbeat(heartbeat_commit.metadata)
 
     try:
-        return await_turn(look, mine, after, who.stopping, who.stand_by, who.is_fit, every=every)
+        return wait_for_takeover(
+            read_claim_and_heartbeat,
+            own_claim,
+            standby_timeout,
+            partition.stopping,
+            partition.prepare_takeover,
+            partition.is_ready,
+            poll_interval=poll_interval,
+        )
     finally:
         client.close()
 
@@ -167,14 +181,14 @@ class HeartbeatSender:
         self,
         connection: Cluster,
         run: str,
-        seats: Iterable[ClaimSlot],
-        after: float,
-        is_at_work: Callable[[], bool] = lambda: True,
+        slots: Iterable[ClaimSlot],
+        standby_timeout: float,
+        is_active: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._connection, self._run, self._is_at_work = connection, run, is_at_work
-        self._places = sorted({(seat.group, seat.beats, seat.roll) for seat in seats})
-        self._every, self._closing = after / BEATS, threading.Event()
-        self._thread = threading.Thread(target=self._run_on, name="heart", daemon=True)
+        self._connection, self._run, self._is_active = connection, run, is_active
+        self._topics = sorted({(slot.group, slot.heartbeat_topic, slot.registry_topic) for slot in slots})
+        self._interval, self._closing = standby_timeout / HEARTBEATS_PER_TIMEOUT, threading.Event()
+        self._thread = threading.Thread(target=self._send_repeatedly, name="heart", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -182,29 +196,29 @@ class HeartbeatSender:
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
-        self._thread.join(self._every + 1.0)
+        self._thread.join(self._interval + 1.0)
 
-    def _run_on(self) -> None:
+    def _send_repeatedly(self) -> None:
         clients: dict[str, Consumer] = {}
         number = 0
-        while not self._closing.wait(self._every):
+        while not self._closing.wait(self._interval):
             number += 1
-            is_at_work = self._is_at_work()
-            if not is_at_work and random.random() > 1 / BEATS:
+            is_active = self._is_active()
+            if not is_active and random.random() > 1 / HEARTBEATS_PER_TIMEOUT:
                 continue  # rarely and at random: runs in step would overwrite each other's registration
-            text = msgspec.json.encode(Beat(self._run, number)).decode()
-            for group, beats, roll in self._places:
+            text = msgspec.json.encode(Heartbeat(self._run, number)).decode()
+            for group, heartbeat_topic, registry_topic in self._topics:
                 try:
                     if group not in clients:
                         clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
-                    if is_at_work:
-                        place = TopicPartition(beats, BEAT_PARTITION, 0, text)
-                        clients[group].commit(offsets=[place], asynchronous=True)
-                    elif roll:
+                    if is_active:
+                        heartbeat = TopicPartition(heartbeat_topic, HEARTBEAT_PARTITION, 0, text)
+                        clients[group].commit(offsets=[heartbeat], asynchronous=True)
+                    elif registry_topic:
                         # The run may become active at any time, so registering may take no longer than a heartbeat
                         # interval.
                         now = time.time_ns() // 1_000_000
-                        enter_roll(clients[group], roll, self._run, now, self._every)
+                        register_standby(clients[group], registry_topic, self._run, now, self._interval)
                 except KafkaException:
                     continue  # the next heartbeat has a higher number
         for client in clients.values():

@@ -12,43 +12,47 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.offsets import committed_offsets
 
 #: The partition of a claim slot's registry topic whose offset carries the registry. Nothing else commits this offset.
-ROLL_PARTITION = 0
+REGISTRY_PARTITION = 0
 
 #: Milliseconds for which a registration is valid: the run registers five times in this period.
-PRESENT_FOR = 10_000
+REGISTRATION_TTL = 10_000
 
 #: Most registrations: the metadata of an offset has at most 4 KiB.
-MOST_NAMES = 20
+MAX_REGISTRATIONS = 20
 
 
-class Signature(Struct, frozen=True, array_like=True):
+class Registration(Struct, frozen=True, array_like=True):
     """The registration of a standby run, and its time (ms, by the run's own clock)."""
 
     run: str
-    at: int
+    registered_at: int
 
 
-def present(roll: str, now: int) -> list[Signature]:
+def valid_registrations(registry: str, now: int) -> list[Registration]:
     """Return the valid registrations in the registry; an empty list for any other text."""
     try:
-        signatures = msgspec.json.decode(roll.encode(), type=list[Signature])
+        registrations = msgspec.json.decode(registry.encode(), type=list[Registration])
     except (ValueError, RecursionError):
         return []
-    return [one for one in signatures if abs(now - one.at) < PRESENT_FOR]
+    return [
+        registration
+        for registration in registrations
+        if abs(now - registration.registered_at) < REGISTRATION_TTL
+    ]
 
 
-def signed(roll: str, run: str, now: int) -> str:
+def with_registration(registry: str, run: str, now: int) -> str:
     """Return the registry with the run's registration at the time `now` as its last entry."""
-    others = [one for one in present(roll, now) if one.run != run]
-    return msgspec.json.encode([*others[1 - MOST_NAMES :], Signature(run, now)]).decode()
+    others = [registration for registration in valid_registrations(registry, now) if registration.run != run]
+    return msgspec.json.encode([*others[1 - MAX_REGISTRATIONS :], Registration(run, now)]).decode()
 
 
-def read_roll(client: Consumer, topic: str, timeout: float = REQUEST_TIMEOUT) -> str:
+def read_registry(client: Consumer, topic: str, timeout: float = REQUEST_TIMEOUT) -> str:
     """Return the registry of the client's group; raises `KafkaException`."""
-    return committed_offsets(client, topic, [ROLL_PARTITION], timeout)[ROLL_PARTITION].metadata
+    return committed_offsets(client, topic, [REGISTRY_PARTITION], timeout)[REGISTRY_PARTITION].metadata
 
 
-def enter_roll(client: Consumer, topic: str, run: str, now: int, timeout: float) -> None:
+def register_standby(client: Consumer, topic: str, run: str, now: int, timeout: float) -> None:
     """Register the run in the client's group; raises `KafkaException`."""
-    text = signed(read_roll(client, topic, timeout), run, now)
-    client.commit(offsets=[TopicPartition(topic, ROLL_PARTITION, 0, text)], asynchronous=True)
+    registry = with_registration(read_registry(client, topic, timeout), run, now)
+    client.commit(offsets=[TopicPartition(topic, REGISTRY_PARTITION, 0, registry)], asynchronous=True)

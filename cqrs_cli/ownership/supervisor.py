@@ -16,11 +16,11 @@ from cqrs_cli.kafka.clients import is_broken, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
-from cqrs_cli.ownership.committed_claims import ClaimSlot, claims_for
+from cqrs_cli.ownership.committed_claims import ClaimSlot, poll_claims
 from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, LaterClaim, OffsetPending
-from cqrs_cli.ownership.standby import await_seat
+from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge, LaterClaim, OffsetPending
+from cqrs_cli.ownership.standby import wait_at_slot
 from cqrs_cli.ownership.timing import ErrorDuration, Timing
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.telemetry.datagrams import Address
@@ -32,7 +32,7 @@ class Owner(Protocol):
     @property
     def session(self) -> Session[Any]: ...
 
-    def work(self, stopping: Callable[[], bool]) -> None:
+    def run_steps(self, stopping: Callable[[], bool]) -> None:
         """Run all steps in order; returns when the target is reached or `stopping()` returns True."""
 
 
@@ -45,26 +45,26 @@ class Supervisor(MonitoredThread):
     """
 
     #: Errors after which it decides whether another owner starts.
-    judged: ClassVar[tuple[type[BaseException], ...]] = JUDGED
+    handled_errors: ClassVar[tuple[type[BaseException], ...]] = HANDLED_ERRORS
 
     def __init__(
         self,
         connection: Cluster,
-        seat: ClaimSlot,
-        place: str,
+        slot: ClaimSlot,
+        label: str,
         folder: Path,
-        mine: Claim,
+        own_claim: Claim,
         timing: Timing,
         stopping: threading.Event,
         driver: Address | None,
     ) -> None:
         super().__init__()
-        self.connection, self.seat, self.place, self.folder = connection, seat, place, folder
-        self.mine, self.timing, self.stopping, self.driver = mine, timing, stopping, driver
+        self.connection, self.slot, self.label, self.folder = connection, slot, label, folder
+        self.own_claim, self.timing, self.stopping, self.driver = own_claim, timing, stopping, driver
         self.batch_limit = timing.batch_limit
         self.owner: Owner | None = None
-        self.pause = timing.first_pause
-        self._forget()
+        self.restart_delay = timing.first_pause
+        self._reset_error_durations()
 
     def run(self) -> None:
         """Run the thread. Every error becomes part of its result."""
@@ -75,158 +75,161 @@ class Supervisor(MonitoredThread):
         # A thread that ended without a result would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
-            what = f"{self.place}: {type(bug).__name__}: {bug}"
+            what = f"{self.label}: {type(bug).__name__}: {bug}"
             self.error = CqrsError(what, "see the log for the traceback")
         self._blocked = ("", None)
-        self.end()
+        self.thread_ended()
 
     def serve(self) -> None:
         """Run owners until one ends by itself. Raises the error that ends the run."""
-        ended = False
-        while not ended and self._has_turn():
+        is_finished = False
+        while not is_finished and self._wait_for_takeover():
             try:
-                self._keep_owners()
-                ended = True
-            except LaterClaim as ending:
-                later = ending.committed_claim
-                if later is None or ending.judgement is not Judgement.TAKEN_OVER:
-                    ended = True
+                self._restart_owners()
+                is_finished = True
+            except LaterClaim as error:
+                later_claim = error.committed_claim
+                if later_claim is None or error.judgement is not Judgement.LATER_RUN:
+                    is_finished = True
                 elif self.timing.standby_timeout is None:
-                    raise self.explain_takeover(later) from ending
+                    raise self.explain_takeover(later_claim) from error
 
-    def _has_turn(self) -> bool:
+    def _wait_for_takeover(self) -> bool:
         """Return True at once unless this is a standby run. A standby run waits until it may take over; False if it is
         stopped first.
         """
-        if (after := self.timing.standby_timeout) is None:
+        if (standby_timeout := self.timing.standby_timeout) is None:
             return True
-        turn = await_seat(self.connection, self.seat, self.mine, after, self)
-        self.mine = turn or self.mine
-        return turn is not None
+        claim = wait_at_slot(self.connection, self.slot, self.own_claim, standby_timeout, self)
+        self.own_claim = claim or self.own_claim
+        return claim is not None
 
-    def _keep_owners(self) -> None:
-        while not self.stopping.is_set() and not self._is_done():
-            self.pausing()
-            self._give_way(self.pause * random.uniform(0.5, 1.5))
-            self.pause = min(self.pause * 2, self.timing.longest_pause)
+    def _restart_owners(self) -> None:
+        while not self.stopping.is_set() and not self._run_owner():
+            self.owner_ended()
+            self._pause(self.restart_delay * random.uniform(0.5, 1.5))
+            self.restart_delay = min(self.restart_delay * 2, self.timing.longest_pause)
 
-    def _is_done(self) -> bool:
+    def _run_owner(self) -> bool:
         """Run one owner. Return True if it ended by itself, False if another owner is to start."""
-        with self.begin() as owner:
+        with self.new_owner() as owner:
             self.owner = owner
             self.session = session = owner.session
             try:
-                owner.work(self.stopping.is_set)
+                owner.run_steps(self.stopping.is_set)
                 return True
-            except self.judged as caught:
+            except self.handled_errors as caught:
                 error = caught
             finally:
-                self.mine, self.batch_limit = session.present_claim(), session.batch_limit
+                self.own_claim, self.batch_limit = session.current_claim(), session.batch_limit
             self._handle(error, session)
-            if session.useful:
-                self.pause = self.timing.fenced_pause if is_broken(error) else self.timing.first_pause
-                self._forget()
+            if session.has_committed_batch:
+                self.restart_delay = self.timing.fenced_pause if is_broken(error) else self.timing.first_pause
+                self._reset_error_durations()
             del error  # its traceback references this frame, and so the owner with its clients
         return False
 
     def _handle(self, error: BaseException, session: Session[Any]) -> None:
         """Return if another owner is to start; raise the error that ends the run."""
         if not isinstance(error, ContradictionError):
-            self.contradicted = ErrorDuration(
-                self.timing.forgotten
-            )  # the answers of failing brokers prove nothing
+            # The answers of failing brokers prove nothing.
+            self.inconsistency_duration = ErrorDuration(self.timing.error_reset_after)
         match error:
             case MemoryError() | OSError() | SystemExit():
                 self.batch_limit = max(1, self.batch_limit // 2)
-                if self.exhausted.lasts(self.timing.contradicted):
+                if self.exhaustion_duration.persists_for(self.timing.inconsistency_timeout):
                     raise error
             case BatchTooLarge():
                 if error.size == 1 and not error.late:
-                    self.blame(error)
+                    self.handle_unwritable_record(error)
                 self.batch_limit = max(1, error.size // 2)
                 if error.size > 1:
-                    self.pause = self.timing.first_pause
+                    self.restart_delay = self.timing.first_pause
             case ContradictionError():
-                if self._is_believable(session) and (
-                    session.recovered or self.will_last(error) or self._lasts(session)
+                if self._is_inconsistency_real(session) and (
+                    session.is_recovered or self.is_permanent(error) or self._inconsistency_persists(session)
                 ):
                     raise error
             case MissingError():
-                self.block(str(error))
-                if self.missing.lasts(self.timing.missing):
+                self.record_blocked(str(error))
+                if self.missing_duration.persists_for(self.timing.missing_timeout):
                     raise self.explain_missing(error) from error
             case PayloadUnavailableError():
-                self.block(str(error))
-                self.note(f"{self.place}: {error}; still trying")
+                self.record_blocked(str(error))
+                self.add_note(f"{self.label}: {error}; still trying")
             case OffsetPending():
-                self.settle(pending=True)
+                self.resolve_in_doubt(offset_pending=True)
             case StalledError():
-                if not self.settle(pending=False):
-                    self.wait_out(error)
+                if not self.resolve_in_doubt(offset_pending=False):
+                    self.handle_stall(error)
             case KafkaException() if is_denied(error):
                 raise self.explain_denial() from error
             case _:
                 self.handle_other(error, session)
-        if session.recovered:
+        if session.is_recovered:
             self.check_logs()
         self.report(error)
 
-    def _forget(self) -> None:
+    def _reset_error_durations(self) -> None:
         """Restart the measurement of how long errors persist."""
-        forgotten = self.timing.forgotten
-        self.missing, self.contradicted, self.exhausted = (ErrorDuration(forgotten) for _ in range(3))
+        self.missing_duration, self.inconsistency_duration, self.exhaustion_duration = (
+            ErrorDuration(self.timing.error_reset_after) for _ in range(3)
+        )
 
-    def _give_way(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         """Pause; raises `LaterClaim` as soon as a later claim is committed."""
-        for claim in claims_for(seconds, self.connection, self.seat, self.timing.claim_check, self.stopping):
-            if (judgement := judge(self.mine, claim)).ends:
+        for claim in poll_claims(
+            seconds, self.connection, self.slot, self.timing.pause_claim_interval, self.stopping
+        ):
+            if (judgement := judge(self.own_claim, claim)).must_return:
                 raise LaterClaim(judgement, claim)
 
-    def _is_believable(self, session: Session[Any]) -> bool:
+    def _is_inconsistency_real(self, session: Session[Any]) -> bool:
         """Return True if an inconsistency is real, and not a successor's work."""
         try:
-            return session.believes(session.claim_now())
+            return session.is_inconsistency_real(session.read_committed_claim())
         except KafkaException:
             return False
 
-    def _lasts(self, session: Session[Any]) -> bool:
+    def _inconsistency_persists(self, session: Session[Any]) -> bool:
         """Return True if an inconsistency has persisted long enough, without any other error in between."""
-        settled = session.is_settled()
-        return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.out_of_sync)
+        timing, in_sync = self.timing, session.are_replicas_in_sync()
+        timeout = timing.inconsistency_timeout if in_sync else timing.out_of_sync_timeout
+        return self.inconsistency_duration.persists_for(timeout)
 
     @abstractmethod
-    def begin(self) -> AbstractContextManager[Owner]:
+    def new_owner(self) -> AbstractContextManager[Owner]:
         """Return a new owner."""
 
-    def pausing(self) -> None:
+    def owner_ended(self) -> None:
         """Record that an owner has ended, and that another owner is to start."""
         return
 
-    def end(self) -> None:
+    def thread_ended(self) -> None:
         """Record that the thread has ended, with or without an error."""
         return
 
-    def stand_by(self, claim: Claim) -> None:
+    def prepare_takeover(self, claim: Claim) -> None:
         """Prepare for a takeover while the run of this claim is active; called repeatedly."""
-        self.note(f"{self.place}: standing by, run {claim.run} is at work")
+        self.add_note(f"{self.label}: in standby mode, run {claim.run} is active")
 
-    def is_fit(self) -> bool:
+    def is_ready(self) -> bool:
         """Return True if a standby run can take over; otherwise report the reason."""
         return True
 
     @abstractmethod
-    def settle(self, pending: bool) -> bool:
+    def resolve_in_doubt(self, offset_pending: bool) -> bool:
         """Return True if Kafka had left a transaction of the partition's writer open, and it is now resolved."""
 
-    def wait_out(self, error: StalledError) -> None:
+    def handle_stall(self, error: StalledError) -> None:
         """Raise the error that ends the run, unless the owner may wait for another client's open transaction."""
         raise error
 
     @abstractmethod
-    def blame(self, error: BatchTooLarge) -> None:
+    def handle_unwritable_record(self, error: BatchTooLarge) -> None:
         """Record that a single record cannot be committed. Raises the error that ends the run if there is no remedy."""
 
-    def will_last(self, error: ContradictionError) -> bool:
+    def is_permanent(self, error: ContradictionError) -> bool:
         """Return True for an inconsistency that waiting cannot resolve."""
         return False
 
@@ -239,7 +242,7 @@ class Supervisor(MonitoredThread):
         return
 
     def explain_missing(self, error: MissingError) -> CqrsError:
-        """Return the error that ends the run after a partition was missing for `Timing.missing`."""
+        """Return the error that ends the run after a partition was missing for `Timing.missing_timeout`."""
         return error
 
     @abstractmethod

@@ -23,26 +23,26 @@ class Timing:
     # After this time without a key record an owner appends one more, so that the last records of the keys topic can be
     # compacted: a broker closes a segment when a record arrives that is an hour younger than the segment's first
     # record.
-    keys_beat_after: float = 3660.0
+    key_tick_after: float = 3660.0
 
     # The most keys that an idle owner re-wraps under the current KEK in one transaction: commands wait for it.
-    keys_at_once: int = 1_000
+    rewrap_batch_size: int = 1_000
 
     # Timeout of each call of a transaction. The broker aborts the transaction after the same time.
     transaction_timeout: float = TRANSACTION_TIMEOUT
     produce_timeout: float = PRODUCE_TIMEOUT
 
     # Interval at which an idle owner checks the claim, and commits a position that only control records moved.
-    idle_check: float = 1.0
+    idle_check_interval: float = 1.0
 
     # Interval at which an idle owner commits its offset again: an offset expires after 7 days by default.
-    offset_refresh: float = 24 * 3600.0
+    offset_refresh_interval: float = 24 * 3600.0
 
     # After a batch of more than one command and fewer than `backlog`, the next batch begins this much later: commands
     # arrive faster than commits return, and every transaction costs the broker the same, large or small. At 1,000
     # commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate no command waits.
     batch_spacing: float = 0.008
-    backlog: int = 1000
+    backlog_size: int = 1000
 
     # The most commands in one transaction.
     batch_limit: int = 5_000
@@ -50,15 +50,15 @@ class Timing:
     # Commands that are decided and produced at a time inside a batch. A batch ends early after a piece if it has taken
     # `deciding` seconds, or if its events have `batch_bytes`: the transaction is open and the events are in memory
     # until its end.
-    piece: int = 250
-    deciding: float = 0.3
+    piece_size: int = 250
+    batch_seconds: float = 0.3
     batch_bytes: int = 16 * 1024 * 1024
 
     # Decisions that may wait to be applied to the shard.
     apply_every: int = APPLY_EVERY
 
     # Timeouts for waiting for other processes when a shard is opened.
-    shard: Limits = field(default_factory=Limits)
+    shard_limits: Limits = field(default_factory=Limits)
 
     # The pause before another owner starts, doubled after each owner in a row that decided nothing. A successor claims
     # within milliseconds of its fence, so the claim is judged only after the first pause.
@@ -71,46 +71,46 @@ class Timing:
     fenced_pause: float = 3.0
 
     # Interval at which the claim is read in a pause.
-    claim_check: float = 0.25
+    pause_claim_interval: float = 0.25
 
     # A call to the broker that is overdue for this long never returns: every call should end by itself after its
     # timeout.
-    overdue: float = 2.0
+    overdue_timeout: float = 2.0
 
     # If another process has held a shard in the middle of a change for this long, it will never release the shard.
-    stuck: float = 30.0
+    stuck_shard_timeout: float = 30.0
 
     # A command that is being decided for `slow` seconds is reported. After `decide_timeout`, the setting of this name,
     # its task is ended.
-    slow: float = 5.0
+    slow_after: float = 5.0
     decide_timeout: float = 60.0
 
     # A task that has not checked its owners for this long was paused itself: the waiting before does not count, and
     # calls to the broker get this time to return.
-    paused: float = 5.0
+    pause_threshold: float = 5.0
 
     # Silence of the active run after which a standby run takes over; None: this is no standby run.
     standby_timeout: float | None = None
 
     # Every run sends heartbeats often enough for standby runs with this `standby_timeout`.
-    beats_for: float = 2.0
+    heartbeat_timeout: float = 2.0
 
     # How long a partition must be missing before the owner believes it: a broker that has just come back lacks the
     # other brokers' metadata for some time.
-    missing: float = 20.0
+    missing_timeout: float = 20.0
 
     # How long an inconsistency in steps 3 and 4 must persist before the owner believes it. A broker that has just
     # rejoined its cluster may still consider itself the leader, and serve a truncated log.
-    contradicted: float = 20.0
+    inconsistency_timeout: float = 20.0
 
     # How long it must persist while a replica of the partition's logs is out of sync, because leaders then change.
-    out_of_sync: float = 120.0
+    out_of_sync_timeout: float = 120.0
 
     # An error that was last seen this long ago no longer counts.
-    forgotten: float = 30.0
+    error_reset_after: float = 30.0
 
     # A checkpoint store that has not answered for this long is given up, because the log is also available.
-    checkpoint_silence: float = 60.0
+    checkpoint_answer_timeout: float = 60.0
 
     # Longest time until a failed checkpoint is tried again.
     checkpoint_retry: float = 60.0
@@ -119,66 +119,66 @@ class Timing:
     checkpoint_deadline: float = 3600.0
 
     # Owners whose parent process has died have this long to end and to close their shards.
-    orphaned: float = 10.0
+    orphan_timeout: float = 10.0
 
     # Interval at which the driver reads the claims.
     progress_interval: float = 0.5
 
     # A poll of the progress that takes longer is waiting for a broker. Lost tasks do not wait for it: the previous poll
     # shows whether they made progress.
-    look_patience: float = 1.0
+    progress_poll_timeout: float = 1.0
 
     # After this time without progress, the driver checks a partition for an open transaction that may hide its
     # commands, and repeats the check at this interval.
-    hidden: float = 5.0
+    hidden_check_interval: float = 5.0
 
     # Every partition must be claimed within this time. The start of a rebuild takes less; the partition of a missing
     # worker is never claimed.
     claim_deadline: float = 60.0
 
     # Interval at which the driver checks for task slots that have joined or are lost.
-    spread_every: float = 2.0
+    slot_check_interval: float = 2.0
 
     # A task that has found no slot for this long finds none: the run starts again with the available slots.
-    slotless: float = 10.0
+    slot_timeout: float = 10.0
 
     # A task on a drained executor has this time to find another slot, because an executor may be started as a
     # replacement. Then the run starts again with the available slots. If the executor is killed earlier, its tasks are
     # lost.
-    drained: float = 20.0
+    drain_timeout: float = 20.0
 
     # The pause before a lost task is submitted again, doubled up to `longest_backoff`.
     first_backoff: float = 0.1
     longest_backoff: float = 30.0
 
     # Owners that are stopped have this long to close their shards cleanly.
-    quiet_end: float = 5.0
+    close_timeout: float = 5.0
 
     # The longest time between two claims of a later run. Without a claim for this long, the later run counts as dead,
     # or as content with the partitions that it has. Its owners fence within a moment of each other, except for shards
     # that are not ready, and for parents in a repartitioning, which wait for their children: 35 s were seen on busy
     # cores. Until then this run decides for its remaining partitions.
-    next_claim: float = 60.0
+    next_claim_timeout: float = 60.0
 
     # When a run is stopped, a broker that does not answer within this time counts as lost, and nothing is retired: each
     # step would wait for its own timeout, 80 s in all.
-    last_answer: float = 3.0
+    shutdown_answer_timeout: float = 3.0
 
     # Longest time for retiring a run: without brokers a call may never return (`TransactionalWriter.overdue`).
     retire_deadline: float = 2 * TRANSACTION_TIMEOUT
 
 
 class ErrorDuration:
-    """Measures how long an error persists. After `forgotten` seconds without the error, it starts from zero again."""
+    """Measures how long an error persists. After `reset_after` seconds without the error, it starts from zero again."""
 
-    def __init__(self, forgotten: float) -> None:
-        self._forgotten = forgotten
-        self._first = self._last = -forgotten
+    def __init__(self, reset_after: float) -> None:
+        self._reset_after = reset_after
+        self._first = self._last = -reset_after
 
-    def lasts(self, seconds: float) -> bool:
+    def persists_for(self, seconds: float) -> bool:
         """Record that the error occurs now; return True once it has occurred for this many seconds."""
         now = time.monotonic()
-        if now - self._last >= self._forgotten:
+        if now - self._last >= self._reset_after:
             self._first = now
         self._last = now
         return now - self._first >= seconds

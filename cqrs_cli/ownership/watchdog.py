@@ -5,9 +5,9 @@ import os
 import time
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.ownership.claim import Claim, Judgement, condemned, judge
+from cqrs_cli.ownership.claim import Claim, Judgement, judge, with_hung_command
 from cqrs_cli.ownership.monitored_thread import MonitoredThread
-from cqrs_cli.ownership.trials.slow_command import tell_slow
+from cqrs_cli.ownership.trials.slow_command import write_slow_command
 
 #: File descriptor of the task's log.
 _STDERR = 2
@@ -16,55 +16,55 @@ _STDERR = 2
 class CodeWatch:
     """Measures how long a partition's owner has worked on one record."""
 
-    def __init__(self, watched: MonitoredThread) -> None:
-        self._watched, self._timing = watched, watched.timing
+    def __init__(self, thread: MonitoredThread) -> None:
+        self._thread, self._timing = thread, thread.timing
         self._record: Record | None = None
-        self._since = self._looked = watched.clock()
-        self._told = False
+        self._since = self._last_check = thread.clock()
+        self._is_reported = False
 
-    def look(self) -> None:
+    def check_current_record(self) -> None:
         """Check the current record; to be called several times a second. Reports a slow record, and ends the whole
         process if a record takes longer than `Timing.decide_timeout`, because a thread cannot be ended alone.
         """
-        watched = self._watched
-        now, looked, self._looked = watched.clock(), self._looked, watched.clock()
-        record = watched.present()
-        if record is not self._record or now - looked > self._timing.paused:
+        thread = self._thread
+        now, last_check, self._last_check = thread.clock(), self._last_check, thread.clock()
+        record = thread.current_record()
+        if record is not self._record or now - last_check > self._timing.pause_threshold:
             self._record, self._since = record, now
-            self._tell_end()
+            self._report_end()
         if record is None:
             return
         took = now - self._since
-        if took > self._timing.slow and not self._told:
-            self._told = True
-            what = f"{watched.noun} {record.offset} {watched.doing} for {took:.0f} s"
-            watched.report(what, "waiting")
-            tell_slow(watched.folder, record.offset, took)
-        if took > self._timing.decide_timeout and self._condemn(record.offset, round(took)):
-            watched.report(f"{watched.noun} {record.offset} does not end", "ending the task")
-            watched.exit(os.EX_SOFTWARE)
+        if took > self._timing.slow_after and not self._is_reported:
+            self._is_reported = True
+            event = f"{thread.noun} {record.offset} {thread.doing} for {took:.0f} s"
+            thread.report(event, "waiting")
+            write_slow_command(thread.folder, record.offset, took)
+        if took > self._timing.decide_timeout and self._record_hang(record.offset, round(took)):
+            thread.report(f"{thread.noun} {record.offset} does not end", "ending the task")
+            thread.exit(os.EX_SOFTWARE)
 
-    def _tell_end(self) -> None:
-        if self._told:
-            self._told = False
-            tell_slow(self._watched.folder, None)
+    def _report_end(self) -> None:
+        if self._is_reported:
+            self._is_reported = False
+            write_slow_command(self._thread.folder, None)
 
-    def _condemn(self, offset: int, seconds: int) -> bool:
+    def _record_hang(self, offset: int, seconds: int) -> bool:
         """Fence the owner, and commit a claim that blames the record. Return False if the record was committed before.
 
         Without a broker return True, and the task ends all the same: its end then counts as any other death.
         """
-        moved = False
+        has_passed = False
 
-        def condemn(at: int, claim: Claim) -> Claim | None:
-            nonlocal moved
-            moved = at > offset
-            if moved or judge(self._watched.mine, claim) is not Judgement.MINE:
+        def claim_with_hang(position: int, claim: Claim) -> Claim | None:
+            nonlocal has_passed
+            has_passed = position > offset
+            if has_passed or judge(self._thread.own_claim, claim) is not Judgement.OWN:
                 return None
-            return condemned(claim, offset, seconds)
+            return with_hung_command(claim, offset, seconds)
 
-        self._watched.leave(condemn)
-        return not moved
+        self._thread.replace_claim(claim_with_hang)
+        return not has_passed
 
 
 class Watchdog:
@@ -74,18 +74,18 @@ class Watchdog:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._every = min(5.0, seconds / 2)
-        self._seconds = seconds + self._every
-        self._renewed = -self._every
-        self.renew()
+        self._renewal_interval = min(5.0, seconds / 2)
+        self._seconds = seconds + self._renewal_interval
+        self._renewed = -self._renewal_interval
+        self.restart_timer()
 
-    def renew(self) -> None:
+    def restart_timer(self) -> None:
         """Restart the timer, because the watch runs. Without this call the process ends, and its log gets a traceback
         of each thread.
         """
-        if time.monotonic() - self._renewed >= self._every:
+        if time.monotonic() - self._renewed >= self._renewal_interval:
             self._renewed = time.monotonic()
             faulthandler.dump_traceback_later(self._seconds, exit=True, file=_STDERR)
 
-    def stop(self) -> None:
+    def cancel_timer(self) -> None:
         faulthandler.cancel_dump_traceback_later()

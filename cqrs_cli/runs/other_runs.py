@@ -11,7 +11,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.committed_claims import CommittedClaim, UnchangedTimer, standings
+from cqrs_cli.ownership.committed_claims import CommittedClaim, UnchangedTimer, committed_claims
 
 #: Seconds without a decision after which a run with open claims counts as inactive.
 INACTIVE_AFTER = 5.0
@@ -126,7 +126,7 @@ def wait_for_idle_names(
                 for partition, committed in unfinished.items()
                 if name_of(partition) == name
             ]
-            unchanged_for = unchanged_timers[name].lasts(positions, polled_at, answered_at)
+            unchanged_for = unchanged_timers[name].seconds_unchanged(positions, polled_at, answered_at)
             if all(partition in open_claims for partition, _ in positions) and unchanged_for < timeout:
                 is_active = True
         if not is_active:
@@ -139,11 +139,11 @@ def wait_for_idle_names(
 
 
 def _partition_claims(plan: Plan) -> dict[Partition, CommittedClaim]:
-    return standings(plan.connection, plan.seats())
+    return committed_claims(plan.connection, plan.seats())
 
 
 def _subscription_claims(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
-    return standings(plan.connection, plan.seats())
+    return committed_claims(plan.connection, plan.seats())
 
 
 def _open_claims(committed_claims: Mapping[_Partition, CommittedClaim]) -> dict[_Partition, Claim]:

@@ -82,9 +82,9 @@ class Progress:
     def poll_broker(self) -> BrokerAnswer:
         """Poll the broker, in any thread, and store nothing. Raises `UnavailableError` if there is no answer."""
         with self._poll_lock:
-            claims = self._claim_reader.look()
+            claims = self._claim_reader.read_claims()
             try:
-                return BrokerAnswer(claims, self._claim_reader.bounds())
+                return BrokerAnswer(claims, self._claim_reader.read_bounds())
             except UnavailableError as error:
                 return BrokerAnswer(claims, error)
 
@@ -215,11 +215,11 @@ class Progress:
     def describe_suspects(self, partitions: Sequence[RunPartition]) -> list[str]:
         """Return texts about the suspects in these partitions: records on which workers may be dying."""
         return [
-            f"{partition.aggregate} partition {partition.number}: {claim.trial}"
+            f"{partition.aggregate} partition {partition.number}: {claim.suspects}"
             if isinstance(partition, Partition)
-            else f"{partition}: {explain_trial(claim.trial)}"
+            else f"{partition}: {explain_trial(claim.suspects)}"
             for partition, claim in sorted(self._claims.items(), key=str)
-            if partition in partitions and claim.trial is not None
+            if partition in partitions and claim.suspects is not None
         ]
 
     def final_snapshot(self, exits: Sequence[OwnerExit[Any]]) -> Snapshot:
@@ -232,12 +232,12 @@ class Progress:
         return Snapshot(
             time.monotonic(),
             {
-                owner_exit.owned: owner_exit.counts
+                owner_exit.partition: owner_exit.counts
                 for owner_exit in exits
                 if isinstance(owner_exit, OwnerResult)
             },
             last.lag,
-            sum(owner_exit.cpu for owner_exit in exits),
+            sum(owner_exit.cpu_seconds for owner_exit in exits),
             reports=self._reports(),
             resubmissions=self._resubmissions,
             processes=None if last.processes is None else last.processes.with_results(process_results),

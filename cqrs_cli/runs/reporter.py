@@ -16,7 +16,7 @@ class Reporter:
         """Send and write all changes. To be called several times a second."""
         self._blocked.write_reason(self._supervisor.blocked)
         if self._sender is not None:
-            for body in self._supervisor.news():
+            for body in self._supervisor.due_reports():
                 self._sender.send_body(body)
 
     def close(self) -> None:

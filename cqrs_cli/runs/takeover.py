@@ -34,7 +34,7 @@ class Takeover:
             if (
                 claim
                 and partition not in self._taken_over
-                and judge(self._own_claims[partition], claim) is Judgement.TAKEN_OVER
+                and judge(self._own_claims[partition], claim) is Judgement.LATER_RUN
             ):
                 self._taken_over[partition], self._last_claim_at = claim.run, self._clock()
 

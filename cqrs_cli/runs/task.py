@@ -57,9 +57,9 @@ def own_partitions(
         create_supervisors(processes, subscriptions, attempt, stopping) if processes else []
     )
     _TaskSupervisors([*deciding, *reacting_supervisors], deciding, plan.timing, stopping).run()
-    exits: list[OwnerExit[Any]] = [partition.ending for partition in deciding]
-    exits += [partition.ending for partition in reacting_supervisors]
-    yield replace(exits[0], cpu=time.process_time() - began)
+    exits: list[OwnerExit[Any]] = [partition.result for partition in deciding]
+    exits += [partition.result for partition in reacting_supervisors]
+    yield replace(exits[0], cpu_seconds=time.process_time() - began)
     yield from exits[1:]
 
 
@@ -120,7 +120,7 @@ class _TaskSupervisors:
         self._owners, self._timing, self._stopping = owners, timing, stopping
         self._parent, self._orphaned_at = os.getppid(), 0.0
         self._threads = [
-            threading.Thread(target=owner.run, name=owner.place, daemon=True) for owner in owners
+            threading.Thread(target=owner.run, name=owner.label, daemon=True) for owner in owners
         ]
         self._watches = [CodeWatch(owner) for owner in owners]
         self._reporters, self._checkpointer = [Reporter(owner) for owner in owners], Checkpointer(deciding)
@@ -141,21 +141,21 @@ class _TaskSupervisors:
         self._checkpointer.close()
         if self._orphaned_at or os.getppid() != self._parent:
             os._exit(os.EX_SOFTWARE)
-        self._watchdog.stop()
+        self._watchdog.cancel_timer()
         for reporter in self._reporters:
             reporter.close()
         for owner in self._owners:
-            owner.let_go()
+            owner.drop_owner()
 
     def _check_owners(self) -> None:
         if os.getppid() != self._parent:
             self._orphaned_at = self._orphaned_at or time.monotonic()
-        if self._orphaned_at or any(owner.failed for owner in self._owners):
+        if self._orphaned_at or any(owner.ends_task for owner in self._owners):
             self._stopping.set()
         for owner in self._owners:
             owner.end_if_stuck()
         for watch in self._watches:
-            watch.look()
+            watch.check_current_record()
         self._checkpointer.look()
         self._report_progress()
         if gc.get_count()[0] > MAX_GARBAGE:
@@ -163,11 +163,11 @@ class _TaskSupervisors:
 
     def _is_late(self) -> bool:
         """True if orphaned owners have used up their time to end."""
-        return bool(self._orphaned_at) and time.monotonic() - self._orphaned_at > self._timing.orphaned
+        return bool(self._orphaned_at) and time.monotonic() - self._orphaned_at > self._timing.orphan_timeout
 
     def _report_progress(self) -> bool:
         """Report, also while the last checkpoints are written. False for an orphan, which writes no checkpoint."""
         for reporter in self._reporters:
             reporter.report()
-        self._watchdog.renew()
+        self._watchdog.restart_timer()
         return os.getppid() == self._parent

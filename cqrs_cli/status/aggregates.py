@@ -19,7 +19,7 @@ from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.committed_claims import ClaimReader, CommittedClaim
-from cqrs_cli.ownership.trials.slow_command import slow_command
+from cqrs_cli.ownership.trials.slow_command import read_slow_command
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, owner_of
 from cqrs_cli.status.sample import Sampler
 from cqrs_cli.telemetry.blocked_file import read_reason
@@ -66,9 +66,9 @@ class AggregateStatusReader:
         """Return the current status of every partition; raises `UnavailableError` if the broker does not answer."""
         try:
             stages = self._poll_repartitioning()
-            claims, polled_at = self._claim_reader.look(), time.monotonic()
-            bounds, stable = self._claim_reader.bounds(), self._stable_ends()
-            standbys = self._claim_reader.standbys()
+            claims, polled_at = self._claim_reader.read_claims(), time.monotonic()
+            bounds, stable = self._claim_reader.read_bounds(), self._stable_ends()
+            standbys = self._claim_reader.read_standby_runs()
             statuses = [
                 replace(
                     self._status(number, polled_at, committed, standbys[number], *bounds[number]),
@@ -138,8 +138,8 @@ class AggregateStatusReader:
             standbys=tuple(run for run in standbys if claim is None or run != claim.run),
             counts=None if claim is None else claim.counts,
             topic_id=None if claim is None else claim.topic_id,
-            trial=None if claim is None or claim.trial is None else str(claim.trial),
-            slow=slow_command(shard),
+            trial=None if claim is None or claim.suspects is None else str(claim.suspects),
+            slow=read_slow_command(shard),
             waits_for=(read_reason(shard) or None) if lag else None,
         )
 

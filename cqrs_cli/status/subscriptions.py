@@ -24,7 +24,7 @@ def subscription_status(
     lag = 0 if offset is None else max(0, subscription_poll.end - max(subscription_poll.start, offset))
     stopped = None if position is None else position.stopped
     owner = owner_of(None if position is None else position.claim)
-    trial = None if position is None else position.claim.trial
+    trial = None if position is None else position.claim.suspects
     blocked_reason = (
         read_reason(subscription_folder(state_dir, topics, source.topic, source.partition)) if lag else ""
     )

@@ -17,13 +17,13 @@ from tests.support.owners import quietly
 pytestmark = pytest.mark.kafka
 
 
-class Pausing(DecidingSupervisor):
-    """A supervisor that is stopped before its next owner starts. `paused` is the pause before that in seconds."""
+class StoppedBeforeRestart(DecidingSupervisor):
+    """A supervisor that is stopped before its next owner starts. `restart_delay_seen`: its delay then, in seconds."""
 
-    paused = 0.0
+    restart_delay_seen = 0.0
 
-    def pausing(self) -> None:
-        self.paused = self.pause
+    def owner_ended(self) -> None:
+        self.restart_delay_seen = self.restart_delay
         self.stopping.set()
 
 
@@ -42,21 +42,21 @@ def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> Non
 def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
     counters.send(*increments(1))
     plan, partition = counters.plan(once=False), Partition("counter", 0)
-    supervisor = Pausing(plan, partition, counters.aggregate, 0, threading.Event())
+    supervisor = StoppedBeforeRestart(plan, partition, counters.aggregate, 0, threading.Event())
     fence_at_work(counters, supervisor)
     assert supervisor.error is None
-    assert supervisor.paused == plan.timing.fenced_pause
+    assert supervisor.restart_delay_seen == plan.timing.fenced_pause
 
 
-class Succeeded(DecidingSupervisor):
-    """A supervisor whose successor claims during the pause."""
+class TakenOver(DecidingSupervisor):
+    """A supervisor whose partition a successor claims during the pause."""
 
-    succeed: Callable[[], object]
+    run_successor: Callable[[], object]
     pauses = 0
 
-    def pausing(self) -> None:
+    def owner_ended(self) -> None:
         self.pauses += 1
-        self.succeed()
+        self.run_successor()
 
 
 def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
@@ -65,10 +65,10 @@ def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
     The pause ends with its claim, even with a long limit.
     """
     counters.send(*increments(1))
-    patient = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
+    plan = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
     partition = Partition("counter", 0)
-    supervisor = Succeeded(patient, partition, counters.aggregate, 0, threading.Event())
-    supervisor.succeed = lambda: quietly(counters.plan(machine="successor"))
+    supervisor = TakenOver(plan, partition, counters.aggregate, 0, threading.Event())
+    supervisor.run_successor = lambda: quietly(counters.plan(machine="successor"))
     fence_at_work(counters, supervisor)
     assert isinstance(supervisor.error, TakenOverError)
     assert (supervisor.pauses, len(counters.outcomes())) == (1, 2)

@@ -59,7 +59,7 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
 
 def test_beat_follows_the_last_key(people: TopicHarness) -> None:
     """The owner writes a single compaction tick, however long the topic is idle, and another after the next key."""
-    impatient = replace(IMPATIENT, keys_beat_after=0.0)
+    impatient = replace(IMPATIENT, key_tick_after=0.0)
     people.send(register("c-1"), erase("c-1"))
     with running(people.plan(once=False, timing=impatient)):
         eventually(lambda: keys(people) == [("c-1", None), ("", None)])

@@ -27,7 +27,7 @@ def test_old_offset_is_not_claimed(
     offset, claim = counters.standing()
     assert offset is not None and claim is not None
     counters.send(*increments(5, first=5))
-    plan = counters.plan(timing=replace(IMPATIENT, contradicted=math.inf), machine=machine)
+    plan = counters.plan(timing=replace(IMPATIENT, inconsistency_timeout=math.inf), machine=machine)
     move_group(counters, 2)
     with running(plan) as late:
         eventually(

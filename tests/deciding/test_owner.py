@@ -136,8 +136,8 @@ def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     counters.check()
 
 
-class Unjudged(DecidingSupervisor):
-    """A supervisor that ends after three owners, without judging the claim."""
+class IgnoringClaims(DecidingSupervisor):
+    """A supervisor that ends after three owners, without reading the committed claim."""
 
     owners = 0
 
@@ -146,7 +146,7 @@ class Unjudged(DecidingSupervisor):
         if self.owners == 3:
             self.stopping.set()
 
-    def _give_way(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         self.stopping.wait(seconds)
 
 
@@ -155,7 +155,7 @@ def test_ended_owners_let_go_of_clients(counters: TopicHarness) -> None:
     """Each owner has its own clients, whose threads search for unreachable brokers: they must not accumulate."""
     timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
     plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
-    supervisor = Unjudged(plan, Partition("counter", 0), counters.aggregate, 0, threading.Event())
+    supervisor = IgnoringClaims(plan, Partition("counter", 0), counters.aggregate, 0, threading.Event())
     gc.unfreeze()  # garbage of earlier runs of this process
     gc.collect()
     gc.disable()

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.committed_claims import standings
+from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.ownership.timing import Timing
@@ -43,14 +43,14 @@ def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> N
 
 
 def claims(plan: Plan) -> dict[Partition, Claim | None]:
-    return {at: one.claim for at, one in standings(plan.connection, plan.seats()).items()}
+    return {at: one.claim for at, one in committed_claims(plan.connection, plan.seats()).items()}
 
 
 @contextmanager
 def grown_under_a_run(single: TopicHarness) -> Iterator[Plan]:
     """The plan of an active run with heartbeats. Its aggregate was repartitioned from one partition to two."""
     plan = single.plan(once=False)
-    heart = HeartbeatSender(plan.connection, plan.run, plan.seats().values(), plan.timing.beats_for)
+    heart = HeartbeatSender(plan.connection, plan.run, plan.seats().values(), plan.timing.heartbeat_timeout)
     with running(plan), heart:
         single.send(*round_of(0))
         eventually(lambda: len(finals(single)) == len(SUBJECTS))
@@ -78,7 +78,7 @@ def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
 def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
     quietly(single.plan())
     grow(single, 2)
-    plan = single.plan(timing=Timing(beats_for=0.1))
+    plan = single.plan(timing=Timing(heartbeat_timeout=0.1))
     wait(plan, PARENT, lambda: None)
     assert claims(plan)[CHILD] is None
 

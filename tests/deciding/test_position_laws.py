@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cqrs_cli.deciding.position import LogState, position
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.ownership.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted
 from tests.deciding.log_states import claim
 
 LOST = claim(accepted=Accepted(4, (0, 3), 3))
@@ -28,7 +28,7 @@ logs = st.builds(
     has_events=st.booleans(),
     last_event=st.none() | offsets,
     committed=st.none() | offsets,
-    claim=st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_OTHERS), LOST]),
+    claim=st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_TOPICS), LOST]),
 ).filter(lambda given: given.start <= given.end)
 
 

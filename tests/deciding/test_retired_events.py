@@ -14,7 +14,7 @@ from tests.support.owners import owned, quietly
 pytestmark = pytest.mark.kafka
 
 #: Inconsistencies that may pass are not believed before the test fails.
-PATIENT = Timing(contradicted=600.0, out_of_sync=600.0)
+PATIENT = Timing(inconsistency_timeout=600.0, out_of_sync_timeout=600.0)
 
 UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
 

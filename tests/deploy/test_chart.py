@@ -151,7 +151,7 @@ def test_executors_have_time_to_drain(helm: Path) -> None:
     (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
     given = named(found, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
     assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={given}s" in container["args"]
-    assert given > Timing().drained + Timing().spread_every
+    assert given > Timing().drain_timeout + Timing().slot_check_interval
     assert DEFAULTS["spark.decommission.enabled"] == "true"  # then Spark adds the hook that drains its pods
 
 

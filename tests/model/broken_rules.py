@@ -9,7 +9,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.write_errors import is_caused_by_batch
-from cqrs_cli.ownership.claim import Claim, Judgement, judge, terminal
+from cqrs_cli.ownership.claim import Claim, Judgement, judge, terminal_claim
 from tests.model.broker import last_stable
 from tests.model.deciding import REPEATED
 from tests.model.rules import OWNER_STEPS, Rules
@@ -26,17 +26,17 @@ class Break(NamedTuple):
 
 def judged_by_number(mine: Claim, committed_claim: Claim | None) -> Judgement:
     if committed_claim is None or committed_claim.n < mine.n:
-        return Judgement.BEHIND
-    return Judgement.MINE if committed_claim.n == mine.n else Judgement.TAKEN_OVER
+        return Judgement.EARLIER
+    return Judgement.OWN if committed_claim.n == mine.n else Judgement.LATER_RUN
 
 
 def judged_without_attempts(mine: Claim, committed_claim: Claim | None) -> Judgement:
     judgement = judge(mine, committed_claim)
-    return Judgement.MINE if judgement is Judgement.STRAGGLER else judgement
+    return Judgement.OWN if judgement is Judgement.LATER_ATTEMPT else judgement
 
 
 def believed_before_claiming(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
-    return not claimed or judge(mine, committed_claim) is Judgement.MINE
+    return not claimed or judge(mine, committed_claim) is Judgement.OWN
 
 
 def warmed_unless_the_visible_claim_is_its_owners(token: str, committed_claim: Claim | None) -> bool:
@@ -57,7 +57,7 @@ def blamed_for_timeouts(error: KafkaError) -> bool:
 
 
 def ended_by_an_ordinary_claim(committed_claim: Claim | None, run: str) -> Claim | None:
-    last = terminal(committed_claim, run)
+    last = terminal_claim(committed_claim, run)
     return changed(committed_claim, n=last.n) if last is not None and committed_claim is not None else None
 
 

@@ -14,7 +14,7 @@ from cqrs_cli.deciding.log_state import cause_of
 from cqrs_cli.deciding.position import LogState, gap, position
 from cqrs_cli.deciding.recover import falls_short
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.ownership.claim import Judgement, succeed
+from cqrs_cli.ownership.claim import Judgement, successor_claim
 from tests.model.broker import last_stable, visible
 from tests.model.deciding import as_outcome, decide, fold, merged, recalled, unpacked
 from tests.model.turn import Turn
@@ -33,10 +33,10 @@ def claim(turn: Turn) -> Steps:
     if broker.hides_an_offset:
         return
     judgement = turn.rules.judge(owner.mine, broker.claim)
-    if judgement.ends:
+    if judgement.must_return:
         yield turn.returns(judgement)
         return
-    mine = succeed(owner.mine, broker.claim, turn.shard.token)
+    mine = successor_claim(owner.mine, broker.claim, turn.shard.token)
     if broker.offset is None:
         yield turn.next("finds no offset to claim", mine=mine)
     else:
@@ -196,7 +196,7 @@ def _idle(turn: Turn) -> Steps:
         yield from turn.sends("finds its offset gone and commits it again", owner.at, "loop")
         return
     judgement = turn.rules.judge(owner.mine, broker.claim)
-    if judgement.ends:
+    if judgement.must_return:
         yield turn.returns(judgement)
-    elif judgement is not Judgement.MINE:
+    elif judgement is not Judgement.OWN:
         yield turn.drops("finds an older run's claim")

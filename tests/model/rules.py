@@ -22,9 +22,9 @@ class Rules:
     """The rules. A test breaks one by replacing it."""
 
     judge: Callable[[Claim, Claim | None], Judgement] = claims.judge
-    may_warm: Callable[[str, Claim | None], bool] = claims.may_warm
-    believable: Callable[[Claim, bool, Claim | None], bool] = claims.believable
-    terminal: Callable[[Claim | None, str], Claim | None] = claims.terminal
+    may_warm: Callable[[str, Claim | None], bool] = claims.is_shard_idle
+    believable: Callable[[Claim, bool, Claim | None], bool] = claims.is_inconsistency_real
+    terminal: Callable[[Claim | None, str], Claim | None] = claims.terminal_claim
     fold_event: Callable[[Aggregate, VersionedState | None, EventEnvelope], VersionedState] = fold_event
     is_caused_by_batch: Callable[[KafkaError], bool] = is_caused_by_batch
     steps: tuple[str, ...] = OWNER_STEPS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
-from cqrs_cli.ownership.standby import may_begin, risen
+from cqrs_cli.ownership.standby import can_take_over, next_claim
 
 SILENT, AFTER = 3.0, 2.0
 
@@ -38,8 +38,8 @@ class Place(NamedTuple):
 class Rules:
     """The rules that runs keep."""
 
-    may_begin: Callable[[Claim, Claim | None, float, float], bool] = may_begin
-    risen: Callable[[Claim, Claim | None, int], Claim] = risen
+    can_take_over: Callable[[Claim, Claim | None, float, float], bool] = can_take_over
+    next_claim: Callable[[Claim, Claim | None, int], Claim] = next_claim
     taken_over_stands_by: bool = True
 
 
@@ -51,10 +51,10 @@ def beginning(count: int) -> Place:
 def following(rules: Rules, place: Place) -> Iterator[Place]:
     """Yield every possible next moment without a fault."""
     for number, run in enumerate(place.runs):
-        if run.step == "standby" and rules.may_begin(run.mine, place.claim, _silent(place), AFTER):
+        if run.step == "standby" and rules.can_take_over(run.mine, place.claim, _silent(place), AFTER):
             yield _begun(rules, place, number, run)
         elif run.step == "turn":  # it fences, and judges the committed claim
-            later = judge(run.mine, place.claim).ends
+            later = judge(run.mine, place.claim).must_return
             after = place if later else place._replace(claim=run.mine)
             yield after.changed(number, run._replace(step="standby" if later else "works"))
         elif run.step == "works":
@@ -77,16 +77,16 @@ def _silent(place: Place) -> float:
 
 
 def _begun(rules: Rules, place: Place, number: int, run: Run) -> Place:
-    return place.changed(number, run._replace(mine=rules.risen(run.mine, place.claim, 0), step="turn"))
+    return place.changed(number, run._replace(mine=rules.next_claim(run.mine, place.claim, 0), step="turn"))
 
 
 def _judged(rules: Rules, place: Place, number: int, run: Run) -> Iterator[Place]:
     judgement = judge(run.mine, place.claim)
-    if judgement is Judgement.TAKEN_OVER and rules.taken_over_stands_by:
+    if judgement is Judgement.LATER_RUN and rules.taken_over_stands_by:
         yield place.changed(number, run._replace(step="standby"))
-    elif judgement is Judgement.TAKEN_OVER:
+    elif judgement is Judgement.LATER_RUN:
         yield _begun(rules, place, number, run)
-    elif judgement is not Judgement.MINE:  # its claim is gone: it starts again
+    elif judgement is not Judgement.OWN:  # its claim is gone: it starts again
         yield place.changed(number, run._replace(step="turn"))
 
 

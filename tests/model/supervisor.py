@@ -55,7 +55,7 @@ def judge(turn: Turn) -> Steps:
     """6: Read the claim without waiting for pending commits, and start again."""
     owner = turn.owner
     judgement = turn.rules.judge(owner.mine, turn.broker.claim)
-    if judgement.ends:
+    if judgement.must_return:
         yield turn.returns(judgement)
     elif owner.starts < turn.scenario.starts:
         yield turn.begins("begins again", owner.starts + 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.ownership.standby import may_begin
+from cqrs_cli.ownership.standby import can_take_over
 from tests.model.standby import Place, Rules, beginning, explored
 
 MOST = 20_000
@@ -27,7 +27,7 @@ def test_one_run_works_in_the_end(count: int) -> None:
 
 BREAKS = {
     "a run that is taken over claims again": Rules(taken_over_stands_by=False),
-    "a living run is not waited for": Rules(may_begin=lambda *_: True),
+    "a living run is not waited for": Rules(can_take_over=lambda *_: True),
 }
 
 
@@ -38,10 +38,10 @@ def test_broken_rules_fight_for_ever(rules: Rules) -> None:
 
 def test_claim_that_does_not_rise_serves_nobody() -> None:
     """A run that was taken over could not take over again."""
-    assert explored(Rules(risen=lambda mine, *_: mine), beginning(2), MOST).restless
+    assert explored(Rules(next_claim=lambda mine, *_: mine), beginning(2), MOST).restless
 
 
 def test_silence_lets_others_begin() -> None:
     """A run that never suspects others waits forever after a crash."""
-    deaf = Rules(may_begin=lambda mine, claim, silent, after: may_begin(mine, claim, 0.0, after))
+    deaf = Rules(can_take_over=lambda mine, claim, silent, after: can_take_over(mine, claim, 0.0, after))
     assert not all(map(is_served, explored(deaf, beginning(2), MOST).rests))

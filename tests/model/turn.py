@@ -64,7 +64,7 @@ class Turn:
         """End this start because a call to the broker failed, possibly about a batch of `size` commands."""
         error = KafkaError(code)
         if code == KafkaError._FENCED and not self.rules.fenced_says_nothing:
-            return self.returns(Judgement.TAKEN_OVER)
+            return self.returns(Judgement.LATER_RUN)
         most = self.owner.most
         if size and self.rules.is_caused_by_batch(error):
             if size == 1:
@@ -84,7 +84,7 @@ class Turn:
     def returns(self, judgement: Judgement) -> Step:
         """End because the committed claim is judged to be a later one."""
         run, submission, claimed = self.owner.run, self.owner.mine.submission, self.world.claimed
-        if judgement is Judgement.TAKEN_OVER:
+        if judgement is Judgement.LATER_RUN:
             justified = any(other > run for other, _ in claimed)
             return self._gone("ends with exit 6", "" if justified else "exit 6, but no later run has claimed")
         justified = any(other == run and later > submission for other, later in claimed)

@@ -91,7 +91,7 @@ DETAILS = [
     Mutation(
         "a contradiction is believed without looking at the claim again",
         "cqrs_cli/ownership/claim.py",
-        (("    return judge(mine, committed_claim) is Judgement.MINE\n", "    return True\n"),),
+        (("    return judge(own_claim, committed_claim) is Judgement.OWN\n", "    return True\n"),),
         "tests/ownership/test_claim.py",
     ),
     Mutation(
@@ -172,7 +172,7 @@ DETAILS = [
     Mutation(
         "an ended task keeps the clients of its owners",
         "cqrs_cli/runs/task.py",
-        (("            owner.let_go()\n", "            pass\n"),),
+        (("            owner.drop_owner()\n", "            pass\n"),),
         "tests/jobs/run/test_processes.py::test_ended_task_lets_go_of_clients",
     ),
     Mutation(
@@ -201,19 +201,24 @@ DETAILS = [
     Mutation(
         "a run that stands by looks for silence in rounds",
         "cqrs_cli/ownership/standby.py",
-        (("min(pause, most - silent + _MOMENT)", "pause"),),
+        (("min(interval, timeout - silence + _POLL_MARGIN)", "interval"),),
         "tests/ownership/test_standby.py::test_turn_comes_where_patience_ends",
     ),
     Mutation(
         "a run that stood still itself takes that for the other one's silence",
         "cqrs_cli/ownership/committed_claims.py",
-        (("return max(0.0, asked - self._since)", "return answered - self._since"),),
+        (("return max(0.0, requested_at - self._since)", "return answered - self._since"),),
         "tests/ownership/test_standby.py::test_own_pauses_are_no_silence",
     ),
     Mutation(
         "`--once` takes its own standing still for the rest of a run at work",
         "cqrs_cli/runs/other_runs.py",
-        ((".lasts(positions, polled_at, answered_at)", ".lasts(positions, answered_at, answered_at)"),),
+        (
+            (
+                ".seconds_unchanged(positions, polled_at, answered_at)",
+                ".seconds_unchanged(positions, answered_at, answered_at)",
+            ),
+        ),
         "tests/jobs/run/test_once_wait.py::test_own_pauses_are_no_rest",
     ),
 ]

@@ -98,13 +98,13 @@ OWNING = [
     Mutation(
         "a call to the broker that never returns is waited for",
         "cqrs_cli/ownership/monitored_thread.py",
-        (("overdue > self.timing.overdue and", "False and"),),
+        (("overdue > self.timing.overdue_timeout and", "False and"),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
         "a call has no time to return after a pause",
         "cqrs_cli/ownership/monitored_thread.py",
-        ((" and awake > self.timing.paused", ""),),
+        ((" and running_for > self.timing.pause_threshold", ""),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
@@ -116,13 +116,13 @@ OWNING = [
     Mutation(
         "an idle owner waits for a lost coordinator",
         "cqrs_cli/ownership/session.py",
-        (("self.committed_by(self.watcher, COORDINATOR_TIMEOUT)", "self.committed_by(self.watcher)"),),
+        (("self.read_commit(self.watcher, COORDINATOR_TIMEOUT)", "self.read_commit(self.watcher)"),),
         "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_asks_briefly",
     ),
     Mutation(
         "a run that ends begins a session at every place",
         "cqrs_cli/ownership/retire.py",
-        ((" if terminal(one.claim, run)]", "]"),),
+        (("            if terminal_claim(commit.claim, run)\n", ""),),
         "tests/jobs/run/test_retire.py::test_only_its_open_claims_are_retired",
     ),
     Mutation(

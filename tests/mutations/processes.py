@@ -12,8 +12,8 @@ REACTING = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        session.commit([], ProcessPosition(start.offset, session.mine, *start[1:]))\n",
-                "        session.position = ProcessPosition(start.offset, session.mine, *start[1:])\n",
+                "        session.commit([], ProcessPosition(start.offset, session.own_claim, *start[1:]))\n",
+                "        session.position = ProcessPosition(start.offset, session.own_claim, *start[1:])\n",
             ),
         ),
         f"{_BROKER}::test_start_is_kept_before_polling",
@@ -69,7 +69,7 @@ REACTING = [
     Mutation(
         "aborted events are reacted to",
         "cqrs_cli/ownership/session.py",
-        (("group=seat.group, fetch_wait_max_ms=500", 'group=seat.group, isolation="read_uncommitted"'),),
+        (("group=slot.group, fetch_wait_max_ms=500", 'group=slot.group, isolation="read_uncommitted"'),),
         f"{_BROKER}::test_beginning_must_be_asked_for",
     ),
     Mutation(
@@ -146,8 +146,8 @@ REACTING = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        session.mine = suspect(mine, recorded_claim, plan.timing.batch_limit)\n",
-                "        session.mine = mine\n",
+                "        session.own_claim = with_suspects(mine, recorded_claim, plan.timing.batch_limit)\n",
+                "        session.own_claim = mine\n",
             ),
         ),
         f"{_DEADLY}::test_deadly_event_stops_the_process",
@@ -155,7 +155,7 @@ REACTING = [
     Mutation(
         "a reaction that does not end is waited for",
         "cqrs_cli/runs/task.py",
-        (("            watch.look()\n", "            pass\n"),),
+        (("            watch.check_current_record()\n", "            pass\n"),),
         f"{_DEADLY}::test_endless_event_stops_the_process",
     ),
     Mutation(

@@ -67,7 +67,7 @@ GROWING = [
         "cqrs_cli/ownership/committed_claims.py",
         (
             (
-                "            stopping.wait(min(every, max(0.0, until - time.monotonic())))",
+                "            stopping.wait(min(interval, max(0.0, deadline - time.monotonic())))",
                 "            stopping.wait(seconds)",
             ),
         ),

@@ -19,9 +19,9 @@ RULES = [
         "cqrs_cli/deciding/loop.py",
         (
             (
-                "                counts = session.counts.add(",
+                "                counts = session.counts.add_batch(",
                 "                self.cache.stage(decisions, records[0].offset, None, None)\n"
-                "                self.cache.flush()\n                counts = session.counts.add(",
+                "                self.cache.flush()\n                counts = session.counts.add_batch(",
             ),
         ),
         "tests/scenarios/crashes/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[flush.after:5]",
@@ -143,8 +143,8 @@ RULES = [
         "cqrs_cli/ownership/claim.py",
         (
             (
-                "run, other = (mine.run_epoch, mine.run), (committed_claim.run_epoch, committed_claim.run)",
-                'run, other = (mine.n, ""), (committed_claim.n, "")',
+                "run, other = (own_claim.run_epoch, own_claim.run), (committed_claim.run_epoch, committed_claim.run)",
+                'run, other = (own_claim.n, ""), (committed_claim.n, "")',
             ),
         ),
         "tests/ownership/test_claim.py::test_later_run_has_taken_over",
@@ -176,7 +176,7 @@ RULES = [
     Mutation(
         "a command fails by the first error of the process",
         "cqrs_cli/ownership/trials/attempts.py",
-        (("elif tried >= ATTEMPTS and offset", "elif tried and offset"),),
+        (("elif attempts >= ATTEMPTS and offset", "elif attempts and offset"),),
         "tests/ownership/trials/test_attempts.py",
     ),
     Mutation(
@@ -189,54 +189,59 @@ RULES = [
         "a death that is not of the command counts",
         "cqrs_cli/ownership/trials/suspects.py",
         (("    if died and before.deciding:", "    if died:"),),
-        "tests/ownership/trials/test_trial.py",
+        "tests/ownership/trials/test_suspects.py",
     ),
     Mutation(
         "the suspects stay as many as they were",
         "cqrs_cli/ownership/trials/suspects.py",
-        (("        return replace(before, suspects=before.limit)", "        return before"),),
-        "tests/ownership/trials/test_trial.py::test_each_death_narrows_the_suspects",
+        (("        return replace(before, count=before.limit)", "        return before"),),
+        "tests/ownership/trials/test_suspects.py::test_each_death_narrows_the_suspects",
     ),
     Mutation(
         "deaths of one command are counted for the next",
         "cqrs_cli/ownership/trials/suspects.py",
-        (("(self.deaths, self.seconds) if self.at == offset else (0, 0)", "(self.deaths, self.seconds)"),),
-        "tests/ownership/trials/test_trial.py",
+        (
+            (
+                "(self.deaths, self.seconds) if self.announced == offset else (0, 0)",
+                "(self.deaths, self.seconds)",
+            ),
+        ),
+        "tests/ownership/trials/test_suspects.py",
     ),
     Mutation(
         "an owner that was told to end counts as dead",
         "cqrs_cli/ownership/claim.py",
-        (("died = not lives and committed_claim.attempt != TERMINAL", "died = not lives"),),
+        (("died = not is_own and committed_claim.attempt != TERMINAL", "died = not is_own"),),
         "tests/ownership/trials/test_claims.py",
     ),
     Mutation(
         "a command is decided alone without being announced",
         "cqrs_cli/ownership/session.py",
-        (("            self.commit_position(at)\n            yield", "            yield"),),
+        (("            self.commit_position(position)\n            yield", "            yield"),),
         "tests/scenarios/crashes/test_deadly_commands.py::test_only_the_deadly_command_fails[exit-0]",
     ),
     Mutation(
         "neighbours decide while a suspect is decided alone",
         "cqrs_cli/ownership/trials/batch_admission.py",
-        (("not self._occupied and not self._batches", "not self._occupied"),),
+        (("not self._has_suspect and not self._batches", "not self._has_suspect"),),
         "tests/ownership/trials/test_gate.py::test_waiting_suspect_goes_first",
     ),
     Mutation(
         "a command that does not end is tried again for ever",
         "cqrs_cli/ownership/watchdog.py",
-        (("        self._watched.leave(condemn)\n", ""),),
+        (("        self._thread.replace_claim(claim_with_hang)\n", ""),),
         "tests/scenarios/crashes/test_endless_decide.py::test_endless_command_fails_at_once",
     ),
     Mutation(
         "the time of a pause counts as deciding",
         "cqrs_cli/ownership/watchdog.py",
-        ((" or now - looked > self._timing.paused:", ":"),),
+        ((" or now - last_check > self._timing.pause_threshold:", ":"),),
         "tests/ownership/test_code_watch.py",
     ),
     Mutation(
         "a command that was committed meanwhile ends its worker",
         "cqrs_cli/ownership/watchdog.py",
-        (("            moved = at > offset\n", "            moved = False\n"),),
+        (("            has_passed = position > offset\n", "            has_passed = False\n"),),
         "tests/ownership/test_code_watch.py",
     ),
 ]

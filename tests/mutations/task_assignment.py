@@ -88,7 +88,12 @@ PLACING = [
     Mutation(
         "what leaves a drained executor is lost",
         "cqrs_cli/ownership/assignment.py",
-        (("for share in leaving for place in share", "for share in leaving[1:] for place in share"),),
+        (
+            (
+                "for assignment in removed for partition in assignment",
+                "for assignment in removed[1:] for partition in assignment",
+            ),
+        ),
         "tests/ownership/test_assignment.py::test_all_that_leaves_is_taken",
     ),
 ]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.ownership.assignment import dealt, moved
+from cqrs_cli.ownership.assignment import assign_partitions, rebalance
 
 numbers = st.integers(1, 40)
 
@@ -11,7 +11,7 @@ numbers = st.integers(1, 40)
 @given(numbers, numbers)
 def test_all_are_dealt_evenly(places: int, tasks: int) -> None:
     tasks = min(places, tasks)
-    shares = dealt(places, tasks)
+    shares = assign_partitions(places, tasks)
     assert sorted(place for share in shares for place in share) == list(range(places))
     sizes = {len(share) for share in shares}
     assert max(sizes) - min(sizes) <= 1
@@ -19,8 +19,8 @@ def test_all_are_dealt_evenly(places: int, tasks: int) -> None:
 
 @given(numbers, numbers, st.integers(0, 40))
 def test_as_few_move_as_make_all_even(places: int, tasks: int, more: int) -> None:
-    before = dealt(places, min(places, tasks))
-    further = moved(before, more)
+    before = assign_partitions(places, min(places, tasks))
+    further = rebalance(before, more)
     gone = {place for share in further for place in share}
     after = [*([place for place in share if place not in gone] for share in before), *further]
     assert sorted(place for share in after for place in share) == list(range(places))
@@ -34,10 +34,10 @@ def test_as_few_move_as_make_all_even(places: int, tasks: int, more: int) -> Non
 @given(numbers, numbers, st.data())
 def test_all_that_leaves_is_taken(places: int, tasks: int, data: st.DataObject) -> None:
     """Further tasks get all of them, as evenly as possible. The other tasks give up no more than before."""
-    before = dealt(places, min(places, tasks))
+    before = assign_partitions(places, min(places, tasks))
     leaving = before[: data.draw(st.integers(1, len(before)))]
     staying, more = before[len(leaving) :], data.draw(st.integers(1, 40))
-    further = moved(staying, more, leaving)
+    further = rebalance(staying, more, leaving)
     gone = {place for share in further for place in share}
     kept = [[place for place in share if place not in gone] for share in staying]
     assert all(kept)
@@ -49,4 +49,4 @@ def test_all_that_leaves_is_taken(places: int, tasks: int, data: st.DataObject) 
 
 
 def test_without_slots_nothing_leaves() -> None:
-    assert moved([(0,)], 0, [(1,)]) == []
+    assert rebalance([(0,)], 0, [(1,)]) == []

@@ -13,84 +13,84 @@ from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch
 
-MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
+OWN_CLAIM = Claim(10, "m", 1, 1, 7, "topic", 4)
 TIMING = Timing()
 
 
-class Task:
-    """A task whose clock a test advances. `left` has the claims that it replaced, `ends` its exit codes."""
+class FakeTask:
+    """A task whose clock a test advances. It records the claims that it commits, its exit codes and its reports."""
 
-    noun, doing, timing, mine = "command", "is being decided", TIMING, MINE
+    noun, doing, timing, own_claim = "command", "is being decided", TIMING, OWN_CLAIM
 
     def __init__(self, folder: Path) -> None:
-        self.now, self.committed, self.position = 1000.0, MINE, 0
+        self.time, self.committed, self.position = 1000.0, OWN_CLAIM, 0
         self.folder = folder / "0"
-        self.left: list[Claim | None] = []
-        self.ends: list[int] = []
-        self.said: list[str] = []
+        self.replacements: list[Claim | None] = []
+        self.exit_codes: list[int] = []
+        self.reports: list[str] = []
         self.deciding: Record | None = None
         self.watch = CodeWatch(cast(MonitoredThread, self))
 
     def clock(self) -> float:
-        return self.now
+        return self.time
 
     def exit(self, code: int) -> None:
-        self.ends.append(code)
+        self.exit_codes.append(code)
 
-    def present(self) -> Record | None:
+    def current_record(self) -> Record | None:
         return self.deciding
 
     def report(self, what: str, then: str) -> None:
-        self.said.append(what)
+        self.reports.append(what)
 
-    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
-        self.left.append(change(self.position, self.committed))
+    def replace_claim(self, change: Callable[[int, Claim], Claim | None]) -> None:
+        self.replacements.append(change(self.position, self.committed))
 
-    def decides(self, offset: int, seconds: float) -> None:
+    def decide_for(self, offset: int, seconds: float) -> None:
         self.deciding = Record(offset, 0, b"a")
-        until = self.now + seconds
-        while self.now < until and not self.ends:
-            self.now += 0.5
-            self.watch.look()
+        until = self.time + seconds
+        while self.time < until and not self.exit_codes:
+            self.time += 0.5
+            self.watch.check_current_record()
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
-    return Task(tmp_path)
+def task(tmp_path: Path) -> FakeTask:
+    return FakeTask(tmp_path)
 
 
 @pytest.mark.covers("endless-command")
-def test_endless_command_ends_the_task(task: Task) -> None:
-    task.decides(7, TIMING.decide_timeout)
-    assert task.ends == [] and task.said == ["command 7 is being decided for 6 s"]
-    task.decides(8, TIMING.decide_timeout + 2)
-    assert task.ends == [os.EX_SOFTWARE]
-    assert task.left[0] is not None and task.left[0].trial is not None
-    assert task.left[0].trial.at == 8
+def test_endless_command_ends_the_task(task: FakeTask) -> None:
+    task.decide_for(7, TIMING.decide_timeout)
+    assert task.exit_codes == [] and task.reports == ["command 7 is being decided for 6 s"]
+    task.decide_for(8, TIMING.decide_timeout + 2)
+    assert task.exit_codes == [os.EX_SOFTWARE]
+    assert task.replacements[0] is not None and task.replacements[0].suspects is not None
+    assert task.replacements[0].suspects.announced == 8
 
 
-def test_many_commands_are_not_one(task: Task) -> None:
+def test_many_commands_are_not_one(task: FakeTask) -> None:
     for offset in range(100):
-        task.decides(offset, 2)
-    assert task.ends == [] and task.said == []
+        task.decide_for(offset, 2)
+    assert task.exit_codes == [] and task.reports == []
 
 
-def test_paused_task_judges_no_command(task: Task) -> None:
-    task.decides(7, TIMING.decide_timeout - 1)
-    task.now += 10 * TIMING.decide_timeout
-    task.watch.look()
+def test_paused_task_judges_no_command(task: FakeTask) -> None:
+    task.decide_for(7, TIMING.decide_timeout - 1)
+    task.time += 10 * TIMING.decide_timeout
+    task.watch.check_current_record()
     task.deciding = None
-    task.watch.look()
-    assert task.ends == []
+    task.watch.check_current_record()
+    assert task.exit_codes == []
 
 
-def test_command_committed_meanwhile_is_spared(task: Task) -> None:
+def test_command_committed_meanwhile_is_spared(task: FakeTask) -> None:
     task.position = 8
-    task.decides(7, TIMING.decide_timeout + 1)
-    assert task.ends == [] and set(task.left) == {None}
+    task.decide_for(7, TIMING.decide_timeout + 1)
+    assert task.exit_codes == [] and set(task.replacements) == {None}
 
 
-def test_foreign_claim_is_left_alone(task: Task) -> None:
+def test_foreign_claim_is_left_alone(task: FakeTask) -> None:
     task.committed = Claim(11, "other", 0, 0, 8, "topic", 4)
-    task.decides(7, TIMING.decide_timeout + 1)
-    assert task.left == [None] and task.ends == [os.EX_SOFTWARE]
+    task.decide_for(7, TIMING.decide_timeout + 1)
+    assert task.replacements == [None] and task.exit_codes == [os.EX_SOFTWARE]

@@ -10,54 +10,62 @@ from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
 from cqrs_cli.ownership.committed_claims import UnchangedTimer
-from cqrs_cli.ownership.standby import Beat, await_turn, may_begin, patience, read_beat, risen, sign_of_life
+from cqrs_cli.ownership.standby import (
+    Heartbeat,
+    can_take_over,
+    next_claim,
+    parse_heartbeat,
+    run_and_heartbeat,
+    takeover_timeout,
+    wait_for_takeover,
+)
 from tests.ownership.claims import MINE, claims
 
 OTHER = replace(MINE, run="other", run_epoch=99)
 
 
 def test_ended_run_needs_no_silence() -> None:
-    assert may_begin(MINE, None, 0.0, 2.0)
-    assert may_begin(MINE, replace(OTHER, attempt=TERMINAL), 0.0, 2.0)
-    assert may_begin(MINE, replace(MINE, attempt=7), 0.0, 2.0)
+    assert can_take_over(MINE, None, 0.0, 2.0)
+    assert can_take_over(MINE, replace(OTHER, attempt=TERMINAL), 0.0, 2.0)
+    assert can_take_over(MINE, replace(MINE, attempt=7), 0.0, 2.0)
 
 
 def test_run_at_work_is_waited_for() -> None:
-    assert not may_begin(MINE, OTHER, 2.0, 2.0)
-    assert may_begin(MINE, OTHER, 2.1, 2.0)
+    assert not can_take_over(MINE, OTHER, 2.0, 2.0)
+    assert can_take_over(MINE, OTHER, 2.1, 2.0)
 
 
 def test_silence_ends_with_each_beat() -> None:
     silence = UnchangedTimer()
-    assert silence.lasts(sign_of_life(OTHER, Beat("other", 1)), 0.0, 0.1) == 0.0
-    assert silence.lasts(sign_of_life(OTHER, Beat("other", 1)), 1.6, 1.7) == 1.5
-    assert silence.lasts(sign_of_life(OTHER, Beat("other", 2)), 3.0, 3.1) == 0.0
+    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, Heartbeat("other", 1)), 0.0, 0.1) == 0.0
+    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, Heartbeat("other", 1)), 1.6, 1.7) == 1.5
+    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, Heartbeat("other", 2)), 3.0, 3.1) == 0.0
 
 
 def test_beats_of_strangers_do_not_count() -> None:
-    assert sign_of_life(OTHER, Beat("stranger", 1)) == sign_of_life(OTHER, None)
-    assert sign_of_life(OTHER, Beat("other", 1)) != sign_of_life(OTHER, None)
+    assert run_and_heartbeat(OTHER, Heartbeat("stranger", 1)) == run_and_heartbeat(OTHER, None)
+    assert run_and_heartbeat(OTHER, Heartbeat("other", 1)) != run_and_heartbeat(OTHER, None)
 
 
 @given(claims, st.none() | claims, st.integers(0, 2**53))
 def test_claim_rises_above_the_one_before(mine: Claim, before: Claim | None, clock: int) -> None:
-    mine = risen(mine, before, clock)
-    assert before is None or before.run == mine.run or judge(mine, before) is Judgement.BEHIND
+    mine = next_claim(mine, before, clock)
+    assert before is None or before.run == mine.run or judge(mine, before) is Judgement.EARLIER
 
 
 @given(claims, st.integers(0, 9))
 def test_later_attempts_of_one_run_follow(claim: Claim, submission: int) -> None:
     """A resubmitted task is not superseded by the earlier task of its own run."""
     later = replace(claim, run_epoch=1, submission=claim.submission + 1 + submission)
-    assert judge(risen(later, claim, 0), claim) is Judgement.BEHIND
+    assert judge(next_claim(later, claim, 0), claim) is Judgement.EARLIER
 
 
 def test_turn_comes_when_the_run_ends() -> None:
-    looks: Iterator[tuple[Claim | None, Beat | None]] = iter(
-        [(OTHER, None), (OTHER, Beat("other", 1)), (replace(OTHER, attempt=TERMINAL), None)]
+    looks: Iterator[tuple[Claim | None, Heartbeat | None]] = iter(
+        [(OTHER, None), (OTHER, Heartbeat("other", 1)), (replace(OTHER, attempt=TERMINAL), None)]
     )
     told: list[Claim] = []
-    turn = await_turn(lambda: next(looks), MINE, 0.1, threading.Event(), told.append, lambda: True)
+    turn = wait_for_takeover(lambda: next(looks), MINE, 0.1, threading.Event(), told.append, lambda: True)
     assert turn is not None and turn.run_epoch > OTHER.run_epoch and told == [OTHER, OTHER]
 
 
@@ -75,10 +83,10 @@ class Waiting(threading.Event):
 def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
     """The takeover does not wait for the next poll."""
     mine, waiting = replace(MINE, run=run + "'s"), Waiting()
-    turn = await_turn(
+    turn = wait_for_takeover(
         lambda: (OTHER, None), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
     )
-    assert turn is not None and waiting.now == pytest.approx(patience(mine.run, after), abs=0.01)
+    assert turn is not None and waiting.now == pytest.approx(takeover_timeout(mine.run, after), abs=0.01)
 
 
 @given(st.floats(2.0, 600.0))
@@ -87,33 +95,37 @@ def test_own_pauses_are_no_silence(paused: float) -> None:
     waiting = Waiting()
     beats: Iterator[int] = iter([1, 1, 2, 3])
 
-    def look() -> tuple[Claim | None, Beat | None]:
+    def look() -> tuple[Claim | None, Heartbeat | None]:
         number = next(beats)
         waiting.now += paused
-        return (None if number == 3 else OTHER), Beat("other", number)
+        return (None if number == 3 else OTHER), Heartbeat("other", number)
 
     told: list[Claim] = []
-    turn = await_turn(look, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
+    turn = wait_for_takeover(look, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
     assert turn is not None and len(told) == 3
 
 
 @given(st.floats(0.01, 1.0))
 def test_looks_come_as_often_as_asked(every: float) -> None:
-    looks: Iterator[tuple[Claim | None, Beat | None]] = iter([(OTHER, None)] * 3 + [(None, None)])
+    looks: Iterator[tuple[Claim | None, Heartbeat | None]] = iter([(OTHER, None)] * 3 + [(None, None)])
     waiting, now = Waiting(), lambda: 0.0
-    turn = await_turn(lambda: next(looks), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every)
+    turn = wait_for_takeover(
+        lambda: next(looks), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every
+    )
     assert turn is not None and waiting.now == pytest.approx(3 * every)
 
 
 @given(st.text())
 def test_patience_is_a_little_more_than_asked(run: str) -> None:
     """The timeout is the same for all partitions of a run, so the run takes over all of them or none."""
-    assert 2.0 <= patience(run, 2.0) == patience(run, 2.0) <= 2.2
+    assert 2.0 <= takeover_timeout(run, 2.0) == takeover_timeout(run, 2.0) <= 2.2
 
 
 def test_stopping_ends_the_waiting() -> None:
     stopping = threading.Event()
-    turn = await_turn(lambda: (OTHER, None), MINE, 60.0, stopping, lambda _: stopping.set(), lambda: True)
+    turn = wait_for_takeover(
+        lambda: (OTHER, None), MINE, 60.0, stopping, lambda _: stopping.set(), lambda: True
+    )
     assert turn is None
 
 
@@ -125,9 +137,9 @@ def test_unfit_runs_leave_their_turn() -> None:
         return asked[-1]
 
     ended = (replace(OTHER, attempt=TERMINAL), None)
-    turn = await_turn(lambda: ended, MINE, 0.01, stopping, lambda _: None, is_fit)
+    turn = wait_for_takeover(lambda: ended, MINE, 0.01, stopping, lambda _: None, is_fit)
     assert turn is not None and asked == [False, False, True]
 
 
 def test_other_texts_are_no_beats() -> None:
-    assert [read_beat(text) for text in ("", "{}", "\0", MINE.metadata())] == [None] * 4
+    assert [parse_heartbeat(text) for text in ("", "{}", "\0", MINE.metadata())] == [None] * 4

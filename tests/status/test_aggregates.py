@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.trials.slow_command import tell_slow
+from cqrs_cli.ownership.trials.slow_command import write_slow_command
 from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.reader import StatusReader
@@ -109,7 +109,7 @@ def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
 def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
     shard = single_bank.shard_path()
     shard.mkdir(parents=True)
-    tell_slow(shard, 7, 6.0)
+    write_slow_command(shard, 7, 6.0)
     (place,) = aggregate_statuses(single_bank.connection, single_bank.topics, single_bank.folder / "state")
     (remark,) = place.remarks()
     assert remark.startswith("command 7 is being decided for ")

@@ -38,7 +38,7 @@ from tests.support.waiting import eventually
 Written = tuple[bytes | None, bytes | None, int]
 
 #: Timing of owners that notice a fence at once, and believe an inconsistency at once.
-IMPATIENT = Timing(idle_check=0.1, contradicted=0.0)
+IMPATIENT = Timing(idle_check_interval=0.1, inconsistency_timeout=0.0)
 
 _CLOCK = re.compile(rb',"decidedat":"[^"]*"')
 

@@ -13,7 +13,7 @@ from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run import run_owners
-from cqrs_cli.ownership.assignment import Share
+from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own_partitions
 from tests.support.driver import Context
@@ -21,13 +21,18 @@ from tests.support.harness import IMPATIENT
 from tests.support.waiting import eventually
 
 _HASTY = replace(
-    IMPATIENT, first_backoff=0.01, progress_interval=0.05, spread_every=0.05, slotless=0.2, drained=0.2
+    IMPATIENT,
+    first_backoff=0.01,
+    progress_interval=0.05,
+    slot_check_interval=0.05,
+    slot_timeout=0.2,
+    drain_timeout=0.2,
 )
 
-Owners = Callable[[Plan, Share, threading.Event], Iterable[OwnerResult]]
+Owners = Callable[[Plan, Assignment, threading.Event], Iterable[OwnerResult]]
 
 
-def works(plan: Plan, share: Share, _: threading.Event) -> Iterable[OwnerResult]:
+def works(plan: Plan, share: Assignment, _: threading.Event) -> Iterable[OwnerResult]:
     """Own partitions as on a separate machine, because a process may open a shard only once."""
     plan = replace(plan, state_dir=plan.state_dir / str(plan.submission))
     return cast(
@@ -45,7 +50,7 @@ class Cluster(Context):
         super().__init__()
         self.executors, self._owners = {"1": slots}, owners
         self._placing = threading.Lock()
-        self.begun: list[tuple[int, Share]] = []  # submission and partitions of each task that ran
+        self.begun: list[tuple[int, Assignment]] = []  # submission and partitions of each task that ran
         self._here = threading.local()
         self._ends: dict[str, threading.Event] = defaultdict(threading.Event)
 
@@ -67,7 +72,7 @@ class Cluster(Context):
             try:
                 self.begun.append((plan.submission, share))
                 for ending in self._owners(plan, share, ends):
-                    results.value[plan.partitions().index(ending.owned)] = ending
+                    results.value[plan.partitions().index(ending.partition)] = ending
             finally:
                 self.running.remove(place)
 

@@ -56,7 +56,7 @@ class Checkpointer:
         last = [
             one
             for one in self._due
-            if one.error is None and one.owner is not None and one.owner.session.recovered
+            if one.error is None and one.owner is not None and one.owner.session.is_recovered
         ]
         until = time.monotonic() + min(seconds, self._timing.checkpoint_deadline)
         for one in last:

@@ -52,7 +52,7 @@ class RestoringSupervisor(DecidingSupervisor):
             opened.store.close()
             checkpoint = f"the checkpoint of {rfc3339(found.written)}"
             try:
-                store = install_shard(path, prepared, self._source.identity, limits=self.timing.shard)
+                store = install_shard(path, prepared, self._source.identity, limits=self.timing.shard_limits)
             except CorruptError as error:
                 self._refused |= {found.sha256}
                 self.notes.append(f"{place}: {checkpoint} is not used: {error.message}")
@@ -83,7 +83,7 @@ class RestoringSupervisor(DecidingSupervisor):
         try:
             with closing(child.stdout) as pipe, selectors.DefaultSelector() as selector:
                 selector.register(pipe, selectors.EVENT_READ)
-                heard, rest, silence = time.monotonic(), b"", self.timing.checkpoint_silence
+                heard, rest, silence = time.monotonic(), b"", self.timing.checkpoint_answer_timeout
                 while not self.stopping.is_set():
                     if selector.select(0.2):
                         more = os.read(pipe.fileno(), 65536)

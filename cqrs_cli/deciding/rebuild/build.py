@@ -46,7 +46,7 @@ def build_shard(
     inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
-    topic_id, lasting = identity.topics["commands"], ErrorDuration(plan.timing.forgotten)
+    topic_id, lasting = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
     keys_folder = folder.with_name(
         "keys"
     )  # deleted with the workplace, because the shard's owner has keys of its own
@@ -66,7 +66,7 @@ def build_shard(
                 cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:
-                if will_last(error) or lasting.lasts(plan.timing.contradicted):
+                if will_last(error) or lasting.persists_for(plan.timing.inconsistency_timeout):
                     raise
                 time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
         store.sync()

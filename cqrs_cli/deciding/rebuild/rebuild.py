@@ -76,7 +76,7 @@ def _install(
 ) -> Rebuilt:
     path, aggregate = plan.shard(partition), load(partition.aggregate, plan.package, plan.root)
     in_use, identity = is_locked(path), plan.identity(partition, aggregate)
-    install_shard(path, folder, identity, "rebuilt", note, plan.timing.shard).close()
+    install_shard(path, folder, identity, "rebuilt", note, plan.timing.shard_limits).close()
     return Rebuilt(built, in_use)
 
 

@@ -240,7 +240,7 @@ class AggregateFollower:
         return None if isinstance(error, (UnavailableError, MissingError)) else error
 
     def _topic_error(self, topic: str, recreated: bool) -> CqrsError | None:
-        if not recreated and not self._missing_duration.lasts(_MISSING_TIMEOUT):
+        if not recreated and not self._missing_duration.persists_for(_MISSING_TIMEOUT):
             return None
         return ContradictionError(
             f"{topic} was {'recreated' if recreated else 'deleted'} while the gateway read it",

@@ -11,7 +11,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.process_topics import denied_process_acls, process_acls
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.suspects import Trial
+from cqrs_cli.ownership.trials.suspects import Suspects
 
 
 class PoisonEvent(NamedTuple):
@@ -21,13 +21,15 @@ class PoisonEvent(NamedTuple):
     why: str
 
 
-def poison_event(trial: Trial | None) -> PoisonEvent | None:
+def poison_event(trial: Suspects | None) -> PoisonEvent | None:
     """Return the event on which workers have died often enough; None if there is none."""
-    blame = None if trial is None else trial.blame
-    return PoisonEvent(blame.offset, blame.why) if blame is not None and blame.tried >= ATTEMPTS else None
+    blame = None if trial is None else trial.culprit
+    return (
+        PoisonEvent(blame.offset, blame.reason) if blame is not None and blame.attempts >= ATTEMPTS else None
+    )
 
 
-def explain_trial(trial: Trial) -> str:
+def explain_trial(trial: Suspects) -> str:
     """Describe the state of poison-record detection for people."""
     poison = poison_event(trial)
     if poison is not None:
@@ -35,10 +37,8 @@ def explain_trial(trial: Trial) -> str:
     if trial.deciding or trial.deaths:
         deaths = "once" if trial.deaths == 1 else f"{trial.deaths} times"
         so_far = f"{deaths} so far" if trial.deaths else "never yet"
-        return (
-            f"event {trial.at} is tried alone: a worker died on it {so_far}, at {ATTEMPTS} the process stops"
-        )
-    return f"a worker died: the next {trial.suspects} events are tried {trial.limit} at a time"
+        return f"event {trial.announced} is tried alone: a worker died on it {so_far}, at {ATTEMPTS} the process stops"
+    return f"a worker died: the next {trial.count} events are tried {trial.limit} at a time"
 
 
 def recreated_topic_error(subscription: Subscription) -> CqrsError:

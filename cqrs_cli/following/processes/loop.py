@@ -21,7 +21,7 @@ from cqrs_cli.kafka.event_tail import PartitionTail, ReportProgress
 from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
-from cqrs_cli.ownership.claim import progressed
+from cqrs_cli.ownership.claim import after_batch
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
 
@@ -59,46 +59,46 @@ class ReactLoop(Loop):
         self.aggregate = self.loaded.sources[session.subscription.source.aggregate]
         self.polled_until = start  # the offset up to which events were polled
         self.current_event: Record | None = None  # the event that `react` is processing
-        self.poison_event = poison_event(session.mine.trial)
+        self.poison_event = poison_event(session.own_claim.suspects)
         self.target_partitions: TargetPartitions | None = None
 
-    def begin(self) -> None:
+    def start_polling(self) -> None:
         session, source = self.session, self.session.subscription.source
         connection = session.plan.connection
         report = self.context.report
         marks, client, payloads = event_marks(self.aggregate), session.consumer, connection.payloads
         session.opener = event_decryptor(connection, connection.keys, source.topics, marks)
-        self.tail = PartitionTail(connection, source, self.at, report, payloads, client, session.opener)
+        self.tail = PartitionTail(connection, source, self.position, report, payloads, client, session.opener)
 
     def poll(self) -> list[Record]:
         limit = self.session.limit
-        if not self.left:
-            self.left, self.polled_until = self.tail.poll(limit)
-        return self.left[:limit]
+        if not self.remaining:
+            self.remaining, self.polled_until = self.tail.poll(limit)
+        return self.remaining[:limit]
 
-    def rest(self) -> None:
+    def run_idle_work(self) -> None:
         """Skip offsets without an event: transaction markers and aborted records."""
-        if not self.left:
-            self.at = max(self.at, self.polled_until)
-        self.do_what_is_due()
+        if not self.remaining:
+            self.position = max(self.position, self.polled_until)
+        self.run_due_work()
 
-    def do_what_is_due(self) -> None:
+    def run_due_work(self) -> None:
         """Write the first positions of target partitions whose earlier events are processed."""
         if self.target_partitions is not None and (
-            first_positions := self.target_partitions.due_positions(self.at)
+            first_positions := self.target_partitions.due_positions(self.position)
         ):
             self.session.target_positions = first_positions
-            self.session.commit_position(self.at)
+            self.session.commit_position(self.position)
 
-    def work(self, records: list[Record]) -> None:
-        """React to as many records as one transaction should contain; the other records remain in `left`.
+    def process_batch(self, records: list[Record]) -> None:
+        """React to as many records as one transaction should contain; the other records remain in `remaining`.
 
         Raises the error that stops the process manager at an event.
         """
         timing = self.session.timing
         failpoints.reached("decide.before")
         commands: list[ComposedCommand] = []
-        deadline, size, processed, with_reaction = time.monotonic() + timing.deciding, 0, 0, 0
+        deadline, size, processed, with_reaction = time.monotonic() + timing.batch_seconds, 0, 0, 0
         stopped: StoppedError | None = None
         for record in records:
             self.current_event = record
@@ -118,13 +118,13 @@ class ReactLoop(Loop):
             if size > timing.batch_bytes or time.monotonic() > deadline:
                 break
         failpoints.reached("decide.after")
-        self.left = self.left[processed:]
-        end = self.left[0].offset if self.left else self.polled_until
+        self.remaining = self.remaining[processed:]
+        end = self.remaining[0].offset if self.remaining else self.polled_until
         self._commit(commands, end, records[0].offset, processed, stopped)
-        self.at = end
+        self.position = end
         self.context.events += with_reaction
         self.context.commands += len(commands)
-        self.session.useful = self.session.useful or processed > 0
+        self.session.has_committed_batch = self.session.has_committed_batch or processed > 0
         self.session.batch_limit = min(self.session.batch_limit * 2, timing.batch_limit)
         if stopped is not None:
             raise stopped.error
@@ -134,15 +134,15 @@ class ReactLoop(Loop):
     ) -> None:
         session, before = self.session, self.session.position
         assert before is not None
-        claim = progressed(session.mine, session.mine.counts, size, end)
+        claim = after_batch(session.own_claim, session.own_claim.counts, size, end)
         if stopped is not None:
-            claim = replace(claim, trial=None)  # clears the suspects: corrected code must not inherit them
+            claim = replace(claim, suspects=None)  # clears the suspects: corrected code must not inherit them
         position = replace(
             before, offset=end, claim=claim, stopped=None if stopped is None else stopped.offset
         )
         try:
             session.commit(commands, position)
-            session.mine = claim
+            session.own_claim = claim
         except BatchRefusedError as error:
             late = isinstance(error, BatchLateError)
             raise BatchTooLarge(first, size, str(error), late, False) from error

@@ -17,7 +17,7 @@ from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.following.processes.settle import resolve_in_doubt_transaction
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.ownership.claim import Claim, suspect
+from cqrs_cli.ownership.claim import Claim, with_suspects
 from cqrs_cli.ownership.open_transactions import explain_stall
 from cqrs_cli.ownership.signals import OffsetPending
 
@@ -44,7 +44,7 @@ class ReactingOwner:
     def __exit__(self, *error: object) -> None:
         self.session.__exit__(*error)
 
-    def work(self, stopping: Callable[[], bool]) -> None:
+    def run_steps(self, stopping: Callable[[], bool]) -> None:
         """Do all steps."""
         self.resolve_in_doubt()
         self.fence()
@@ -105,12 +105,14 @@ class ReactingOwner:
             skip=plan.skips.get(subscription),
             accepted_loss=accepted_loss,
         )
-        mine = replace(session.mine, n=1 + max(session.mine.n, recorded_claim.n if recorded_claim else 0))
-        session.mine = suspect(mine, recorded_claim, plan.timing.batch_limit)
+        mine = replace(
+            session.own_claim, n=1 + max(session.own_claim.n, recorded_claim.n if recorded_claim else 0)
+        )
+        session.own_claim = with_suspects(mine, recorded_claim, plan.timing.batch_limit)
         failpoints.reached("claim.before")
-        session.commit([], ProcessPosition(start.offset, session.mine, *start[1:]))
+        session.commit([], ProcessPosition(start.offset, session.own_claim, *start[1:]))
         failpoints.reached("claim.after")
-        session.recovered = True
+        session.is_recovered = True
         return start.offset
 
     def _require_no_events(self) -> None:

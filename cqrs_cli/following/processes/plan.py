@@ -138,7 +138,7 @@ class ProcessResult(OwnerExit[Subscription]):
     ended: float = 0.0
 
     @property
-    def about(self) -> str:
+    def subject(self) -> str:
         """The same subject for all results, because each note names its process manager."""
         return ABOUT_PROCESSES
 
@@ -194,7 +194,7 @@ class ProcessProgress:
             events=sum(result.events for result in results),
             commands=sum(result.commands for result in results),
             seconds=max(result.ended for result in results) - min(result.began for result in results),
-            cpu=sum(result.cpu for result in results),
+            cpu=sum(result.cpu_seconds for result in results),
         )
 
     @property

@@ -4,20 +4,20 @@ from functools import partial
 
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.ownership.claim import terminal
-from cqrs_cli.ownership.retire import ClaimChange, leave_claim, retire_places
+from cqrs_cli.ownership.claim import terminal_claim
+from cqrs_cli.ownership.retire import ClaimChange, fence_and_replace_claim, retire_partitions
 
 
 def retire_processes(plan: ProcessPlan) -> None:
     """Retire every subscription of the plan. The transaction timeout ends transactions on unreachable partitions."""
     within = plan.timing.retire_deadline
-    retire_places(plan.connection, plan.seats(), plan.run, partial(_retire, plan), within)
+    retire_partitions(plan.connection, plan.seats(), plan.run, partial(_retire, plan), within)
 
 
 def _retire(plan: ProcessPlan, subscription: Subscription) -> None:
-    replace_claim(plan, subscription, lambda _, claim: terminal(claim, plan.run))
+    replace_claim(plan, subscription, lambda _, claim: terminal_claim(claim, plan.run))
 
 
 def replace_claim(plan: ProcessPlan, subscription: Subscription, change: ClaimChange) -> None:
-    """Fence a subscription's owner and replace its claim (`ownership.retire.leave_claim`)."""
-    leave_claim(lambda: ReactSession(plan, subscription, plan.claim(subscription, 0), 1), change)
+    """Fence a subscription's owner and replace its claim (`ownership.retire.fence_and_replace_claim`)."""
+    fence_and_replace_claim(lambda: ReactSession(plan, subscription, plan.claim(subscription, 0), 1), change)

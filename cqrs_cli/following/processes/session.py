@@ -35,17 +35,17 @@ class ReactSession(Session[CommandWriter]):
         source = self.subscription.source
         return [(source.topic, source.partition), (self.topics.positions, POSITIONS_PARTITION)]
 
-    def believes(self, committed_claim: Claim | None) -> bool:
+    def is_inconsistency_real(self, committed_claim: Claim | None) -> bool:
         """Return True if an inconsistency is real. Until this owner has committed its claim, the claim found may be
         older.
         """
-        if not self.claimed:
-            return not judge(self.mine, committed_claim).ends
-        return super().believes(committed_claim)
+        if not self.has_claimed:
+            return not judge(self.own_claim, committed_claim).must_return
+        return super().is_inconsistency_real(committed_claim)
 
     def commit_position(self, offset: int) -> None:
         assert self.position is not None
-        self.commit([], replace(self.position, offset=offset, claim=self.mine, stopped=None))
+        self.commit([], replace(self.position, offset=offset, claim=self.own_claim, stopped=None))
 
     def commit(self, commands: list[ComposedCommand], position: ProcessPosition) -> None:
         """Commit commands and a position; raises `KafkaException`, `BatchRefusedError`.
@@ -55,13 +55,13 @@ class ReactSession(Session[CommandWriter]):
         upload_payloads(self.plan.connection.payloads, commands)
         self.writer.commit(commands, position, self.consumer, self.target_positions)
         self.target_positions = {}
-        self.position, self.offset, self.claimed = position, position.offset, True
+        self.position, self.offset, self.has_claimed = position, position.offset, True
 
-    def found(self) -> tuple[int, Claim] | None:
+    def position_after_fence(self) -> tuple[int, Claim] | None:
         positions = read_positions(self.plan.connection, self.topics)
         self.position = positions.get(position_key(self.subscription.source))
         return None if self.position is None else (self.position.offset, self.position.claim)
 
-    def leave(self, offset: int, claim: Claim) -> None:
+    def replace_claim(self, offset: int, claim: Claim) -> None:
         assert self.position is not None
         self.commit([], replace(self.position, claim=claim))

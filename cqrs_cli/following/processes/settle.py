@@ -22,7 +22,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
 from cqrs_cli.kafka.offsets import PENDING_COMMIT_TIMEOUT, GroupCommit, committed_offsets, has_pending_commit
-from cqrs_cli.ownership.open_transactions import settlement
+from cqrs_cli.ownership.open_transactions import resolution_text
 
 #: (topic, partition).
 _TopicPartition = tuple[str, int]
@@ -76,7 +76,7 @@ def resolve_in_doubt_transaction(
         return False
     if commit is None:
         return False
-    report(f"{subscription}: {settlement(commit)}")
+    report(f"{subscription}: {resolution_text(commit)}")
     return True
 
 

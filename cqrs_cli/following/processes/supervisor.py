@@ -47,7 +47,7 @@ class ReactingSupervisor(Supervisor):
         stopping: threading.Event,
     ) -> None:
         self.plan, self.subscription = plan, subscription
-        self.context = ReactionContext(loaded, composer, self.note)
+        self.context = ReactionContext(loaded, composer, self.add_note)
         mine = plan.claim(subscription, attempt)
         folder = plan.status_folder(subscription)
         connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing
@@ -56,7 +56,7 @@ class ReactingSupervisor(Supervisor):
         self.began, self.ended = time.time(), 0.0
 
     @property
-    def ending(self) -> ProcessResult:
+    def result(self) -> ProcessResult:
         return ProcessResult(
             self.subscription,
             self.error,
@@ -67,46 +67,48 @@ class ReactingSupervisor(Supervisor):
             ended=self.ended,
         )
 
-    def news(self) -> list[bytes]:
+    def due_reports(self) -> list[bytes]:
         new_notes, self._reported_count = self.notes[self._reported_count :], len(self.notes)
         return [encode_message(text) for text in new_notes]
 
-    def begin(self) -> ReactingOwner:
-        return ReactingOwner(self.plan, self.subscription, self.mine, self.batch_limit, self.context)
+    def new_owner(self) -> ReactingOwner:
+        return ReactingOwner(self.plan, self.subscription, self.own_claim, self.batch_limit, self.context)
 
-    def end(self) -> None:
+    def thread_ended(self) -> None:
         self.ended = time.time()
 
-    def present(self) -> Record | None:
+    def current_record(self) -> Record | None:
         owner = self.owner
         loop = owner.loop if isinstance(owner, ReactingOwner) else None
         return None if loop is None else loop.current_event
 
-    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
+    def replace_claim(self, change: Callable[[int, Claim], Claim | None]) -> None:
         replace_claim(self.plan, self.subscription, change)
 
-    def settle(self, pending: bool) -> bool:
+    def resolve_in_doubt(self, offset_pending: bool) -> bool:
         try:
-            return resolve_in_doubt_transaction(self.plan, self.subscription, pending, self.note)
+            return resolve_in_doubt_transaction(self.plan, self.subscription, offset_pending, self.add_note)
         except (UnavailableError, KafkaException):
             return False  # the next owner tries again before it fences
 
-    def wait_out(self, error: StalledError) -> None:
+    def handle_stall(self, error: StalledError) -> None:
         """Wait: the positions cannot be read yet, and another client's transaction ends by its timeout."""
-        self.block(str(error))
+        self.record_blocked(str(error))
 
-    def blame(self, error: BatchTooLarge) -> None:
+    def handle_unwritable_record(self, error: BatchTooLarge) -> None:
         """Record the event at which the next owner stops the process manager."""
         why = str(error).partition(" (")[0]
         self.context.rejected_events[error.offset] = f"a commands topic rejects its commands: {why}"
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):
-            if error_kind(error) is ErrorKind.UNKNOWN_PARTITION and self.missing.lasts(self.timing.missing):
+            if error_kind(error) is ErrorKind.UNKNOWN_PARTITION and self.missing_duration.persists_for(
+                self.timing.missing_timeout
+            ):
                 raise missing_topic_error(self.plan, self.subscription) from error
             error = unreachable_error(self.plan.connection, error)
         if isinstance(error, UnavailableError):
-            self.block(str(error))
+            self.record_blocked(str(error))
 
     def check_logs(self) -> None:
         with suppress(UnavailableError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.partition_job import PartitionResult, result_accumulator
 from cqrs_cli.jobs.engine.slots import executors_of
-from cqrs_cli.ownership.assignment import Share
+from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.concurrent_calls import call_together
 
@@ -43,10 +43,10 @@ class LongWork(ABC, Generic[_R, _P]):
         self.title, self.partitions, self.timing, self.endless = title, partitions, timing, endless
 
     @abstractmethod
-    def task(self, partitions: Share, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
+    def task(self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
         """Return the function of a task that owns these partitions, and adds each partition's result to `results`."""
 
-    def note_submission(self, partitions: Share, submission: int) -> None:
+    def note_submission(self, partitions: Assignment, submission: int) -> None:
         """Store the submission of a task: claims of its partitions from earlier submissions no longer count."""
         return
 
@@ -83,10 +83,10 @@ class LongWork(ABC, Generic[_R, _P]):
         return False
 
     @abstractmethod
-    def made_progress(self, partitions: Share) -> bool:
+    def made_progress(self, partitions: Assignment) -> bool:
         """True if the lost task of these partitions made progress, as of the last poll."""
 
-    def describe_suspects(self, partitions: Share) -> Iterable[str]:
+    def describe_suspects(self, partitions: Assignment) -> Iterable[str]:
         """Return texts about the suspects in these partitions: records on which their worker may be dying."""
         return ()
 
@@ -114,7 +114,7 @@ class LongJob(threading.Thread, Generic[_R]):
         self,
         context: "SparkContext",
         work: LongWork[_R, Any],
-        partitions: Share,
+        partitions: Assignment,
         submission: int,
         job_ended: threading.Event,
     ) -> None:

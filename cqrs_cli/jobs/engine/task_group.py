@@ -14,7 +14,7 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, cancel_all
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
 from cqrs_cli.jobs.engine.slots import Slots, current_slots
-from cqrs_cli.ownership.assignment import Share, dealt, moved
+from cqrs_cli.ownership.assignment import Assignment, assign_partitions, rebalance
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -34,7 +34,7 @@ _P = TypeVar("_P")
 class _Task(Generic[_R]):
     """A task: the partitions that it owns, and its current job."""
 
-    partitions: Share
+    partitions: Assignment
     job: LongJob[_R]
     futile_losses: int = 0
     backoff: float = 0.0
@@ -64,12 +64,12 @@ class TaskGroup(Generic[_R, _P]):
         """Assign all partitions to this number of new tasks, and submit the tasks; earlier tasks must have ended."""
         self._submission += 1
         self._tasks, self._outgoing_jobs = [], []
-        for partitions in dealt(self._work.partitions, task_count):
+        for partitions in assign_partitions(self._work.partitions, task_count):
             self._work.note_submission(partitions, self._submission)
             self._tasks.append(_Task(partitions, self._submit_job(partitions)))
         self._last_sufficient = time.monotonic()
 
-    def _submit_job(self, partitions: Share) -> LongJob[_R]:
+    def _submit_job(self, partitions: Assignment) -> LongJob[_R]:
         return LongJob(self._context, self._work, partitions, self._submission, self._task_ended)
 
     def is_running(self) -> bool:
@@ -152,7 +152,7 @@ class TaskGroup(Generic[_R, _P]):
         Raises `UnavailableError` if a task has found no slot within `claim_deadline`.
         """
         now, timing, task_count = time.monotonic(), self._work.timing, len(self._tasks)
-        if now - self._last_poll < timing.spread_every:
+        if now - self._last_poll < timing.slot_check_interval:
             return
         self._last_poll = now
         available = current_slots(self._context)
@@ -163,7 +163,7 @@ class TaskGroup(Generic[_R, _P]):
         if all_have_slots and (not slot_count or self._reassign_partitions(available)):
             self._last_sufficient = now
         elif 0 < slot_count < task_count and now - self._last_sufficient > (
-            timing.drained if all_have_slots else timing.slotless
+            timing.drain_timeout if all_have_slots else timing.slot_timeout
         ):
             self._report(
                 f"{task_count} tasks have {counted(slot_count, 'slot')}: restarting with {slot_count}"
@@ -190,7 +190,7 @@ class TaskGroup(Generic[_R, _P]):
         )
         remaining_tasks = [task for task in self._tasks if task not in drained_tasks]
         free_slots = max(0, available.slots - len(remaining_tasks))
-        new_assignments = moved(
+        new_assignments = rebalance(
             [task.partitions for task in remaining_tasks],
             free_slots,
             [task.partitions for task in drained_tasks],

@@ -110,7 +110,7 @@ class _ProgressPoll(threading.Thread, Generic[_P]):
 
     def __init__(self, work: LongWork[Any, _P]) -> None:
         super().__init__(name=f"{work.group} look", daemon=True)
-        self._poll, self._due = work.poll_progress, time.monotonic() + work.timing.look_patience
+        self._poll, self._due = work.poll_progress, time.monotonic() + work.timing.progress_poll_timeout
         self._answer: Callable[[], _P] | None = None
         self._error: Exception | None = None
         self.start()

@@ -8,44 +8,44 @@ ATTEMPTS = 3
 
 
 class Attempts:
-    """The commands of a partition that could not be decided, as known to its supervisor. `note` gets texts for the
+    """The commands of a partition that could not be decided, as known to its supervisor. `add_note` gets texts for the
     operator.
     """
 
     def __init__(
-        self, place: str, note: Callable[[str], None], refused: frozenset[int] = frozenset()
+        self, label: str, add_note: Callable[[str], None], force_failed: frozenset[int] = frozenset()
     ) -> None:
-        self.refused = refused  # offsets of commands that fail without being read
-        self.blamed: dict[int, str] = {}  # offset → why the aggregate's code is not called again
-        self._place = place
-        self.note = note
-        self._raised: set[str] = set()  # locations and types of errors that were reported
+        self.force_failed = force_failed  # offsets of commands that fail without being read
+        self.failing: dict[int, str] = {}  # offset → why the aggregate's code is not called again
+        self._label = label
+        self.add_note = add_note
+        self._reported: set[str] = set()  # locations and types of errors that were reported
         self._failed: dict[int, int] = {}  # offset → number of failed attempts at deciding it alone
 
-    def tell_raised(self, raised: Mapping[str, str]) -> None:
+    def report_raised(self, raised: Mapping[str, str]) -> None:
         """Report errors of the aggregate's code, once per location and type: a note, and a traceback in the log."""
         for kind, traceback in raised.items():
-            if kind not in self._raised:
-                self._raised.add(kind)
-                self.note(f"{kind} while deciding: such commands fail; the traceback is in the log")
-                print(f"{self._place}: {traceback.rstrip()}", file=sys.stderr, flush=True)
+            if kind not in self._reported:
+                self._reported.add(kind)
+                self.add_note(f"{kind} while deciding: such commands fail; the traceback is in the log")
+                print(f"{self._label}: {traceback.rstrip()}", file=sys.stderr, flush=True)
 
-    def refuse(self, offset: int, why: str) -> None:
+    def force_fail(self, offset: int, reason: str) -> None:
         """Give a command the outcome `failed` without reading it."""
-        self.refused |= {offset}
-        self.note(f"{self._place} offset {offset} failed, and its dead letter has none of its bytes: {why}")
+        self.force_failed |= {offset}
+        self.add_note(
+            f"{self._label} offset {offset} failed; its dead letter omits the command's bytes: {reason}"
+        )
 
-    def failed_alone(self, offset: int, why: str) -> None:
+    def record_failed_alone(self, offset: int, reason: str) -> None:
         """Record that a process error interrupted the decision of a command that was decided alone."""
-        tried = self._failed[offset] = self._failed.get(offset, 0) + 1
-        self.blame(offset, f"{why} (tried alone {tried} times)", tried)
+        attempts = self._failed[offset] = self._failed.get(offset, 0) + 1
+        self.fail_if_exhausted(offset, f"{reason} (tried alone {attempts} times)", attempts)
 
-    def blame(self, offset: int, why: str, tried: int) -> None:
-        """Give a command the outcome `failed` if it was `tried` at least `ATTEMPTS` times; if it was tried more often,
-        without reading it.
-        """
-        if tried > ATTEMPTS and offset not in self.refused:
-            self.refuse(offset, why)
-        elif tried >= ATTEMPTS and offset not in self.blamed:
-            self.blamed[offset] = why
-            self.note(f"{self._place} offset {offset} failed: {why}")
+    def fail_if_exhausted(self, offset: int, reason: str, attempts: int) -> None:
+        """Give a command the outcome `failed` after `ATTEMPTS` attempts; after more attempts, without reading it."""
+        if attempts > ATTEMPTS and offset not in self.force_failed:
+            self.force_fail(offset, reason)
+        elif attempts >= ATTEMPTS and offset not in self.failing:
+            self.failing[offset] = reason
+            self.add_note(f"{self._label} offset {offset} failed: {reason}")

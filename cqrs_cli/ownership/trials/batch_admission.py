@@ -14,14 +14,14 @@ class BatchAdmission:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._batches = 0
-        self._waiting = 0  # number of waiting suspects
-        self._occupied = False  # True while a suspect is decided
+        self._waiting_suspects = 0  # number of waiting suspects
+        self._has_suspect = False  # True while a suspect is decided
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def admit_batch(self) -> Iterator[None]:
         """Decide a batch inside the block."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._occupied and not self._waiting)
+            self._changed.wait_for(lambda: not self._has_suspect and not self._waiting_suspects)
             self._batches += 1
         try:
             yield
@@ -31,22 +31,22 @@ class BatchAdmission:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def admit_suspect(self) -> Iterator[None]:
         """Decide a suspect inside the block, and nothing else."""
         with self._changed:
-            self._waiting += 1
+            self._waiting_suspects += 1
             try:
-                self._changed.wait_for(lambda: not self._occupied and not self._batches)
+                self._changed.wait_for(lambda: not self._has_suspect and not self._batches)
             finally:
-                self._waiting -= 1
-            self._occupied = True
+                self._waiting_suspects -= 1
+            self._has_suspect = True
         try:
             yield
         finally:
             with self._changed:
-                self._occupied = False
+                self._has_suspect = False
                 self._changed.notify_all()
 
 
 #: The batch admission of this process.
-GATE = BatchAdmission()
+BATCH_ADMISSION = BatchAdmission()

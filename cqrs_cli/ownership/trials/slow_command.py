@@ -19,7 +19,7 @@ class SlowCommand(NamedTuple):
         return f"command {self.offset} is being decided for {max(0.0, time.time() - self.since):,.0f} s"
 
 
-def tell_slow(shard: Path, offset: int | None, seconds: float = 0.0) -> None:
+def write_slow_command(shard: Path, offset: int | None, seconds: float = 0.0) -> None:
     """Write the command that a shard's owner has been deciding for so many seconds; None removes the file.
 
     A file that cannot be written is ignored.
@@ -33,7 +33,7 @@ def tell_slow(shard: Path, offset: int | None, seconds: float = 0.0) -> None:
             file.write_text(f"{offset} {time.time() - seconds} {os.getpid()}")
 
 
-def slow_command(shard: Path) -> SlowCommand | None:
+def read_slow_command(shard: Path) -> SlowCommand | None:
     """Return the slow command of a shard's owner; None if there is none, or if its process is gone."""
     try:
         offset, since, process = shard.with_name(shard.name + _SUFFIX).read_text().split()

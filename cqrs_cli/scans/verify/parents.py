@@ -95,4 +95,4 @@ class Parents(NamedTuple):
 def loss_of(claim: Claim | None) -> Loss | None:
     """Return the accepted loss in the last claim of a partition, or None."""
     accepted = None if claim is None else claim.accepted
-    return None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes)
+    return None if accepted is None else Loss(accepted.offset, accepted.events[1], accepted.outcomes)

@@ -63,7 +63,7 @@ def test_busy_owners_are_looked_at_twice(
     counts = Counts(accepted=1000, first=1000, last=now)
     claim = Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts)
     claimed(connection, topics, claim)
-    later = replace(claim, counts=counts.add({"accepted": 50}, now, now))
+    later = replace(claim, counts=counts.add_batch({"accepted": 50}, now, now))
     pause_by(monkeypatch, lambda _: claimed(connection, topics, later))
     document = decided("status", "bank_account", "-o", "json").document
     first, second = document["aggregates"]["bank_account"]["partitions"]

@@ -141,7 +141,7 @@ def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
 @pytest.mark.covers("checkpoint")
 def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """A store that accepts connections but never answers stops no owner, neither at its start nor at a write."""
-    impatient = Timing(checkpoint_silence=0.5, checkpoint_deadline=0.5)
+    impatient = Timing(checkpoint_answer_timeout=0.5, checkpoint_deadline=0.5)
     counters.send(*increments(10))
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = (

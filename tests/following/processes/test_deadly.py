@@ -14,7 +14,7 @@ from cqrs_cli.following.processes.explain import explain_trial, poison_event
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.suspects import Trial
+from cqrs_cli.ownership.trials.suspects import Suspects
 from tests.following.processes.stage import DyingProcess, Stage, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
@@ -51,7 +51,7 @@ def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp
     assert ATTEMPTS <= len(exit_codes) <= MAX_DEATHS
     check_stop(stage, error, f"the worker died on it {ATTEMPTS} times")
     position = stage.position()
-    assert position is not None and position.claim.trial is None  # corrected code starts unsuspected
+    assert position is not None and position.claim.suspects is None  # corrected code starts unsuspected
     assert stage.asked() == orders(0, 5)
     stage.react(skip=[error.hint.partition("--skip ")[2]])
     assert stage.asked() == orders(0, 10) - Counter({"o-0-5": 1})
@@ -65,7 +65,7 @@ def test_endless_event_stops_the_process(connection: Connection, prefix: str, tm
     A busy machine may be slow with the other events, so the limit exceeds a pause that counts as the machine's.
     """
     stage = deadly_stage(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
-    error, exit_codes = resubmit_until_error(stage, decide_timeout=Timing().paused + 1.0)
+    error, exit_codes = resubmit_until_error(stage, decide_timeout=Timing().pause_threshold + 1.0)
     assert exit_codes == [os.EX_SOFTWARE]
     check_stop(stage, error, "it did not end within ")
     assert stage.asked() == orders(0, 5)
@@ -81,10 +81,10 @@ def check_stop(stage: Stage, error: CqrsError, why: str) -> None:
 
 
 def test_trials_are_told_as_events() -> None:
-    assert "the next 128 events are tried 2 at a time" in explain_trial(Trial(128))
-    assert "event 7 is tried alone: a worker died on it never yet" in explain_trial(Trial(1).announce(7))
-    dead = Trial(1, 7, ATTEMPTS)
+    assert "the next 128 events are tried 2 at a time" in explain_trial(Suspects(128))
+    assert "event 7 is tried alone: a worker died on it never yet" in explain_trial(Suspects(1).announce(7))
+    dead = Suspects(1, 7, ATTEMPTS)
     assert explain_trial(dead) == f"it stops at event 7: the worker died on it {ATTEMPTS} times"
     assert poison_event(dead) == (7, f"the worker died on it {ATTEMPTS} times")
-    assert poison_event(Trial(1, 7, ATTEMPTS - 1)) is None and poison_event(None) is None
-    assert poison_event(Trial().endless(7, 60)) == (7, "it did not end within 60 s")
+    assert poison_event(Suspects(1, 7, ATTEMPTS - 1)) is None and poison_event(None) is None
+    assert poison_event(Suspects().after_hang(7, 60)) == (7, "it did not end within 60 s")

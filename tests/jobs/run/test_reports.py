@@ -97,4 +97,4 @@ def test_notes_of_processes_are_said_once(reports: Reports) -> None:
     assert reports.new_messages() == ["process checkout waits", "a slow one"]
     assert reports.new_messages() == []
     ended = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
-    assert not reports.is_new(ended.about, "process checkout waits")
+    assert not reports.is_new(ended.subject, "process checkout waits")

@@ -17,9 +17,9 @@ from cqrs_cli.jobs.engine.long_job import LongJob
 from cqrs_cli.jobs.run import RunWork
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal
+from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal_claim
 from cqrs_cli.ownership.owner_exit import OwnerExit
-from cqrs_cli.ownership.retire import leave_claim, retire_places
+from cqrs_cli.ownership.retire import fence_and_replace_claim, retire_partitions
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
 from tests.support.driver import Context
@@ -62,7 +62,7 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
 
     def retire(run: str, connection: Connection = counters.connection) -> list[Partition]:
         retired.clear()
-        retire_places(connection, plan.seats(), run, retired.append, 60.0)
+        retire_partitions(connection, plan.seats(), run, retired.append, 60.0)
         return retired
 
     assert retire("another") == []
@@ -89,9 +89,9 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
         if len(begun) == 1 and asked:
             quietly(replace(plan, submission=1))  # between our fence and our claim
         asked.append(claim)
-        return terminal(claim, plan.run)
+        return terminal_claim(claim, plan.run)
 
-    leave_claim(beginning, change)
+    fence_and_replace_claim(beginning, change)
     _, last = counters.standing()
     assert last is not None and last.attempt == TERMINAL
     assert len(begun) == 2
@@ -127,7 +127,7 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
     """A stop waits for the last checkpoints, and cancels the job if they do not end."""
     notes: list[str] = []
     job: Any = Stopping(ends)
-    timing = Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1)
+    timing = Timing(close_timeout=0.0, retire_deadline=60.0 if ends else 0.1)
     plan = replace(counters.plan(), timing=timing)
     work = RunWork(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
     work.abort_tasks([job])
@@ -149,7 +149,9 @@ def test_stop_fences_where_a_broker_answers(counters: TopicHarness, reached: boo
     """Without a broker each step would wait for its own deadline."""
     notes: list[str] = []
     job: Any = Stopping(ends=False)
-    plan = replace(counters.plan(), timing=Timing(quiet_end=0.0, retire_deadline=0.1, last_answer=3.0))
+    plan = replace(
+        counters.plan(), timing=Timing(close_timeout=0.0, retire_deadline=0.1, shutdown_answer_timeout=3.0)
+    )
     plan = plan if reached else replace(plan, connection=Connection("127.0.0.1:1"))
     work = Retiring(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
     assert work.abort_tasks([job]) is reached

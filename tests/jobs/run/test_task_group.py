@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from cqrs_cli.deciding.plan import OwnerResult, Plan
-from cqrs_cli.ownership.assignment import Share
+from cqrs_cli.ownership.assignment import Assignment
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.slots import Cluster, driven, works
@@ -33,7 +33,7 @@ def submission(counters: TopicHarness, partition: int) -> int | None:
 def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
     lose = threading.Event()
 
-    def dies(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
+    def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
         if share == (0,) and plan.submission == 0:
             assert lose.wait(60)
             raise RuntimeError("the worker is gone")
@@ -86,7 +86,7 @@ def test_drained_executors_give_all_away(two: TopicHarness) -> None:
 def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
     """The task may be lost with its executor, because it has no partitions any more."""
 
-    def dies(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
+    def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
         found = list(works(plan, share, ends))
         if plan.submission == 0:
             raise RuntimeError("the executor is gone")
@@ -110,7 +110,7 @@ def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
     """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
     ended = threading.Event()
 
-    def cancelled(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
+    def cancelled(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
         if plan.submission == 0:
             assert ends.wait(60)
             ended.set()
@@ -144,7 +144,7 @@ def test_tasks_stay_if_all_is_drained(two: TopicHarness) -> None:
 def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
     """A task without a slot has partitions without an owner."""
 
-    def waits(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
+    def waits(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
         if share != (0, 1):
             lost = share == (1,) and eventually(lambda: context.executors["1"] == 1 or ends.is_set())
             if not lost:

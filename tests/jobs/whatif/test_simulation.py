@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.ownership.trials.suspects import Trial
+from cqrs_cli.ownership.trials.suspects import Suspects
 from cqrs_cli.proof.whatif.decided import HistoryError
 from cqrs_cli.proof.whatif.difference import blame_of
 from tests.jobs.whatif.histories import again, code, decided_by
@@ -151,14 +151,14 @@ def test_given_up_commands_are_not_asked() -> None:
     assert again(history) == []
 
 
-@pytest.mark.parametrize("trial", [Trial().endless(7, 60), Trial(0, 7, 3), Trial(0, 7, 1)])
-def test_blamed_commands_are_not_asked(trial: Trial) -> None:
+@pytest.mark.parametrize("trial", [Suspects().after_hang(7, 60), Suspects(0, 7, 3), Suspects(0, 7, 1)])
+def test_blamed_commands_are_not_asked(trial: Suspects) -> None:
     history = History([wish(10)])
     told = json.loads(history.outcomes[0].value or b"")
-    assert trial.blame is not None
-    told["data"]["message"] = trial.blame.why
+    assert trial.culprit is not None
+    told["data"]["message"] = trial.culprit.reason
     outcome = read_outcome(json.dumps(told).encode())
-    assert blame_of(outcome) == trial.blame.why
+    assert blame_of(outcome) == trial.culprit.reason
     assert blame_of(read_outcome(history.outcomes[0].value)) is None
     history.outcomes[0] = with_value(history.outcomes[0], json.dumps(told).encode())
     assert again(history, code(bolder)) == []

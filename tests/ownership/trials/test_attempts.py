@@ -13,35 +13,35 @@ def test_blame_needs_all_attempts() -> None:
     notes: list[str] = []
     tried = attempts(notes)
     for _ in range(ATTEMPTS - 1):
-        tried.failed_alone(7, "MemoryError")
-    assert tried.blamed == {} and notes == []
-    tried.failed_alone(7, "MemoryError")
-    assert tried.blamed == {7: f"MemoryError (tried alone {ATTEMPTS} times)"}
+        tried.record_failed_alone(7, "MemoryError")
+    assert tried.failing == {} and notes == []
+    tried.record_failed_alone(7, "MemoryError")
+    assert tried.failing == {7: f"MemoryError (tried alone {ATTEMPTS} times)"}
     assert notes == [f"p offset 7 failed: MemoryError (tried alone {ATTEMPTS} times)"]
-    assert tried.refused == frozenset()
+    assert tried.force_failed == frozenset()
 
 
 def test_each_command_has_its_own_attempts() -> None:
     tried = attempts([])
     for offset in range(5):
-        tried.failed_alone(offset, "MemoryError")
-    assert tried.blamed == {}
+        tried.record_failed_alone(offset, "MemoryError")
+    assert tried.failing == {}
 
 
 def test_blamed_command_failing_again_is_unread() -> None:
     notes: list[str] = []
     tried = attempts(notes, frozenset({3}))
     for _ in range(ATTEMPTS + 1):
-        tried.failed_alone(7, "MemoryError")
-    assert tried.refused == {3, 7}
+        tried.record_failed_alone(7, "MemoryError")
+    assert tried.force_failed == {3, 7}
     why = f"MemoryError (tried alone {ATTEMPTS + 1} times)"
-    assert notes[1:] == [f"p offset 7 failed, and its dead letter has none of its bytes: {why}"]
+    assert notes[1:] == [f"p offset 7 failed; its dead letter omits the command's bytes: {why}"]
 
 
 def test_error_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     notes: list[str] = []
     tried = attempts(notes)
     for _ in range(2):
-        tried.tell_raised({"a.py:5: KeyError": "Traceback …\nKeyError: 'x'\n"})
+        tried.report_raised({"a.py:5: KeyError": "Traceback …\nKeyError: 'x'\n"})
     assert notes == ["a.py:5: KeyError while deciding: such commands fail; the traceback is in the log"]
     assert capsys.readouterr().err == "p: Traceback …\nKeyError: 'x'\n"

@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 
 def test_batches_pass_together() -> None:
     gate = BatchAdmission()
-    with gate.shared(), gate.shared():
+    with gate.admit_batch(), gate.admit_batch():
         pass
 
 
@@ -18,7 +18,7 @@ def test_suspect_and_batch_never_meet() -> None:
 
     def work(number: int) -> None:
         for _ in range(200):
-            with gate.alone() if number % 2 else gate.shared():
+            with gate.admit_suspect() if number % 2 else gate.admit_batch():
                 inside.add(number)
                 if number % 2:
                     met.append(len(inside))
@@ -36,18 +36,18 @@ def test_waiting_suspect_goes_first() -> None:
     gate, order = BatchAdmission(), list[str]()
 
     def suspect() -> None:
-        with gate.alone():
+        with gate.admit_suspect():
             order.append("suspect")
 
     def batch() -> None:
-        with gate.shared():
+        with gate.admit_batch():
             order.append("batch")
 
     with ExitStack() as running:
-        running.enter_context(gate.shared())
+        running.enter_context(gate.admit_batch())
         first, second = threading.Thread(target=suspect), threading.Thread(target=batch)
         first.start()
-        eventually(lambda: gate._waiting == 1, within=5.0)
+        eventually(lambda: gate._waiting_suspects == 1, within=5.0)
         second.start()
     first.join()
     second.join()
@@ -56,11 +56,11 @@ def test_waiting_suspect_goes_first() -> None:
 
 def test_failed_batch_leaves_the_gate() -> None:
     gate = BatchAdmission()
-    for door in (gate.shared, gate.alone):
+    for door in (gate.admit_batch, gate.admit_suspect):
         try:
             with door():
                 raise ValueError
         except ValueError:
             pass
-    with gate.alone():
+    with gate.admit_suspect():
         pass

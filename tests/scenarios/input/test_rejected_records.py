@@ -53,7 +53,7 @@ def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     limit(counters, "dead-letters", 2000)
     with running(plan) as owner:
         assert owner.error() is None
-    assert any("offset 3 failed, and its dead letter has none of its bytes" in note for note in owner.notes())
+    assert any("offset 3 failed; its dead letter omits the command's bytes" in note for note in owner.notes())
     assert counters.decided_offsets() == list(range(27))
     letter, *rest = counters.records("dead-letters")
     assert [one.value for one in rest] == [one.value for one in small]

@@ -58,7 +58,7 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("count", [5, 50])
 def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
     # A delivery report is believed at once: unlike a read, it cannot be stale.
-    with running(counters.plan(once=False, timing=Timing(contradicted=600.0))) as owner:
+    with running(counters.plan(once=False, timing=Timing(inconsistency_timeout=600.0))) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(counters.decided_offsets()) == 5)
         remake(counters, kind)

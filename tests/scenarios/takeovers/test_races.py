@@ -67,7 +67,7 @@ def test_briefly_short_log_contradicts_nothing(
         return start, start if kind == "outcomes" and next(stale, False) else end
 
     monkeypatch.setattr(OwnerSession, "bounds", shown)
-    quietly(counters.plan(timing=Timing(contradicted=60.0)))
+    quietly(counters.plan(timing=Timing(inconsistency_timeout=60.0)))
     assert next(stale, None) is None
     counters.check()
 
@@ -87,7 +87,7 @@ def test_brokers_that_lag_cause_no_second_decision(
     then = {kind: counters.end(kind) for kind in KINDS}
     counters.send(*increments(5, first=5))
     quietly(counters.plan())
-    bounds, committed = OwnerSession.bounds, OwnerSession.committed_by
+    bounds, committed = OwnerSession.bounds, OwnerSession.read_commit
     stale = iter([True] * 5)
 
     def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
@@ -100,7 +100,7 @@ def test_brokers_that_lag_cause_no_second_decision(
 
     lagging = iter([True])
     monkeypatch.setattr(OwnerSession, "bounds", shown)
-    monkeypatch.setattr(OwnerSession, "committed_by", stood)
+    monkeypatch.setattr(OwnerSession, "read_commit", stood)
     error = owned(counters.plan(machine="other"))
     assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
     assert counters.decided_offsets() == list(range(10))

@@ -87,7 +87,7 @@ def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
         with log.open("wb") as said:
             place = ("--state-dir", str(tmp_path / name))
             runs.append(project.start_logging(said, "run", "counter", "--standby", *LOCAL, *place))
-        eventually(lambda: "standing by" in log.read_text() or len(runs) == 1, within=90)
+        eventually(lambda: "in standby mode" in log.read_text() or len(runs) == 1, within=90)
 
     try:
         begin("one")

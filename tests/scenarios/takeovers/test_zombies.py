@@ -44,7 +44,7 @@ IN_A_CHANGE = "apply.inside:3:stop"
 TIMEOUT = 2.0
 
 #: An owner that soon gives up a shard that another process is changing.
-HASTY = Timing(idle_check=0.1, contradicted=0.0, shard=Limits(change=0.5))
+HASTY = Timing(idle_check_interval=0.1, inconsistency_timeout=0.0, shard_limits=Limits(change=0.5))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
 def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
     clock, ends = [time.monotonic()], list[int]()
     plan = behind.plan()
-    stuck = plan.timing.stuck
+    stuck = plan.timing.stuck_shard_timeout
     owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
     owner.clock, owner.exit = lambda: clock[0], ends.append
     owner.store = cast(Store, SimpleNamespace(waiting=stuck + 1))
@@ -123,7 +123,7 @@ def test_overdue_call_ends_the_process(behind: TopicHarness) -> None:
     plan = behind.plan()
     owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
     owner.clock, owner.exit = lambda: clock[0], ends.append
-    writer = SimpleNamespace(overdue=plan.timing.overdue - 1)
+    writer = SimpleNamespace(overdue=plan.timing.overdue_timeout - 1)
     owner.session = cast(Session[Any], SimpleNamespace(writer=writer))
 
     def looks_for(seconds: float) -> list[int]:
@@ -134,9 +134,9 @@ def test_overdue_call_ends_the_process(behind: TopicHarness) -> None:
         return ends
 
     assert looks_for(50) == []
-    clock[0] += 2 * plan.timing.paused
-    writer.overdue += 2 * plan.timing.paused
-    assert looks_for(plan.timing.paused) == []
+    clock[0] += 2 * plan.timing.pause_threshold
+    writer.overdue += 2 * plan.timing.pause_threshold
+    assert looks_for(plan.timing.pause_threshold) == []
     assert looks_for(1) == [os.EX_SOFTWARE]
 
 
@@ -148,9 +148,9 @@ def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
     asked = list[float]()
 
     class Asking(OwnerSession):
-        def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
+        def read_commit(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
             asked.append(timeout)
-            return super().committed_by(client, timeout)
+            return super().read_commit(client, timeout)
 
     plan, place = behind.plan(), Partition("bank_account", 0)
     with Asking(plan, place, plan.claim(place, 0), 1, Measures()) as session, suppress(ClaimLost, LaterClaim):
