@@ -55,6 +55,7 @@ class OwnerKeys:
         self._changed: dict[str, KeyTable] = {}
         self._wrapped: dict[str, WrappedKey | None] = {}  # keys of the batch that is being written
         self.read = 0  # next offset in the keys topic
+        self._newest_master = ""  # the KEK of the newest key that was read
         self._learnt = 0  # end of the keys topic when the partition was taken over
         self._is_level = self._is_forgiving = False
         self.doubts: dict[str, str] = {}  # unresolved keys, key id → subject: no `Erased` has named them yet
@@ -101,10 +102,20 @@ class OwnerKeys:
         for records in self._log.read(self.partition, max(before.keys, start), end):
             ours = records if keeps is None else keeps.matching(records)
             self._changes = [KeyRecord(*one) for one in key_records(self._log.topic, self.partition, ours)]
+            self._newest_master = next(
+                (
+                    one.wrapped.master
+                    for one in reversed(self._changes)
+                    if isinstance(one, KeyRecord) and one.wrapped
+                ),
+                self._newest_master,
+            )
             self.read = records[-1].offset + 1
             self._write(before.events)
         self.read = self._learnt = end
         self._write(noted)
+        if self._newest_master:  # the KEK of the active run: a standby must have it before it takes over
+            self._ring.check_masters(self._log.topic, [self._newest_master])
 
     def check_level(self, events: int, accepted: bool = False) -> None:
         """Record that all events are folded; raises `ContradictionError` for a missing key that was not erased.

@@ -30,26 +30,47 @@ def await_unborn(
 ) -> None:
     """If the partition is a parent, wait until the run has claimed all pending children, or until the active run has
     ended or is silent. Return at once for any other partition. The parent waits for all children, because the active
-    run ends soon after it has lost one partition.
+    run ends soon after it has lost one partition. Several standby runs may have claimed a part of the children each.
 
     Raises `LaterClaim` if a later run takes the partition over.
     """
-    unborn = {one: plan.seat(one) for one in _unborn(plan, partition, lender)}
+    unborn = list(_unborn(plan, partition, lender))
     if not unborn:
         return
-    with ClaimReader(plan.connection, unborn) as reader:
+    stands_by = plan.timing.standby_timeout is not None
+    with ClaimReader(plan.connection, {one: plan.seat(one) for one in unborn}) as reader:
 
-        def are_there() -> bool:
-            try:
-                found = reader.read_claims().values()
-            except CqrsError:
-                return False
-            return all(one.claim is not None and one.claim.run == mine.run for one in found)
+        def are_there(_: Claim | None) -> bool:
+            runs = _claimants(reader)
+            return mine.run in runs and (stands_by or len(runs) == 1)
 
         who = _Parent(mine, stopping, meanwhile)
         # Twice the time: a false alarm would cost more than a delay.
         silence, seat = 2 * plan.timing.heartbeat_timeout, plan.seat(partition)
         wait_at_slot(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
+
+
+def may_split(
+    plan: Plan, partition: Partition, mine: Claim, claim: Claim | None, lender: ConsumerPool
+) -> bool:
+    """Return True if a standby run may take over a parent in order to split it: all pending children are claimed, some
+    of them by this run, and the run of the parent's `claim` has none of them, so it does not split.
+    """
+    unborn = {one: plan.seat(one) for one in _unborn(plan, partition, lender)}
+    if not unborn:
+        return False
+    with ClaimReader(plan.connection, unborn) as reader:
+        runs = _claimants(reader)
+    return mine.run in runs and (claim is None or claim.run not in runs)
+
+
+def _claimants(reader: ClaimReader[Partition]) -> set[str]:
+    """Return the runs that have claimed the pending children; empty if a child has no claim."""
+    try:
+        found = [one.claim for one in reader.read_claims().values()]
+    except CqrsError:
+        return set()
+    return {claim.run for claim in found if claim is not None} if all(found) else set()
 
 
 def _unborn(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:

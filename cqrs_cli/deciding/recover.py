@@ -16,6 +16,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
+from cqrs_cli.keys.keyring import MissingMasterKeyError
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.state.errors import REBUILD, AheadError
 from cqrs_cli.state.evidence import evidence
@@ -155,10 +156,10 @@ def check_reached(
 
 
 def will_last(error: ContradictionError) -> bool:
-    """Return True if retrying cannot help: the code cannot read an event. A broker that has just rejoined its cluster
-    may hide records, but never alters a record.
+    """Return True if retrying cannot help: the code cannot read an event, or the keyring lacks a KEK. A broker that has
+    just rejoined its cluster may hide records, but never alters a record.
     """
-    return isinstance(error.__cause__, UnreadableEventError)
+    return isinstance(error, MissingMasterKeyError) or isinstance(error.__cause__, UnreadableEventError)
 
 
 def falls_short(state: VersionedState | None, outcome: OutcomeEnvelope) -> bool:

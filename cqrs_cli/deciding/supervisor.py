@@ -19,7 +19,7 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.open_keys import opened_keys, refuse_doubts
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.pending_partitions import await_unborn
+from cqrs_cli.deciding.pending_partitions import await_unborn, may_split
 from cqrs_cli.deciding.plan import KEYS_SUFFIX, OwnerResult, Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
@@ -189,6 +189,9 @@ class DecidingSupervisor(Supervisor):
         self._stay_level()
         if self.is_ready():
             self.measures.enter("standby")
+
+    def may_split(self, claim: Claim | None) -> bool:
+        return may_split(self.plan, self.partition, self.own_claim, claim, self._lender)
 
     def is_ready(self) -> bool:
         """Return True if its code can read all events up to a second ago: the active run may write events of newer

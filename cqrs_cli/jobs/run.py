@@ -27,6 +27,7 @@ from cqrs_cli.kafka.event_tail import OutgrownError, require_all_partitions
 from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.standby import HeartbeatSender
+from cqrs_cli.runs.plan_watch import PlanWatch
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.run_partitions import RunPartition, run_partitions
@@ -83,6 +84,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self._plan = replace(plan, reports=address)
         self._processes = processes and replace(processes, reports=address)
         self._context, self._progress, self._show, self._report = context, progress, show, report
+        self._watch = PlanWatch(plan, processes) if plan.timing.standby_timeout is not None else None
         self._is_outgrown_reported = False  # True once the message was reported
 
     def task(
@@ -114,9 +116,13 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection.bootstrap_server)}"
 
     def check_topics(self) -> None:
-        """Raise `OutgrownError` if a topic has more partitions and this run has only subscriptions. A run that also
+        """Raise `PlanChangedError` in a standby run whose topics have changed.
+
+        Raise `OutgrownError` if a topic has more partitions and this run has only subscriptions. A run that also
         decides reports the error once and continues, because no event is lost.
         """
+        if self._watch is not None:
+            self._watch.check(self._progress.owned)
         try:
             if self._progress.topics is not None and self._processes is not None:
                 sizes = self._progress.topics.check_if_due()

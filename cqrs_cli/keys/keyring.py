@@ -13,7 +13,9 @@ import os
 import shlex
 import subprocess
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, siv
@@ -34,9 +36,11 @@ _PLACES = "write file:PATH, env:NAME or exec:COMMAND"
 class Keyring:
     """KEKs by name; the first is the current KEK."""
 
-    def __init__(self, masters: Mapping[str, bytes]) -> None:
+    def __init__(self, masters: Mapping[str, bytes], reread: "Callable[[], Keyring] | None" = None) -> None:
+        """`reread` returns the keyring as it is now: a KEK may have been added since, by `cqrs keys rotate`."""
         self._ciphers = {name: siv(master) for name, master in masters.items()}
         self.current = next(iter(self._ciphers))
+        self._reread = reread
 
     def __repr__(self) -> str:
         return f"Keyring({list(self._ciphers)})"
@@ -52,9 +56,9 @@ class Keyring:
 
     def unwrap(self, topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
         """Decrypt the data key of a record; raises `ContradictionError` if no KEK of the keyring decrypts it."""
-        cipher = self._ciphers.get(wrapped.master)
-        if cipher is None:
+        if not self._has(wrapped.master):
             raise _lacking(f"key {wrapped.kid} of {topic} is", wrapped.master)
+        cipher = self._ciphers[wrapped.master]
         try:
             return unwrap_key(cipher, topic, subject, wrapped)
         except DamagedSealError:
@@ -66,12 +70,24 @@ class Keyring:
     def check_masters(self, topic: str, masters: Iterable[str]) -> None:
         """Raise `ContradictionError` for the first KEK in use by a keys topic (`masters`) that the keyring lacks."""
         for master in masters:
-            if master not in self._ciphers:
+            if not self._has(master):
                 raise _lacking(f"keys of {topic} are", master)
+
+    def _has(self, master: str) -> bool:
+        """Return True if the keyring has this KEK. Before it returns False, it reads the keyring again."""
+        if master not in self._ciphers and self._reread is not None:
+            with suppress(ConfigurationError):
+                found = self._reread()
+                self._ciphers, self.current = found._ciphers, found.current
+        return master in self._ciphers
+
+
+class MissingMasterKeyError(ContradictionError):
+    """The keyring lacks the KEK of a data key. Waiting does not help."""
 
 
 def _lacking(what: str, master: str) -> ContradictionError:
-    return ContradictionError(
+    return MissingMasterKeyError(
         f"{what} under the master key {master!r}, which the ring lacks",
         "put it back into the ring of keyring",
     )
@@ -90,11 +106,14 @@ def load_ring(place: str, root: Path = Path()) -> Keyring:
             text = _of_command(rest)
         case _:
             raise ConfigurationError("keyring does not name a ring of keys", _PLACES)
-    return read_ring(text, place)
+    return read_ring(text, place, partial(load_ring, place, root))
 
 
-def read_ring(text: str | bytes, place: str) -> Keyring:
-    """Parse a keyring from a JSON document; `place`: its address for errors. Raises `ConfigurationError`."""
+def read_ring(text: str | bytes, place: str, reread: Callable[[], Keyring] | None = None) -> Keyring:
+    """Parse a keyring from a JSON document; `place`: its address for errors. Raises `ConfigurationError`.
+
+    `reread` returns the keyring as it is at a later time.
+    """
     try:
         pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would drop a repeated name
         if not isinstance(pairs, tuple):
@@ -109,7 +128,7 @@ def read_ring(text: str | bytes, place: str) -> Keyring:
             raise ConfigurationError(
                 f"key {number} in the ring of {shown_place(place)} has {len(master)} bytes, or no name", _FORM
             )
-    return Keyring(masters)
+    return Keyring(masters, reread)
 
 
 def _of_file(path: Path) -> bytes:

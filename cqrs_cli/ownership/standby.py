@@ -1,20 +1,19 @@
 """Standby mode: keep state warm, and take over when the active run ends, or stops sending heartbeats.
 
 As a heartbeat, the driver of the active run commits a rising number in the metadata of an offset that no owner uses, so
-an idle run is not taken for a dead run. A false alarm is safe: a takeover always fences and claims first, so it costs
-only a short pause. The epoch of a new claim is above the replaced epoch, so a run that was taken over can come back any
-number of times.
+an idle run is not taken for a dead run. Two runs at work, such as during a repartitioning, have a number each. A false
+alarm is safe: a takeover always fences and claims first, so it costs only a short pause. The epoch of a new claim is
+above the replaced epoch, so a run that was taken over can come back any number of times.
 """
 
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, Self
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import consumer
@@ -30,20 +29,20 @@ HEARTBEAT_PARTITION = 0
 #: Seconds from the end of a run's timeout to its last poll.
 _POLL_MARGIN = 0.001
 
+#: Seconds after which the heartbeat of an ended run is dropped by other runs.
+_DROPPED_AFTER = 10.0
+
 #: Heartbeats within the timeout: a single lost heartbeat must not look like the end of the run.
 HEARTBEATS_PER_TIMEOUT = 5
 
 
-class Heartbeat(Struct, frozen=True, array_like=True):
-    """The heartbeat of a run. `number` rises with each heartbeat."""
-
-    run: str
-    number: int
+#: The number of each run's last heartbeat at one place, by run. Sample: `{"3f9ab27c04d1": 1765532418123}`
+Heartbeats = Mapping[str, int]
 
 
-def run_and_heartbeat(claim: Claim, heartbeat: Heartbeat | None) -> tuple[str, Heartbeat | None]:
+def run_and_heartbeat(claim: Claim, heartbeats: Heartbeats) -> tuple[str, int | None]:
     """Return the run of a claim and that run's last heartbeat. The value changes as long as the run lives."""
-    return claim.run, heartbeat if heartbeat is not None and heartbeat.run == claim.run else None
+    return claim.run, heartbeats.get(claim.run)
 
 
 def can_take_over(own_claim: Claim, committed_claim: Claim | None, silence: float, timeout: float) -> bool:
@@ -72,7 +71,7 @@ def takeover_timeout(run: str, standby_timeout: float) -> float:
 
 
 def wait_for_takeover(
-    read_claim_and_heartbeat: Callable[[], tuple[Claim | None, Heartbeat | None]],
+    read_claim_and_heartbeats: Callable[[], tuple[Claim | None, Heartbeats]],
     own_claim: Claim,
     standby_timeout: float,
     stopping: threading.Event,
@@ -80,19 +79,21 @@ def wait_for_takeover(
     is_ready: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
     poll_interval: float | None = None,
+    may_ignore_claim: Callable[[Claim | None], bool] = lambda claim: False,
 ) -> Claim | None:
     """Wait until the run may take over a partition. Return its claim from then on; None if it is stopped.
 
     `prepare` gets the claim of the active run after each poll. `is_ready` returns True if the run can continue from the
     active run's records. `poll_interval` is in seconds, by default half a heartbeat interval. The last poll comes when
-    the run's timeout ends, not at the next interval.
+    the run's timeout ends, not at the next interval. `may_ignore_claim` returns True if this run need not wait for the
+    run of the claim, as for a partition that it splits.
     """
     timer, timeout = UnchangedTimer(), takeover_timeout(own_claim.run, standby_timeout)
     interval = standby_timeout / HEARTBEATS_PER_TIMEOUT / 2 if poll_interval is None else poll_interval
     while not stopping.is_set():
         requested_at = clock()
         try:
-            claim, heartbeat = read_claim_and_heartbeat()
+            claim, heartbeats = read_claim_and_heartbeats()
         except KafkaException:
             # Without an answer, silence is not measured.
             stopping.wait(standby_timeout / HEARTBEATS_PER_TIMEOUT)
@@ -100,8 +101,8 @@ def wait_for_takeover(
             continue
         silence = 0.0
         if claim is not None:
-            silence = timer.seconds_unchanged(run_and_heartbeat(claim, heartbeat), requested_at, clock())
-        if can_take_over(own_claim, claim, silence, timeout):
+            silence = timer.seconds_unchanged(run_and_heartbeat(claim, heartbeats), requested_at, clock())
+        if may_ignore_claim(claim) or can_take_over(own_claim, claim, silence, timeout):
             if is_ready():
                 return next_claim(own_claim, claim, time.time_ns() // 1_000_000)
             stopping.wait(standby_timeout)
@@ -112,12 +113,32 @@ def wait_for_takeover(
     return None
 
 
-def parse_heartbeat(metadata: str) -> Heartbeat | None:
-    """Return the heartbeat in an offset's metadata; None for any other text."""
+def parse_heartbeats(metadata: str) -> Heartbeats:
+    """Return the heartbeats in an offset's metadata; an empty mapping for any other text."""
     try:
-        return msgspec.json.decode(metadata.encode(), type=Heartbeat)
+        return msgspec.json.decode(metadata.encode(), type=dict[str, int])
     except (ValueError, RecursionError):
-        return None
+        return {}
+
+
+class OtherHeartbeats:
+    """The heartbeats of other runs at the place of this run's heartbeats, such as during a repartitioning. This run
+    keeps them, and drops the last heartbeat of a run that has ended.
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._timers: dict[str, UnchangedTimer] = {}
+
+    def keep_active(self, heartbeats: Heartbeats, requested_at: float, answered_at: float) -> Heartbeats:
+        """Record the heartbeats of a poll; return the heartbeats of other runs that are still sent."""
+        others = {run: number for run, number in heartbeats.items() if run != self._run}
+        self._timers = {run: self._timers.get(run) or UnchangedTimer() for run in others}
+        silence = {
+            run: self._timers[run].seconds_unchanged(number, requested_at, answered_at)
+            for run, number in others.items()
+        }
+        return {run: number for run, number in others.items() if silence[run] < _DROPPED_AFTER}
 
 
 class StandbyPartition(Protocol):
@@ -139,32 +160,29 @@ def wait_at_slot(
     own_claim: Claim,
     standby_timeout: float,
     partition: StandbyPartition,
-    may_ignore_claim: Callable[[], bool] = lambda: False,
+    may_ignore_claim: Callable[[Claim | None], bool] = lambda claim: False,
     poll_interval: float | None = None,
 ) -> Claim | None:
-    """Call `wait_for_takeover` at a claim slot, with a new client. `may_ignore_claim`: True once the committed claim no
-    longer matters.
-    """
+    """Call `wait_for_takeover` at a claim slot, with a new client."""
     client = consumer(connection, group=slot.group, isolation="read_uncommitted")
 
-    def read_claim_and_heartbeat() -> tuple[Claim | None, Heartbeat | None]:
-        if may_ignore_claim():
-            return None, None
+    def read_claim_and_heartbeats() -> tuple[Claim | None, Heartbeats]:
         claim_commit = committed_offsets(client, slot.topic, [slot.partition])[slot.partition]
         heartbeat_commit = committed_offsets(client, slot.heartbeat_topic, [HEARTBEAT_PARTITION])[
             HEARTBEAT_PARTITION
         ]
-        return parse_claim(claim_commit.metadata), parse_heartbeat(heartbeat_commit.metadata)
+        return parse_claim(claim_commit.metadata), parse_heartbeats(heartbeat_commit.metadata)
 
     try:
         return wait_for_takeover(
-            read_claim_and_heartbeat,
+            read_claim_and_heartbeats,
             own_claim,
             standby_timeout,
             partition.stopping,
             partition.prepare_takeover,
             partition.is_ready,
             poll_interval=poll_interval,
+            may_ignore_claim=may_ignore_claim,
         )
     finally:
         client.close()
@@ -200,26 +218,32 @@ class HeartbeatSender:
 
     def _send_repeatedly(self) -> None:
         clients: dict[str, Consumer] = {}
-        number = 0
-        while not self._closing.wait(self._interval):
-            number += 1
+        others = {topics: OtherHeartbeats(self._run) for topics in self._topics}
+        while not self._closing.wait(self._interval * random.uniform(0.9, 1.1)):  # no two runs in step
             is_active = self._is_active()
             if not is_active and random.random() > 1 / HEARTBEATS_PER_TIMEOUT:
                 continue  # rarely and at random: runs in step would overwrite each other's registration
-            text = msgspec.json.encode(Heartbeat(self._run, number)).decode()
-            for group, heartbeat_topic, registry_topic in self._topics:
+            now = time.time_ns() // 1_000_000
+            for topics in self._topics:
+                group, heartbeat_topic, registry_topic = topics
                 try:
                     if group not in clients:
                         clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
                     if is_active:
-                        heartbeat = TopicPartition(heartbeat_topic, HEARTBEAT_PARTITION, 0, text)
-                        clients[group].commit(offsets=[heartbeat], asynchronous=True)
+                        self._send(clients[group], heartbeat_topic, now, others[topics])
                     elif registry_topic:
                         # The run may become active at any time, so registering may take no longer than a heartbeat
                         # interval.
-                        now = time.time_ns() // 1_000_000
                         register_standby(clients[group], registry_topic, self._run, now, self._interval)
                 except KafkaException:
                     continue  # the next heartbeat has a higher number
         for client in clients.values():
             client.close()
+
+    def _send(self, client: Consumer, topic: str, number: int, others: OtherHeartbeats) -> None:
+        """Send a heartbeat, and keep the heartbeats of other active runs."""
+        requested_at = time.monotonic()
+        found = committed_offsets(client, topic, [HEARTBEAT_PARTITION], self._interval)[HEARTBEAT_PARTITION]
+        active = others.keep_active(parse_heartbeats(found.metadata), requested_at, time.monotonic())
+        text = msgspec.json.encode({**active, self._run: number}).decode()
+        client.commit(offsets=[TopicPartition(topic, HEARTBEAT_PARTITION, 0, text)], asynchronous=True)

@@ -100,7 +100,9 @@ class Supervisor(MonitoredThread):
         """
         if (standby_timeout := self.timing.standby_timeout) is None:
             return True
-        claim = wait_at_slot(self.connection, self.slot, self.own_claim, standby_timeout, self)
+        claim = wait_at_slot(
+            self.connection, self.slot, self.own_claim, standby_timeout, self, self.may_split
+        )
         self.own_claim = claim or self.own_claim
         return claim is not None
 
@@ -212,6 +214,10 @@ class Supervisor(MonitoredThread):
     def prepare_takeover(self, claim: Claim) -> None:
         """Prepare for a takeover while the run of this claim is active; called repeatedly."""
         self.add_note(f"{self.label}: in standby mode, run {claim.run} is active")
+
+    def may_split(self, claim: Claim | None) -> bool:
+        """Return True if a standby run need not wait for the run of this claim, because it splits the partition."""
+        return False
 
     def is_ready(self) -> bool:
         """Return True if a standby run can take over; otherwise report the reason."""

@@ -84,6 +84,10 @@ class Endpoint(Generic[_L]):
         self._metrics.snapshot = snapshot
         self.record_heartbeat()
 
+    def forget(self) -> None:
+        """Serve no snapshot until the next update."""
+        self._metrics.snapshot = None
+
     def record_heartbeat(self) -> None:
         """Note that the driver is alive."""
         self._last_heartbeat = self._clock()

@@ -42,7 +42,7 @@ class Progress:
         self._min_submissions = dict.fromkeys(
             run_partitions(plan, processes), plan.submission
         )  # older claims do not count
-        self.at_work = False  # whether this run owns any partition
+        self.owned: frozenset[RunPartition] = frozenset()  # partitions that this run owns
         self._claims: dict[RunPartition, Claim] = {}
         self._claimed_by_others: set[RunPartition] = (
             set()
@@ -73,7 +73,7 @@ class Progress:
 
     def sends_heartbeats(self) -> bool:
         """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
-        return self.at_work or self._plan.timing.standby_timeout is None
+        return bool(self.owned) or self._plan.timing.standby_timeout is None
 
     def poll(self) -> Snapshot:
         """Return the current progress; raises `UnavailableError` if the broker does not answer."""
@@ -101,9 +101,10 @@ class Progress:
                 for partition, committed in claims.items()
                 if committed.claim and committed.claim.run != self._plan.run
             }
-        self.at_work = any(
-            committed.open_claim and committed.open_claim.run == self._plan.run
-            for committed in claims.values()
+        self.owned = frozenset(
+            partition
+            for partition, committed in claims.items()
+            if committed.open_claim and committed.open_claim.run == self._plan.run
         )
         if isinstance(bounds, UnavailableError):
             raise bounds

@@ -10,6 +10,7 @@ from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import unpack
+from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.state_cache import DOUBTFUL
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
@@ -245,3 +246,13 @@ def test_cache_on_disk_serves_the_same(logs: Logs, tmp_path: Path) -> None:
         assert cache.offsets == KeyOffsets(("k", "e"), 1, 1)
         assert Owning(logs, owner.store, cache).recover().state() == ANN
     assert not any(plain in file.read_bytes() for plain in PLAIN for file in tmp_path.iterdir())
+
+
+def test_standby_needs_the_newest_master(owner: Owning, logs: Logs) -> None:
+    """Its keyring lacks the KEK of the active run: it cannot take over, however often it asks."""
+    owner.states.flush()
+    standby = Owning(logs, ring=Keyring({"2027-01": b"n" * 64}))
+    for _ in range(2):
+        with pytest.raises(ContradictionError) as lacking:
+            standby.recover()
+        assert will_last(lacking.value)

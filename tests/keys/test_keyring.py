@@ -109,3 +109,14 @@ def test_other_documents_are_refused(text: str) -> None:
 
 def test_ring_shows_names_alone() -> None:
     assert repr(read_ring(BOTH, "file:x")) == "Keyring(['new', 'old'])"
+
+
+def test_added_key_is_found_later(tmp_path: Path) -> None:
+    """A rotation has added a key to the file after it was read."""
+    file = tmp_path / "keys.json"
+    file.write_text(document(old=OLD))
+    ring, wrapped = load_ring("file:keys.json", tmp_path), Keyring({"new": NEW}).wrap("t", "s", KEY)
+    with pytest.raises(ContradictionError, match="which the ring lacks"):
+        ring.unwrap("t", "s", wrapped)
+    file.write_text(BOTH)
+    assert (ring.unwrap("t", "s", wrapped).secret, ring.current) == (KEY.secret, "new")

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
 from cqrs_cli.ownership.committed_claims import UnchangedTimer
 from cqrs_cli.ownership.standby import (
-    Heartbeat,
+    Heartbeats,
+    OtherHeartbeats,
     can_take_over,
     next_claim,
-    parse_heartbeat,
+    parse_heartbeats,
     run_and_heartbeat,
     takeover_timeout,
     wait_for_takeover,
@@ -37,14 +38,14 @@ def test_run_at_work_is_waited_for() -> None:
 
 def test_silence_ends_with_each_beat() -> None:
     silence = UnchangedTimer()
-    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, Heartbeat("other", 1)), 0.0, 0.1) == 0.0
-    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, Heartbeat("other", 1)), 1.6, 1.7) == 1.5
-    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, Heartbeat("other", 2)), 3.0, 3.1) == 0.0
+    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, {"other": 1}), 0.0, 0.1) == 0.0
+    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, {"other": 1}), 1.6, 1.7) == 1.5
+    assert silence.seconds_unchanged(run_and_heartbeat(OTHER, {"other": 2}), 3.0, 3.1) == 0.0
 
 
 def test_beats_of_strangers_do_not_count() -> None:
-    assert run_and_heartbeat(OTHER, Heartbeat("stranger", 1)) == run_and_heartbeat(OTHER, None)
-    assert run_and_heartbeat(OTHER, Heartbeat("other", 1)) != run_and_heartbeat(OTHER, None)
+    assert run_and_heartbeat(OTHER, {"stranger": 1}) == run_and_heartbeat(OTHER, {})
+    assert run_and_heartbeat(OTHER, {"other": 1}) != run_and_heartbeat(OTHER, {})
 
 
 @given(claims, st.none() | claims, st.integers(0, 2**53))
@@ -61,8 +62,8 @@ def test_later_attempts_of_one_run_follow(claim: Claim, submission: int) -> None
 
 
 def test_turn_comes_when_the_run_ends() -> None:
-    looks: Iterator[tuple[Claim | None, Heartbeat | None]] = iter(
-        [(OTHER, None), (OTHER, Heartbeat("other", 1)), (replace(OTHER, attempt=TERMINAL), None)]
+    looks: Iterator[tuple[Claim | None, Heartbeats]] = iter(
+        [(OTHER, {}), (OTHER, {"other": 1}), (replace(OTHER, attempt=TERMINAL), {})]
     )
     told: list[Claim] = []
     turn = wait_for_takeover(lambda: next(looks), MINE, 0.1, threading.Event(), told.append, lambda: True)
@@ -84,7 +85,7 @@ def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
     """The takeover does not wait for the next poll."""
     mine, waiting = replace(MINE, run=run + "'s"), Waiting()
     turn = wait_for_takeover(
-        lambda: (OTHER, None), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
+        lambda: (OTHER, {}), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
     )
     assert turn is not None and waiting.now == pytest.approx(takeover_timeout(mine.run, after), abs=0.01)
 
@@ -95,10 +96,10 @@ def test_own_pauses_are_no_silence(paused: float) -> None:
     waiting = Waiting()
     beats: Iterator[int] = iter([1, 1, 2, 3])
 
-    def look() -> tuple[Claim | None, Heartbeat | None]:
+    def look() -> tuple[Claim | None, Heartbeats]:
         number = next(beats)
         waiting.now += paused
-        return (None if number == 3 else OTHER), Heartbeat("other", number)
+        return (None if number == 3 else OTHER), {"other": number}
 
     told: list[Claim] = []
     turn = wait_for_takeover(look, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
@@ -107,7 +108,7 @@ def test_own_pauses_are_no_silence(paused: float) -> None:
 
 @given(st.floats(0.01, 1.0))
 def test_looks_come_as_often_as_asked(every: float) -> None:
-    looks: Iterator[tuple[Claim | None, Heartbeat | None]] = iter([(OTHER, None)] * 3 + [(None, None)])
+    looks: Iterator[tuple[Claim | None, Heartbeats]] = iter([(OTHER, {})] * 3 + [(None, {})])
     waiting, now = Waiting(), lambda: 0.0
     turn = wait_for_takeover(
         lambda: next(looks), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every
@@ -124,7 +125,7 @@ def test_patience_is_a_little_more_than_asked(run: str) -> None:
 def test_stopping_ends_the_waiting() -> None:
     stopping = threading.Event()
     turn = wait_for_takeover(
-        lambda: (OTHER, None), MINE, 60.0, stopping, lambda _: stopping.set(), lambda: True
+        lambda: (OTHER, {}), MINE, 60.0, stopping, lambda _: stopping.set(), lambda: True
     )
     assert turn is None
 
@@ -136,10 +137,32 @@ def test_unfit_runs_leave_their_turn() -> None:
         asked.append(len(asked) == 2)
         return asked[-1]
 
-    ended = (replace(OTHER, attempt=TERMINAL), None)
+    ended: tuple[Claim, Heartbeats] = (replace(OTHER, attempt=TERMINAL), {})
     turn = wait_for_takeover(lambda: ended, MINE, 0.01, stopping, lambda _: None, is_fit)
     assert turn is not None and asked == [False, False, True]
 
 
 def test_other_texts_are_no_beats() -> None:
-    assert [parse_heartbeat(text) for text in ("", "{}", "\0", MINE.metadata())] == [None] * 4
+    assert [parse_heartbeats(text) for text in ("", "[]", "\0", MINE.metadata())] == [{}] * 4
+
+
+def test_two_runs_keep_each_others_beats() -> None:
+    """Each run writes its heartbeat beside the heartbeats of other runs. The heartbeat of an ended run is dropped."""
+    others = OtherHeartbeats("mine")
+    assert others.keep_active({"other": 1, "mine": 1}, 0.0, 0.1) == {"other": 1}
+    assert others.keep_active({"other": 1, "mine": 2}, 9.0, 9.1) == {"other": 1}
+    assert others.keep_active({"other": 1, "mine": 3}, 10.2, 10.3) == {}
+    assert others.keep_active({"other": 2, "mine": 4}, 11.0, 11.1) == {"other": 2}
+
+
+def test_turn_comes_when_run_splits() -> None:
+    claim = wait_for_takeover(
+        lambda: (OTHER, {}),
+        MINE,
+        60.0,
+        threading.Event(),
+        lambda _: None,
+        lambda: True,
+        may_ignore_claim=lambda _: True,
+    )
+    assert claim is not None and claim.run_epoch > OTHER.run_epoch

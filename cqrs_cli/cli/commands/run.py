@@ -11,7 +11,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, MetricsAddress, StateDir, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
-from cqrs_cli.errors import TakenOverError, UsageError
+from cqrs_cli.errors import ConfigurationError, TakenOverError, UnavailableError, UsageError
 from cqrs_cli.formatting import counted, rough_time
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.runs.run_plan import OperatorOverrides, RunPlan
     from cqrs_cli.runs.snapshot import Snapshot
+
+
+#: Seconds for a new plan of a standby run whose topics are being changed.
+_PLANNED_WITHIN = 60.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ def run(
     from cqrs_cli.cli.clocks import note_clock
     from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
+    from cqrs_cli.runs.plan_watch import PlanChangedError
 
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
@@ -131,9 +136,15 @@ def run(
         RunDisplay(cli, address, decides=bool(assembly.deciding_plan.topics)) as display,
         spark_session(cli, "run", assembly.names, properties, packages) as (context, slots),
     ):
-        tasks = min(assembly.partitions, slots)
-        _begin(cli, assembly, tasks, standby)
-        done = _decide(cli, context, assembly, tasks, display)
+        while True:
+            tasks = min(assembly.partitions, slots)
+            _begin(cli, assembly, tasks, standby)
+            try:
+                done = _decide(cli, context, assembly, tasks, display)
+                break
+            except PlanChangedError as change:
+                display.restart(f"{change.message}: planning again")
+                assembly = _assemble_again(cli, aggregates, processes, places)
     if cli.streaming:
         cli.event("end", {"how": "ended", **done.summary()})
     else:
@@ -171,6 +182,23 @@ def _assemble(
         once=once,
         standby=standby,
     )
+
+
+def _assemble_again(
+    cli: Cli,
+    aggregates: list[str] | None,
+    processes: ProcessOptions,
+    interventions: "OperatorOverrides",
+) -> "RunPlan":
+    """The plans of a standby run whose topics have changed. While topics are extended, no plan fits them."""
+    until = time.monotonic() + _PLANNED_WITHIN
+    while True:
+        try:
+            return _assemble(cli, aggregates, processes, interventions, once=False, standby=True)
+        except (ConfigurationError, UnavailableError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
 
 
 def _with_topics(

@@ -71,6 +71,13 @@ class JobDisplay(Generic[_T]):
             self._endpoint.record_heartbeat()
         self.cli.note(text, "warning")
 
+    def restart(self, why: str) -> None:
+        """Print why the job starts again. Until its next progress it is not ready."""
+        if self._endpoint is not None:
+            self._endpoint.forget()
+        self.last = None
+        self.note(why)
+
     def show(self, now: _T) -> None:
         """Show the current progress."""
         before, self.last = self.last, now

@@ -73,9 +73,11 @@ def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
     return {topic: found.topic_id for topic, found in _describe(connection, topics).items()}
 
 
-def track_topics(connection: Cluster, ids: Mapping[str, str], changed: TopicChanged) -> TopicIdentity:
+def track_topics(
+    connection: Cluster, ids: Mapping[str, str], changed: TopicChanged, interval: float = _CHECK_INTERVAL
+) -> TopicIdentity:
     """Return the check of these topic ids on a cluster."""
-    return TopicIdentity(ids, partial(_describe, connection), changed)
+    return TopicIdentity(ids, partial(_describe, connection), changed, interval)
 
 
 def _describe(connection: Cluster, topics: Collection[str]) -> dict[str, SeenTopic]:

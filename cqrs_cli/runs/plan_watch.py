@@ -1,0 +1,54 @@
+"""Detects that the topics of a standby run are no longer the topics of its plan, as after `cqrs repartition`."""
+
+from collections.abc import Collection
+
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.following.processes.plan import ProcessPlan
+from cqrs_cli.kafka.admin.topic_identity import track_topics
+from cqrs_cli.runs.run_partitions import RunPartition
+
+#: Seconds between two checks: commands in new partitions wait for the run that splits.
+_EVERY = 0.5
+
+
+class PlanChangedError(CqrsError):
+    """The topics have changed since the plan was made. A new plan helps."""
+
+
+class PlanWatch:
+    """The topics of a run's plan, with their ids and partition counts.
+
+    A repartitioning extends the commands topic last, so it stands for the topics of its aggregate.
+    """
+
+    def __init__(self, plan: Plan, processes: ProcessPlan | None) -> None:
+        decided = {found.topics.commands: found for found in plan.topics.values()}
+        self._aggregates = {topic: found.topics.aggregate for topic, found in decided.items()}
+        self._counts = {topic: found.partitions for topic, found in decided.items()}
+        ids = {topic: found.ids["commands"] for topic, found in decided.items()}
+        for source in () if processes is None else (one.source for one in processes.subscriptions):
+            if source.aggregate not in plan.topics and processes is not None:
+                events = processes.events[source.topic]
+                self._aggregates[source.topic] = source.aggregate
+                self._counts[source.topic], ids[source.topic] = events.partitions, events.topic_id
+        self._owned: frozenset[str] = frozenset()
+        self._topics = track_topics(plan.connection, ids, self._recreated, _EVERY)
+
+    def check(self, owned: Collection[RunPartition]) -> None:
+        """Raise `PlanChangedError` for a topic that was extended or recreated, unless the run owns a partition of its
+        aggregate: then the owners continue by their plan until another run splits the partitions.
+        """
+        self._owned = frozenset(_aggregate_of(place) for place in owned)
+        for topic, count in self._topics.check_if_due().items():
+            if count != self._counts[topic] and self._aggregates[topic] not in self._owned:
+                raise PlanChangedError(f"{topic} has {count} partitions now, not {self._counts[topic]}")
+
+    def _recreated(self, topic: str, recreated: bool) -> CqrsError | None:
+        if not recreated or self._aggregates[topic] in self._owned:
+            return None
+        return PlanChangedError(f"{topic} was recreated")
+
+
+def _aggregate_of(place: RunPartition) -> str:
+    return place.aggregate if isinstance(place, Partition) else place.source.aggregate

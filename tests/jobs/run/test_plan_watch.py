@@ -1,0 +1,35 @@
+"""A standby notices that the topics of its plan have changed."""
+
+import pytest
+
+from cqrs_cli.runs.plan_watch import PlanChangedError, PlanWatch
+from tests.support.harness import TopicHarness
+from tests.support.repartitioning import grow
+from tests.support.topic_loss import remake
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def is_changed(watch: PlanWatch) -> bool:
+    try:
+        watch.check(())
+    except PlanChangedError:
+        return True
+    return False
+
+
+def test_more_partitions_need_a_new_plan(counters: TopicHarness) -> None:
+    plan = counters.plan(once=False)
+    watch, owned = PlanWatch(plan, None), PlanWatch(plan, None)
+    assert not is_changed(watch)
+    grow(counters, 2)
+    eventually(lambda: is_changed(watch))
+    for _ in range(2):
+        owned.check(plan.partitions())
+
+
+def test_recreated_topic_needs_a_new_plan(counters: TopicHarness) -> None:
+    watch = PlanWatch(counters.plan(once=False), None)
+    remake(counters, "commands")
+    eventually(lambda: is_changed(watch))

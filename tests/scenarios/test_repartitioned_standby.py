@@ -1,0 +1,57 @@
+"""An aggregate gets more partitions beside a standby, which plans again and splits the partitions."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.project import LOCAL, Project, decided, increments, stages
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+COUNTER = ["counter"]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def is_ready(port: int, query: str = "") -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz{query}", timeout=5) as answer:
+            return bool(json.load(answer)["ready"])
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@contextmanager
+def active_and_standby(project: Project) -> Iterator[tuple[Any, Any, int]]:
+    port = free_port()
+    with project.running("run", "counter", *LOCAL) as active:
+        project.send(increments(20))
+        decided(project, 20, COUNTER)
+        ready = ["--standby", "--state-dir", "second", "--metrics-address", str(port)]
+        with project.running("run", "counter", *LOCAL, *ready) as standby:
+            eventually(lambda: is_ready(port, "?standby"), within=60)
+            yield active, standby, port
+
+
+@pytest.mark.covers("growing")
+def test_standby_splits_without_a_restart(project: Project) -> None:
+    project.cqrs("init", "counter", "--partitions", "2")
+    with active_and_standby(project) as (active, standby, port):
+        project.cqrs("repartition", "counter", "--partitions", "4")
+        project.send(increments(20))
+        decided(project, 40, COUNTER)
+        eventually(lambda: stages(project, "counter") == [None] * 4, within=60)
+        eventually(lambda: is_ready(port), within=60)
+        assert active.wait(timeout=90) == 6 and standby.poll() is None
+    assert project.json("replay", "counter")["events"] == 40
