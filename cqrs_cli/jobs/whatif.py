@@ -29,7 +29,7 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
+from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, Label, WhatifPlan, WhatifResult, simulate
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def summarize(results: list[WhatifResult], seconds: float) -> DecidedAgain:
         counts.update(result.counts)
         for label, differences in result.examples.items():
             combined = examples.setdefault(label, [])
-            combined += differences[: MOST_EXAMPLES - len(combined)]
+            combined += differences[: MAX_EXAMPLES - len(combined)]
     return DecidedAgain(
         sum(result.commands for result in results),
         sum(result.aggregates for result in results),
@@ -152,7 +152,7 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
     result = WhatifResult(partition)
 
     def decide() -> WhatifResult:
-        for _ in decide_again(plan, result):
+        for _ in simulate(plan, result):
             pass
         return result
 
@@ -174,7 +174,7 @@ def _difference_rows(
         for partition in batch.column(0).to_pylist():
             result = WhatifResult(partition)
             try:
-                yield from difference_rows(decide_again(plan, result), format)
+                yield from difference_rows(simulate(plan, result), format)
             except CqrsError as error:
                 result = WhatifResult(partition, error=error)
             except KafkaException as kafka_error:

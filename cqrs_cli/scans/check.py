@@ -44,7 +44,7 @@ def read_partition(plan: ReadPlan, partition: int) -> Readable:
         for records in log.events(*plan.bounds[partition]):
             events += len(records)
             for record in records:
-                _note(aggregate, partition, record, found)
+                _add_unreadable(aggregate, partition, record, found)
         return Readable(partition, events, tuple(found.values()))
 
     return guarded(
@@ -52,13 +52,15 @@ def read_partition(plan: ReadPlan, partition: int) -> Readable:
     )
 
 
-def _note(aggregate: Aggregate, partition: int, record: Record, found: dict[str, Unreadable]) -> None:
+def _add_unreadable(
+    aggregate: Aggregate, partition: int, record: Record, found: dict[str, Unreadable]
+) -> None:
     """Add the event to `found` if it cannot be read."""
-    kind = ""
+    event_type = ""
     try:
         event = read_event(record.value)
-        kind = event.type
+        event_type = event.type
         decode_event(aggregate, event)
     except (FoldError, ValueError) as error:
-        first = found.get(kind) or Unreadable(kind, partition, record.offset, 0, str(error))
-        found[kind] = first._replace(times=first.times + 1)
+        entry = found.get(event_type) or Unreadable(event_type, partition, record.offset, 0, str(error))
+        found[event_type] = entry._replace(times=entry.times + 1)

@@ -7,7 +7,7 @@ from msgspec.json import decode
 
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
+from cqrs_cli.scans.erased.verify import ErasureReport, verify_erasure
 from tests.deciding.personal import ERASED, STATE, customers, erase, opened, register
 from tests.support.commands import FAR, command
 from tests.support.harness import TopicHarness
@@ -30,8 +30,8 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return found
 
 
-def proved(people: TopicHarness) -> ErasedProof:
-    return prove_erased(people.connection, people.topics, people.aggregate, people.settings)
+def proved(people: TopicHarness) -> ErasureReport:
+    return verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
 
 
 def test_deleted_commands_are_not_waited_for(people: TopicHarness) -> None:

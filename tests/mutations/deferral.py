@@ -49,7 +49,7 @@ WAITING = [
     ),
     Mutation(
         "what waited before a stretch is not cancelled",
-        "cqrs_cli/scans/whatif/parked.py",
+        "cqrs_cli/scans/whatif/deferred_before.py",
         (("entry.cancelled or cancels", "entry.cancelled"),),
         "tests/jobs/whatif/test_settings.py",
     ),

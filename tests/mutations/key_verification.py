@@ -4,7 +4,7 @@ from tests.mutations.table import Mutation
 
 _KEYS = "tests/proof/test_keys.py"
 _SEALED = "tests/proof/deferred/test_encrypted.py"
-_ERASED = "tests/scans/erased/test_prove.py"
+_ERASED = "tests/scans/erased/test_verify.py"
 
 KEYED = [
     Mutation(
@@ -133,14 +133,14 @@ KEYED = [
     ),
     Mutation(
         "deciding again forgets that there was a key",
-        "cqrs_cli/scans/whatif/redeciding.py",
-        (("            self.keys.fold(placed.message for placed in some)\n", ""),),
+        "cqrs_cli/scans/whatif/simulation.py",
+        (("            self.keys.fold(placed.message for placed in batch)\n", ""),),
         "tests/jobs/whatif/test_personal.py::test_erasures_make_no_difference",
     ),
     Mutation(
         "deciding again erases what waits",
-        "cqrs_cli/scans/whatif/redeciding.py",
-        (("[self.keys.as_sent(each) for each in some]", "some"),),
+        "cqrs_cli/scans/whatif/simulation.py",
+        (("[self.keys.as_sent(command) for command in batch]", "batch"),),
         "tests/jobs/whatif/test_personal.py::test_deferred_commands_are_decided_as_sent",
     ),
     Mutation(
@@ -163,19 +163,19 @@ KEYED = [
     ),
     Mutation(
         "a cache of before is passed over",
-        "cqrs_cli/scans/erased/places.py",
+        "cqrs_cli/scans/erased/files.py",
         (("in _cached_keys(folder) if", "in () if"),),
         f"{_ERASED}::test_cache_of_before_has_the_key",
     ),
     Mutation(
         "a checkpoint is only searched for texts",
-        "cqrs_cli/scans/erased/places.py",
-        (("                    yield from self._in_lmdb(copy.parent, place)\n", ""),),
+        "cqrs_cli/scans/erased/files.py",
+        (("                    yield from self._search_lmdb(copy.parent, location)\n", ""),),
         "tests/scans/erased/test_checkpoints.py::test_checkpoint_in_plain_text",
     ),
     Mutation(
         "a copied shard is known by its name alone",
-        "cqrs_cli/scans/erased/places.py",
+        "cqrs_cli/scans/erased/files.py",
         (("        elif _is_lmdb(file):", "        elif False:"),),
         "tests/scans/erased/test_checkpoints.py::test_checkpoints_that_it_is_pointed_at",
     ),
@@ -187,19 +187,19 @@ KEYED = [
     ),
     Mutation(
         "payloads that were put aside are passed over",
-        "cqrs_cli/scans/erased/prove.py",
+        "cqrs_cli/scans/erased/verify.py",
         (("        yield store.within(name, ASIDE)\n", ""),),
         "tests/scans/erased/test_stores.py::test_payload_that_nothing_refers_to",
     ),
     Mutation(
         "a value between two chunks is not found",
-        "cqrs_cli/scans/erased/needles.py",
+        "cqrs_cli/scans/erased/search_patterns.py",
         (("window[max(0, len(window) - self._overlap) :]", 'b""'),),
-        "tests/scans/erased/test_needles.py::test_text_is_found_across_chunks",
+        "tests/scans/erased/test_search_patterns.py::test_text_is_found_across_chunks",
     ),
     Mutation(
         "commands that stay for ever are no violation",
-        "cqrs_cli/scans/erased/prove.py",
+        "cqrs_cli/scans/erased/verify.py",
         (("if one.until == NEVER}", "if False}"),),
         f"{_ERASED}::test_commands_that_stay_for_ever",
     ),

@@ -55,7 +55,7 @@ _PURE = (
     "tests/following/processes/test_compose.py",
     "tests/following/processes/test_sent.py",
     "tests/following/processes/test_position.py",
-    "tests/scans/erased/test_needles.py",
+    "tests/scans/erased/test_search_patterns.py",
     "tests/status/test_shards.py",
 )
 

@@ -229,8 +229,8 @@ PROVING = [
     ),
     Mutation(
         "a moved command waits where it was sent",
-        "cqrs_cli/scans/whatif/parked.py",
-        ((" and said.reason != Reason.MOVED.name", ""),),
+        "cqrs_cli/scans/whatif/deferred_before.py",
+        ((" and verdict.reason != Reason.MOVED.name", ""),),
         "tests/jobs/whatif/test_settings.py::test_moved_commands_wait_elsewhere",
     ),
     Mutation(

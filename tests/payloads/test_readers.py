@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
-from cqrs_cli.scans.whatif.task import WhatifResult, decide_again
+from cqrs_cli.scans.whatif.task import WhatifResult, simulate
 from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
@@ -109,12 +109,12 @@ def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
     opened.store.lose(lost, opened.folder)
     assert opened.decide()[-1] == "PAYLOAD_UNAVAILABLE"
     plan = plan_whatif(harness.connection, harness.topics, harness.settings, "aggregates.bank_account")
-    assert list(decide_again(plan, WhatifResult(0))) == []
+    assert list(simulate(plan, WhatifResult(0))) == []
     opened.store.put(b'{"owner":"Bob%s"}' % LARGE.encode(), opened.folder)
-    assert list(decide_again(plan, WhatifResult(0))) == []  # history did not have this payload
+    assert list(simulate(plan, WhatifResult(0))) == []  # history did not have this payload
     opened.store.lose(found, opened.folder)
     with pytest.raises(PayloadUnavailableError):
-        list(decide_again(plan, WhatifResult(0)))
+        list(simulate(plan, WhatifResult(0)))
 
 
 def test_dry_run_decides_on_payloads(opened: Bank) -> None:

@@ -13,7 +13,7 @@ from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
-from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried
+from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder, load_checkpoint, write_checkpoint
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
 from cqrs_cli.state.trace_index import TraceIndex
@@ -84,9 +84,9 @@ def prove_piece(
     conclude: Callable[[Proof, Store], object] = lambda *_: None,
 ) -> Report:
     """Run one verify, which continues from the folder `before` and writes the folder `after`."""
-    earlier = None if before is None else load_carried(before)
+    earlier = None if before is None else load_checkpoint(before)
     with ExitStack() as stack:
-        folders = begin_folder(after, before)
+        folders = create_checkpoint_folder(after, before)
         indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
         store = LmdbStore(folders.store, scope.window, map_size=4 << 20)
         stack.callback(store.abandon)
@@ -107,7 +107,7 @@ def prove_piece(
         assert proof.carried is not None
         conclude(proof, store)
         store.close()
-        leave(after, proof.carried, indexes)
+        write_checkpoint(after, proof.carried, indexes)
         return proof.report()
 
 

@@ -15,7 +15,7 @@ from cqrs_cli.proof.verification_checkpoint import (
     VerificationCheckpoint,
     check_beginning,
 )
-from cqrs_cli.scans.verify.kept import load_carried
+from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import History, appended, begun_again, wish
 from tests.proof.incremental import LOGS, Look, Pieces, looks, whole
@@ -102,7 +102,7 @@ def test_events_go_on_where_they_were_open(history: History, tmp_path: Path, com
     """Two of the three events of command 6 exist."""
     pieces = Pieces(history, tmp_path)
     assert pieces.verify(read_up_to(history, committed, 6)).violations == ()
-    carried = load_carried(tmp_path / "1")
+    carried = load_checkpoint(tmp_path / "1")
     assert carried.open_events is not None
     command, events = carried.open_events
     assert (command, events.at, events.count, events.reach) == (6, 4, 3, 2)
@@ -113,7 +113,7 @@ def test_events_go_on_where_they_were_open(history: History, tmp_path: Path, com
 
 def test_proved_events_are_not_open(history: History, tmp_path: Path) -> None:
     Pieces(history, tmp_path).verify(read_up_to(history, 8, 7))
-    carried = load_carried(tmp_path / "1")
+    carried = load_checkpoint(tmp_path / "1")
     assert (carried.open_events, carried.last["events"]) == (None, 6)
 
 
@@ -137,9 +137,9 @@ def test_beginning_stays_known(history: History, tmp_path: Path) -> None:
     pieces.verify(first)
     last.starts = {"events": first.ends["events"]}
     pieces.verify(last)
-    assert (pieces.again, [load_carried(tmp_path / name).has_begin for name in "12"]) == ([], [True, True])
+    assert (pieces.again, [load_checkpoint(tmp_path / name).has_begin for name in "12"]) == ([], [True, True])
     Pieces(history, tmp_path / "other").verify(last)
-    assert not load_carried(tmp_path / "other" / "1").has_begin
+    assert not load_checkpoint(tmp_path / "other" / "1").has_begin
 
 
 def test_loss_is_carried(history: History, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_loss_is_carried(history: History, tmp_path: Path) -> None:
     for look in looks(history, [6]):
         look.loss = loss
         assert pieces.verify(look).violations == ()
-    assert (pieces.again, load_carried(tmp_path / "2").loss) == ([], loss)
+    assert (pieces.again, load_checkpoint(tmp_path / "2").loss) == ([], loss)
 
 
 def test_loss_may_end_in_open_events(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def repartition_aggregate(
     exit codes.
     """
     from cqrs_cli.deciding.repartition import plan_growth, read_standing, repartition
-    from cqrs_cli.scans.growth import growth_work
+    from cqrs_cli.scans.repartitioning import growth_work
 
     cli.check_aggregates(aggregate)
     connection, topics, partitioner = cli.connection(), cli.topics(aggregate), cli.settings.partitioner

@@ -103,14 +103,14 @@ def _verify_aggregates(
     """Print the findings on Spark; the errors that they are are returned."""
     from cqrs_cli.cli.render.verify import proving_text
     from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_topics
-    from cqrs_cli.scans.verify.since import resumed_from
+    from cqrs_cli.scans.verify.checkpoints import new_generation
 
     plans = {name: _plan(cli, name, proof) for name in names}
     errors: list[CqrsError] = []
     with ExitStack() as stack:
         if proof.kept is not None:
             folder, plan = Path(proof.kept).absolute(), plans[names[0]]
-            work = stack.enter_context(resumed_from(folder, checkpoint_scope(plan)))
+            work = stack.enter_context(new_generation(folder, checkpoint_scope(plan)))
             plans = {names[0]: replace(plan, since=work)}
         context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))
         for name, plan in plans.items():
@@ -148,7 +148,7 @@ def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> lis
 def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> list[CqrsError]:
     """Print the erased data that is still there; the errors that it is are returned."""
     from cqrs_cli.cli.render.erased import proved_erased
-    from cqrs_cli.scans.erased.prove import prove_erased
+    from cqrs_cli.scans.erased.verify import verify_erasure
 
     errors, paths = list[CqrsError](), [Path(one).absolute() for one in proof.scan_paths or ()]
     for name in names:
@@ -157,7 +157,7 @@ def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> list[CqrsE
             cli.note(f"{name} has no personal fields: nothing of it can be erased")
             continue
         with cli.working("looking for what was erased") as say:
-            done = prove_erased(cli.connection(), cli.topics(name), aggregate, cli.settings, paths, say)
+            done = verify_erasure(cli.connection(), cli.topics(name), aggregate, cli.settings, paths, say)
         cli.result(*proved_erased(name, done))
         if done.count:
             what = f"{counted(done.count, 'violation')}: something is left of what was erased from {name}"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.deciding.repartition import PlannedGrowth
-    from cqrs_cli.scans.growth import GrowthWork, MovingKeys
+    from cqrs_cli.scans.repartitioning import GrowthWork, MovingKeys
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:

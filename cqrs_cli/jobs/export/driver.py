@@ -27,7 +27,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventRedactor, EventView
 from cqrs_cli.registry import load
-from cqrs_cli.scans.log_teller import LogProgress
+from cqrs_cli.scans.log_progress import LogProgress
 from cqrs_cli.scans.plan import ReadPlan
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
@@ -125,10 +125,10 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
         closing(LogProgress(plan.report_address, partition)) as progress,
         closing(_event_view(plan, aggregate)) as view,
     ):
-        progress.begin(plan.chains.size(current_log, plan.bounds))
+        progress.start(plan.chains.size(current_log, plan.bounds))
         for log, start, end in plan.chains.segments(current_log, plan.bounds):
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
-            for records in view.batches(log.partition, progress.follow(log.events(start, end), start, end)):
+            for records in view.batches(log.partition, progress.track(log.events(start, end), start, end)):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
         view.conclude()
 

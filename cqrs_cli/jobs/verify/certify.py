@@ -32,7 +32,7 @@ from cqrs_cli.proof.certificate import (
     check_log,
 )
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.log_teller import LogProgress
+from cqrs_cli.scans.log_progress import LogProgress
 from cqrs_cli.scans.verify.lineage import CertifiedLineage, certify_lineage, growth_change, lineage_changes
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
@@ -139,7 +139,7 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
     def work() -> CertifiedPartition:
         bounds = {kind: log.bounds(kind) for kind in KINDS}
         with closing(LogProgress(plan.words, partition)) as progress:
-            progress.begin(sum(end - start for start, end in bounds.values()))
+            progress.start(sum(end - start for start, end in bounds.values()))
             return CertifiedPartition(
                 {kind: _hash_log(plan, log, kind, bounds[kind], progress) for kind in KINDS}
             )
@@ -155,7 +155,7 @@ def _hash_log(
     cuts = plan.cuts.get(kind, [])
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
     start, end = bounds
-    for records in progress.follow(log.read(kind, start, end), start, end):
+    for records in progress.track(log.read(kind, start, end), start, end):
         hasher.feed(records)
     return hasher.finish(start, end)
 

@@ -22,9 +22,9 @@ from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import MAX_NAMED, Report
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_of, fits_partly
 from cqrs_cli.registry import load, names
-from cqrs_cli.scans.verify.moved import find_lost
+from cqrs_cli.scans.verify.checkpoints import CheckpointScope
+from cqrs_cli.scans.verify.forwarded import find_lost
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
-from cqrs_cli.scans.verify.since import CheckpointScope
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.scans.verify.task import prove_partition
 from cqrs_cli.settings.durations import milliseconds

@@ -24,7 +24,7 @@ from cqrs_cli.proof.erased import (
     still_opens,
 )
 from cqrs_cli.proof.keys import kids_of_document
-from cqrs_cli.scans.erased.left import NEVER, ExpiringRecords, RecordCount, TopicFinding
+from cqrs_cli.scans.erased.findings import NEVER, ExpiringRecords, RecordCount, TopicFinding
 
 #: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
 _PAYLOADS = 2 * 24 * 3600 * 1000
@@ -34,8 +34,8 @@ _NO_LAG = 2**53
 
 
 @dataclass
-class TopicsLook:
-    """A search of the topics: call `look`, then read the results. `texts`: the erased values that are still in records;
+class TopicSearch:
+    """A search of the topics: call `run`, then read the results. `texts`: the erased values that are still in records;
     `sums`: the payloads to which erased commands refer.
     """
 
@@ -44,119 +44,127 @@ class TopicsLook:
     aggregate: Aggregate
     infos: dict[str, TopicInfo]  # of the existing topics
     erased: ErasedAggregates = field(default_factory=ErasedAggregates)
-    found: list[TopicFinding] = field(default_factory=list)
+    findings: list[TopicFinding] = field(default_factory=list)
     waiting: list[ExpiringRecords] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
     sums: set[str] = field(default_factory=set)
     shared: int = 0  # values that living aggregates have too: not searched
 
-    def look(self, note: Callable[[str], None] = lambda text: None) -> None:
+    def run(self, report: Callable[[str], None] = lambda text: None) -> None:
         """Find the erased aggregates in the events, then search each topic for their data."""
-        note("looking for what was erased")
-        for _, records in self._read(self.topics.events):
+        report("reading the erasures")
+        for _, records in self._read_topic(self.topics.events):
             self.erased.read(records)
         steps = (self._keys, self._events, self._commands, self._dead_letters, self._deferred, self._outcomes)
         for step in steps if self.erased else ():
-            note(f"looking at the {step.__name__.strip('_').replace('_', ' ')}")
+            report(f"searching the {step.__name__.strip('_').replace('_', ' ')}")
             step()
 
     def _events(self) -> None:
         topic = self.topics.events
-        for partition, some in self._read(topic):
-            ours = [record for record in some if self.erased.of(record.key) is not None]
-            for records in checked_out(self.connection.payloads, topic, partition, [ours]):
+        for partition, batch in self._read_topic(topic):
+            own_records = [record for record in batch if self.erased.of(record.key) is not None]
+            for records in checked_out(self.connection.payloads, topic, partition, [own_records]):
                 for record in records:
                     try:
                         event = read_event(record.value)
                         plain, kids = plain_in_event(self.aggregate, event), kids_in(bytes(event.data))
                     except ValueError:  # `cqrs verify` reports it
                         continue
-                    place = TopicFinding(topic, partition, record.offset, "")
-                    self._take(place, plain, "was written before its field was marked")
-                    self._take_opened(place, self.erased[event.subject].opens(kids, event.aggregateversion))
+                    finding = TopicFinding(topic, partition, record.offset, "")
+                    self._add_plain(finding, plain, "was written before its field was annotated as personal")
+                    self._add_decryptable(
+                        finding, self.erased[event.subject].opens(kids, event.aggregateversion)
+                    )
 
-    def _take(self, place: TopicFinding, plain: PlainFields, why: str) -> None:
+    def _add_plain(self, finding: TopicFinding, plain: PlainFields, reason: str) -> None:
         if plain.names:
             self.texts |= plain.texts
-            what = (
-                f"has {' and '.join(map(repr, plain.names))} of an erased aggregate in plain text: it {why}"
-            )
-            self.found.append(place._replace(what=what))
+            problem = f"has {' and '.join(map(repr, plain.names))} of an erased aggregate in plain text: it {reason}"
+            self.findings.append(finding._replace(what=problem))
 
-    def _take_opened(self, place: TopicFinding, kid: str | None) -> None:
+    def _add_decryptable(self, finding: TopicFinding, kid: str | None) -> None:
         if kid is not None:
-            self.found.append(place._replace(what=f"is sealed with {still_opens(kid)}"))
+            self.findings.append(finding._replace(what=f"is encrypted with {still_opens(kid)}"))
 
     def _commands(self) -> None:
         """Collect the values of erased commands as search texts for files. Retention deletes the commands."""
-        counted, apart = RecordCount(), RecordCount()
-        for partition, some in self._read(self.topics.commands):
-            for record in some:
-                one = self.erased.of(record.key)
-                if one is None or not one.last.is_behind(partition, record):
+        waiting_records, payload_records = RecordCount(), RecordCount()
+        for partition, batch in self._read_topic(self.topics.commands):
+            for record in batch:
+                aggregate = self.erased.of(record.key)
+                if aggregate is None or not aggregate.last.is_behind(partition, record):
                     continue
                 if may_refer(record) and (reference := command_reference(record)) is not None:
                     self.sums.add(reference.sha256)
-                    apart.add(record.timestamp)
+                    payload_records.count_record(record.timestamp)
                 plain = plain_in_command(self.aggregate.commands, self._with_data(record))
                 if plain.names:
                     self.texts |= plain.texts
-                    counted.add(record.timestamp)
-        self._forget_living()
-        self._wait("commands", "with values as they were sent", counted)
-        self._wait("commands", "whose payloads are in the store, until payloads gc", apart, _PAYLOADS)
+                    waiting_records.count_record(record.timestamp)
+        self._drop_shared_texts()
+        self._add_until_retention("commands", "with the values as sent", waiting_records)
+        self._add_until_retention(
+            "commands", "whose payloads are in the store, until payloads gc", payload_records, _PAYLOADS
+        )
 
-    def _forget_living(self) -> None:
+    def _drop_shared_texts(self) -> None:
         """Drop the search texts that also occur in commands of other aggregates, or in commands after the last erasure:
         such values may be in files.
         """
         before = len(self.texts)
-        for partition, some in self._read(self.topics.commands) if self.texts else ():
-            for record in some:
-                one = self.erased.of(record.key)
-                if one is None or not one.last.is_behind(partition, record):
+        for partition, batch in self._read_topic(self.topics.commands) if self.texts else ():
+            for record in batch:
+                aggregate = self.erased.of(record.key)
+                if aggregate is None or not aggregate.last.is_behind(partition, record):
                     self.texts -= plain_in_command(self.aggregate.commands, self._with_data(record)).texts
         self.shared = before - len(self.texts)
 
     def _with_data(self, record: Record) -> Record:
-        place = self.connection.payloads
-        if place is None or not may_refer(record):
+        store = self.connection.payloads
+        if store is None or not may_refer(record):
             return record
-        found, _ = look_up(place, self.topics.commands, [record])
+        found, _ = look_up(store, self.topics.commands, [record])
         return found[0]
 
     def _dead_letters(self) -> None:
-        counted = RecordCount()
-        for _, some in self._read(self.topics.dead_letters):
-            for record in some:
-                one = self.erased.of(record.key)
-                if one is not None and record.timestamp <= one.last.time:
-                    counted.add(record.timestamp)
-        self._wait("dead-letters", "byte for byte as they were sent", counted)
+        waiting_records = RecordCount()
+        for _, batch in self._read_topic(self.topics.dead_letters):
+            for record in batch:
+                aggregate = self.erased.of(record.key)
+                if aggregate is not None and record.timestamp <= aggregate.last.time:
+                    waiting_records.count_record(record.timestamp)
+        self._add_until_retention("dead-letters", "with the records as sent", waiting_records)
 
     def _deferred(self) -> None:
         """Check the latest record of each entry. Compaction deletes the earlier records."""
-        topic, latest, counted = (
+        topic, latest, waiting_records = (
             self.topics.deferred,
             dict[tuple[int, bytes], tuple[Record, Deferral]](),
             RecordCount(),
         )
-        for partition, some in self._read(topic):
-            for record in some:
+        for partition, batch in self._read_topic(topic):
+            for record in batch:
                 key = (partition, record.key or b"")
                 if (before := latest.pop(key, None)) is not None and self._plain_entry(before[1]).names:
-                    counted.add(record.timestamp)
+                    waiting_records.count_record(record.timestamp)
                 if record.value is not None:
                     try:
                         latest[key] = record, read_deferral(record.key, record.value)
                     except ValueError:  # `cqrs verify` reports it
                         continue
         for (partition, _), (record, entry) in latest.items():
-            place = TopicFinding(topic, partition, record.offset, "")
-            self._take(place, self._plain_entry(entry), "waits as it did before its field was marked")
-            if (one := self.erased.get(entry.subject)) is not None:
-                self._take_opened(place, one.opens(kids_of_document(entry.command), entry.version))
-        self._compacted(topic, "that later ones have followed, with values in plain text", counted)
+            finding = TopicFinding(topic, partition, record.offset, "")
+            self._add_plain(
+                finding, self._plain_entry(entry), "was deferred before its field was annotated as personal"
+            )
+            if (aggregate := self.erased.get(entry.subject)) is not None:
+                self._add_decryptable(
+                    finding, aggregate.opens(kids_of_document(entry.command), entry.version)
+                )
+        self._add_until_compaction(
+            topic, "with values in plain text, which later records replaced", waiting_records
+        )
 
     def _plain_entry(self, entry: Deferral) -> PlainFields:
         if entry.subject not in self.erased:
@@ -166,55 +174,68 @@ class TopicsLook:
 
     def _outcomes(self) -> None:
         topic, texts = self.topics.outcomes, [text.casefold() for text in self.texts]
-        for partition, some in self._read(topic):
-            for record in some:
+        for partition, batch in self._read_topic(topic):
+            for record in batch:
                 if self.erased.of(record.key) is None:
                     continue
                 try:
-                    said = (read_outcome(record.value).data.message or "").casefold()
+                    message = (read_outcome(record.value).data.message or "").casefold()
                 except ValueError:  # `cqrs verify` reports it
                     continue
-                if any(text in said for text in texts):
-                    what = "says an erased value in its message"
-                    self.found.append(TopicFinding(topic, partition, record.offset, what))
+                if any(text in message for text in texts):
+                    problem = "has an erased value in its message"
+                    self.findings.append(TopicFinding(topic, partition, record.offset, problem))
 
     def _keys(self) -> None:
         """Read the active data keys. This is the first step, because the other steps use the keys."""
-        topic, counted = self.topics.keys, RecordCount()
-        for partition, some in self._read(topic) if topic in self.infos else ():
-            for record in some:
-                if (one := self.erased.of(record.key)) is None:
+        topic, waiting_records = self.topics.keys, RecordCount()
+        for partition, batch in self._read_topic(topic) if topic in self.infos else ():
+            for record in batch:
+                if (aggregate := self.erased.of(record.key)) is None:
                     continue
-                if one.in_force in one.ended:
-                    counted.add(record.timestamp)
-                one.in_force, one.place = _read_key(record), (partition, record.offset)
-        for subject, one in self.erased.items():
-            if one.in_force in one.ended:
-                what = f"is key {one.in_force} of {subject!r}, which was ended"
-                partition, offset = one.place
-                readable = "whoever has the ring can read what was erased"
-                self.found.append(TopicFinding(topic, partition, offset, f"{what}: {readable}"))
-        self._compacted(topic, "that were ended, and are not compacted away yet", counted)
+                if aggregate.in_force in aggregate.ended:
+                    waiting_records.count_record(record.timestamp)
+                aggregate.in_force, aggregate.place = _read_key(record), (partition, record.offset)
+        for subject, aggregate in self.erased.items():
+            if aggregate.in_force in aggregate.ended:
+                problem = f"is key {aggregate.in_force} of {subject!r}, which was deleted"
+                partition, offset = aggregate.place
+                readable = "whoever has the keyring can decrypt the erased values"
+                self.findings.append(TopicFinding(topic, partition, offset, f"{problem}: {readable}"))
+        self._add_until_compaction(
+            topic, "of deleted keys, which are not compacted away yet", waiting_records
+        )
 
-    def _wait(self, kind: Kind, what: str, counted: RecordCount, more: int = 0) -> None:
+    def _add_until_retention(
+        self, kind: Kind, description: str, waiting_records: RecordCount, extra_ms: int = 0
+    ) -> None:
         """Add records that retention will delete. It deletes a whole segment, after the segment is closed."""
         topic = self.topics.name(kind)
         info = self.infos[topic]
         retention = info.number("retention.ms", NEVER)
-        until = NEVER if retention < 0 else counted.newest + retention + info.number("segment.ms", 0) + more
-        self._add(ExpiringRecords(topic, what, counted.count, until))
+        until = (
+            NEVER
+            if retention < 0
+            else waiting_records.newest + retention + info.number("segment.ms", 0) + extra_ms
+        )
+        self._add_waiting(ExpiringRecords(topic, description, waiting_records.count, until))
 
-    def _compacted(self, topic: str, what: str, counted: RecordCount) -> None:
+    def _add_until_compaction(self, topic: str, description: str, waiting_records: RecordCount) -> None:
         lag = self.infos[topic].number("max.compaction.lag.ms", 2**63 - 1) if topic in self.infos else 0
-        self._add(
-            ExpiringRecords(topic, what, counted.count, None if lag > _NO_LAG else counted.newest + lag)
+        self._add_waiting(
+            ExpiringRecords(
+                topic,
+                description,
+                waiting_records.count,
+                None if lag > _NO_LAG else waiting_records.newest + lag,
+            )
         )
 
-    def _add(self, waiting: ExpiringRecords) -> None:
+    def _add_waiting(self, waiting: ExpiringRecords) -> None:
         if waiting.records:
             self.waiting.append(waiting)
 
-    def _read(self, topic: str) -> Iterator[tuple[int, list[Record]]]:
+    def _read_topic(self, topic: str) -> Iterator[tuple[int, list[Record]]]:
         """Yield all committed records in batches, with their partition."""
         numbers = range(self.infos[topic].partitions)
         for number, (start, end) in readers.bounds(self.connection, topic, numbers).items():

@@ -19,7 +19,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, hash_of
 from cqrs_cli.scans.replay.progress import ReplayProgress
-from cqrs_cli.scans.replay.spill import Spill, WaitingState
+from cqrs_cli.scans.replay.spill import Spill, SpilledState
 
 
 class ReplayFoldError(FoldError):
@@ -78,10 +78,10 @@ class ReplayFold:
         until: str | None = None,
         limit: MemoryLimit | None = None,
         part: range = WHOLE,
-        teller: ReplayProgress | None = None,
+        progress: ReplayProgress | None = None,
         personal: bool = False,
     ) -> None:
-        """`part`: the allowed hashes of aggregate ids. `teller`: receives the progress, and is closed at the end.
+        """`part`: the allowed hashes of aggregate ids. `progress`: receives the progress, and is closed at the end.
         `personal`: the events contain decrypted personal values, so spill files must be encrypted.
         """
         self._personal = personal
@@ -96,9 +96,9 @@ class ReplayFold:
         self._total = NOTHING
         self._waiting = 0  # events on disk
         self._files = ExitStack()
-        self._teller = teller
-        if teller is not None:
-            self._files.callback(teller.close)
+        self._progress = progress
+        if progress is not None:
+            self._files.callback(progress.close)
 
     def fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
         """Fold the next records of the partition; `offset_of(index)` is the offset of a record in `values`, for errors.
@@ -107,24 +107,22 @@ class ReplayFold:
         `ReplayFoldError` for any other event.
         """
         self._fold(values, offset_of)
-        if self._teller is not None and values:
-            self._teller.read(len(values), offset_of(len(values) - 1), self._waiting)
+        if self._progress is not None and values:
+            self._progress.report_read(len(values), offset_of(len(values) - 1), self._waiting)
 
     def _fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
         index = 0
-        while (index := self._fold_quickly(values, index, offset_of)) < len(values):
+        while (index := self._fold_fast(values, index, offset_of)) < len(values):
             try:
-                self._fold_closely(values[index])
+                self._fold_checked(values[index])
             except (FoldError, ValueError) as error:
                 raise ReplayFoldError(offset_of(index), str(error)) from error
             index += 1
         if self._limit is not None and self._limit.is_reached(len(self._now)):
             self._spill()
 
-    def _fold_quickly(
-        self, values: Sequence[bytes | None], start: int, offset_of: Callable[[int], int]
-    ) -> int:
-        """Fold records from `start` on; return the index of the first record that needs `_fold_closely`, or
+    def _fold_fast(self, values: Sequence[bytes | None], start: int, offset_of: Callable[[int], int]) -> int:
+        """Fold records from `start` on; return the index of the first record that needs `_fold_checked`, or
         `len(values)`.
 
         This is `fold_next`, inlined for many events: one lookup for all events is faster than a call for each event.
@@ -134,9 +132,9 @@ class ReplayFold:
         absent: _At = (0, self._aggregate.decider.initial, "")
         try:
             for index in range(start, len(values)):
-                fact = decode(values[index])  # type: ignore[arg-type]  # None: see `_fold_closely`
+                fact = decode(values[index])  # type: ignore[arg-type]  # None: see `_fold_checked`
                 subject = fact.subject
-                if is_shared and self._is_away(subject, values[index], offset_of, index):
+                if is_shared and self._is_spilled(subject, values[index], offset_of, index):
                     continue
                 version, state, _ = now.get(subject, absent)
                 if fact.aggregateversion != version + 1:
@@ -153,8 +151,8 @@ class ReplayFold:
             return index
         return len(values)
 
-    def _fold_closely(self, value: bytes | None) -> None:
-        """Fold a record at which `_fold_quickly` stopped; raise `FoldError` or `ValueError` with the reason."""
+    def _fold_checked(self, value: bytes | None) -> None:
+        """Fold a record at which `_fold_fast` stopped; raise `FoldError` or `ValueError` with the reason."""
         event = read_event(value)
         if hash_of(event.subject.encode()) not in self._part:
             raise _foreign(event.subject)
@@ -184,7 +182,7 @@ class ReplayFold:
             self._kept.clear()
             if not self._spills:
                 return
-            self._take_up(self._spills.pop())
+            self._load_spill(self._spills.pop())
 
     def total(self) -> Total:
         """Return the total of `rows`. An aggregate at version n has n events, because each event adds one version."""
@@ -196,7 +194,7 @@ class ReplayFold:
         """Release the disk. Idempotent."""
         self._files.close()
 
-    def _is_away(
+    def _is_spilled(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
         """True if the event's aggregate is on disk; the event is then written to the same file. Raises `FoldError` for
@@ -223,12 +221,12 @@ class ReplayFold:
             now = self._now.pop(aggregate_id)
             kept = now if self._kept is self._now else self._kept.pop(aggregate_id, None)
             spill.add_state(
-                WaitingState(aggregate_id, self._encoded(now), None if kept is None else self._encoded(kept))
+                SpilledState(aggregate_id, self._encoded(now), None if kept is None else self._encoded(kept))
             )
         self._spills.append(spill)
         self._high = middle
 
-    def _take_up(self, spill: Spill) -> None:
+    def _load_spill(self, spill: Spill) -> None:
         """Continue with the aggregates and events of a spill file; the aggregates in memory are finished."""
         self._low, self._high = spill.low, spill.high
         for state in spill.states():
@@ -238,8 +236,8 @@ class ReplayFold:
         for values, offsets in spill.events():
             self._waiting -= len(values)
             self._fold(values, offsets.__getitem__)
-            if self._teller is not None:
-                self._teller.wait(self._waiting)
+            if self._progress is not None:
+                self._progress.report_spilled(self._waiting)
         spill.close()
 
     def _encoded(self, at: _At) -> tuple[int, bytes, str]:

@@ -14,24 +14,24 @@ class ReplayProgress(TaskReporter):
         """`start`: the offset from which the task reads."""
         self._task, self._start = task, start
         self._offsets = self._events = 0  # read so far
-        self._waiting = 0
+        self._spilled = 0
         super().__init__(to, every)
 
-    def begin(self, start: int) -> None:
+    def start_segment(self, start: int) -> None:
         """Continue in another log. `start`: the position from which finished offsets are counted."""
         self._start = start
 
-    def read(self, events: int, at: int, waiting: int) -> None:
-        """Report that more events were read, the last event at offset `at`, and the number of events on disk."""
+    def report_read(self, events: int, offset: int, spilled: int) -> None:
+        """Report that more events were read, the last event at offset `offset`, and the number of events on disk."""
         self._events += events
-        self._offsets = at + 1 - self._start
-        self.wait(waiting)
+        self._offsets = offset + 1 - self._start
+        self.report_spilled(spilled)
 
-    def wait(self, waiting: int) -> None:
+    def report_spilled(self, spilled: int) -> None:
         """Report the number of events on disk."""
-        self._waiting = waiting
+        self._spilled = spilled
         self.report_if_due()
 
     def current_report(self) -> TaskReport:
-        done = max(0.0, 1 - self._waiting / max(1, self._events))  # share of the read events that are folded
+        done = max(0.0, 1 - self._spilled / max(1, self._events))  # share of the read events that are folded
         return TaskReport(self._task, int(self._offsets * done), int(self._events * done))

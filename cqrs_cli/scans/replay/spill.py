@@ -22,7 +22,7 @@ _FRAME = Struct(">QI")  # offset, bytes of the value
 _LENGTH = Struct(">I")
 
 
-class WaitingState(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class SpilledState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """An aggregate on disk: version, JSON of the state, and time of the last event, now and at `until`."""
 
     id: str
@@ -31,7 +31,7 @@ class WaitingState(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(WaitingState).decode
+_decode = msgspec.msgpack.Decoder(SpilledState).decode
 
 
 class Spill:
@@ -53,7 +53,7 @@ class Spill:
         except OSError as error:
             raise _no_room(error) from error
 
-    def add_state(self, state: WaitingState) -> None:
+    def add_state(self, state: SpilledState) -> None:
         """Write an aggregate."""
         encoded = self._sealed(_encode(state))
         self._states += 1
@@ -64,7 +64,7 @@ class Spill:
         sealed = self._sealed(value)
         self._write(_FRAME.pack(offset, len(sealed)) + sealed)
 
-    def states(self) -> Iterator[WaitingState]:
+    def states(self) -> Iterator[SpilledState]:
         """Yield the aggregates, from the start of the file."""
         try:
             self._file.seek(0)  # flushes the buffer
@@ -109,6 +109,6 @@ class Spill:
 
 def _no_room(error: OSError) -> ConfigurationError:
     return ConfigurationError(
-        f"aggregates that memory has no room for cannot be kept in {tempfile.gettempdir()} ({error.strerror})",
-        "make room, or name another folder in TMPDIR",
+        f"aggregates that do not fit into memory cannot be stored in {tempfile.gettempdir()} ({error.strerror})",
+        "free disk space, or set TMPDIR to another folder",
     )

@@ -29,7 +29,7 @@ from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
 #: A number above all offsets of a log.
-_LINK = 1 << 52
+_SEGMENT_FACTOR = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def naming(plan: ReplayPlan, task: int) -> Iterator[None]:
     try:
         yield
     except ReplayFoldError as error:
-        number, offset = divmod(error.offset, _LINK)
+        number, offset = divmod(error.offset, _SEGMENT_FACTOR)
         raise plan.links(task)[number].log.fault("events", offset, error.reason) from error
 
 
@@ -115,24 +115,24 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     """Fold a task's events. It uses the messages directly, because creating `Record` objects would double the cost."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
-    part, teller = (
+    part, progress = (
         part_of(task % plan.parts, plan.parts),
         ReplayProgress(plan.words, task, 0, plan.tell_every),
     )
     fold = ReplayFold(
-        aggregate, plan.until, limit, part, teller, plan.personal and aggregate.has_personal_fields
+        aggregate, plan.until, limit, part, progress, plan.personal and aggregate.has_personal_fields
     )
     try:
         with closing(bulk_consumer(log.connection)) as reader, closing(_opener(plan, aggregate)) as opener:
             done = 0
             for number, link in enumerate(plan.links(task)):
-                teller.begin(number * _LINK + link.start - done)
+                progress.start_segment(number * _SEGMENT_FACTOR + link.start - done)
                 arrived = link.log.messages_with(reader, "events", link.start, link.end)
                 place, topic = plan.connection.payloads, plan.topics.events
                 for messages in messages_with_data(place, topic, link.log.partition, arrived, opener):
                     if plan.parts > 1:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
-                    fold.fold(list(map(Message.value, messages)), _place_of(number, messages))
+                    fold.fold(list(map(Message.value, messages)), _position_of(number, messages))
                 done += link.end - link.start
             opener.conclude()
     except BaseException:
@@ -147,8 +147,8 @@ def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventDecryptor:
     return event_decryptor(connection, connection.keys, plan.topics, marks)
 
 
-def _place_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:
+def _position_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:
     """Return a function from a message's index to its position: segment number and offset as one number. In the first
     segment, the number is the offset.
     """
-    return lambda index: link * _LINK + int(messages[index].offset())
+    return lambda index: link * _SEGMENT_FACTOR + int(messages[index].offset())

@@ -19,7 +19,7 @@ from cqrs_cli.keys.partition_keys import key_record
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.keys import ActiveKeys
-from cqrs_cli.scans.verify.pairs import side_by_side
+from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions, Store, WriteBatch
@@ -31,61 +31,64 @@ Known = Iterator[tuple[str, bytes, WrappedKey | None]]
 class LatestKeys:
     """The latest data keys of a partition's aggregates in the keys topic."""
 
-    def __init__(self, connection: Connection, topics: Topics, home: KeyHome, stack: ExitStack) -> None:
-        """Read the topic up to its high watermark, and wait for open transactions before it. `home`: the partition's
-        keys.
+    def __init__(self, connection: Connection, topics: Topics, key_filter: KeyHome, stack: ExitStack) -> None:
+        """Read the topic up to its high watermark, and wait for open transactions before it.
+
+        `key_filter`: the partition's keys.
         """
-        self._connection, self._topics, self._home = connection, topics, home
+        self._connection, self._topics, self._key_filter = connection, topics, key_filter
         with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
             self._store = LmdbStore(Path(folder), window_ms=1)
         stack.callback(self._store.abandon)
         if readers.exists(connection, topics.keys):
-            self._read()
+            self._read_topic()
 
-    def find(self, subject: str) -> WrappedKey | None:
+    def current_key(self, subject: str) -> WrappedKey | None:
         """Return the current key of an aggregate, or None."""
         with self._store.view() as view:
             return _key(view.saved(subject))
 
-    def ring(self) -> ActiveKeys | None:
+    def active_keys(self) -> ActiveKeys | None:
         """Return a `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
         ring, topic = ring_at(self._connection.keys), self._topics.keys
         return ActiveKeys(
-            self._topics.aggregate, self.find, lambda subject, wrapped: ring.unwrap(topic, subject, wrapped)
+            self._topics.aggregate,
+            self.current_key,
+            lambda subject, wrapped: ring.unwrap(topic, subject, wrapped),
         )
 
-    def conclude(self, proof: KeyProof, noted: Store, since: Iterable[Record]) -> None:
-        """Compare with the key entries in `noted`, the store of `proof`. `since`: events after the verified range."""
-        proof.conclude(self._known(noted), since, self._is_ours)
+    def compare_with(self, proof: KeyProof, entries: Store, since: Iterable[Record]) -> None:
+        """Compare with the key entries in `entries`, the store of `proof`. `since`: events after the verified range."""
+        proof.conclude(self._entries(entries), since, self._has_subject)
 
-    def _is_ours(self, subject: str) -> bool:
-        return self._home.matches(subject.encode())
+    def _has_subject(self, subject: str) -> bool:
+        return self._key_filter.matches(subject.encode())
 
-    def _known(self, noted: Store) -> Known:
+    def _entries(self, entries: Store) -> Known:
         """Yield each aggregate of the partition with a key entry or a key."""
-        for name, proved, found in side_by_side(noted.items(), self._store.items()):
-            if self._is_ours(name):
-                yield name, b"" if proved is None else proved.state, _key(found)
+        for name, entry, found in merge_aggregates(entries.items(), self._store.items()):
+            if self._has_subject(name):
+                yield name, b"" if entry is None else entry.state, _key(found)
 
-    def _read(self) -> None:
+    def _read_topic(self) -> None:
         """Read the partition's keys. After a repartitioning, a partition of the keys topic has keys of several
         partitions.
         """
         with closing(KafkaKeysLog(self._connection, self._topics)) as log:
-            number = self._home.partition % log.partition_count()
+            number = self._key_filter.partition % log.partition_count()
             for records in log.read(number, *log.bounds(number)):
-                keys = dict(self._checked(record, number) for record in records)
+                keys = dict(self._decode(record, number) for record in records)
                 self._store.apply(WriteBatch(self._store.token(), Positions(), Positions(), keys))
 
-    def _checked(self, record: Record, number: int) -> tuple[str, StoredState]:
+    def _decode(self, record: Record, number: int) -> tuple[str, StoredState]:
         subject, _ = key_record(self._topics.keys, number, record)
         return subject, StoredState(1, record.offset, 0, record.value or b"")
 
 
 def latest_keys(
-    plan: ProofPlan, aggregate: Aggregate | None, home: KeyHome, stack: ExitStack
+    plan: ProofPlan, aggregate: Aggregate | None, key_filter: KeyHome, stack: ExitStack
 ) -> LatestKeys | None:
     """Return the data keys; None if the aggregate has no personal fields. Without the code (None), check whether a keys
     topic is visible.
@@ -93,7 +96,7 @@ def latest_keys(
     connection, topics = plan.connection, plan.aggregate.topics
     if not (_sees_keys(connection, topics) if aggregate is None else aggregate.has_personal_fields):
         return None
-    return LatestKeys(connection, topics, home, stack)
+    return LatestKeys(connection, topics, key_filter, stack)
 
 
 def _sees_keys(connection: Connection, topics: Topics) -> bool:

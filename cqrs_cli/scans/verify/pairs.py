@@ -14,7 +14,7 @@ Items = Iterator[tuple[str, StoredState]]
 Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 
-def side_by_side(one: Items, other: Items) -> Pairs:
+def merge_aggregates(one: Items, other: Items) -> Pairs:
     """Yield each aggregate of two stores, which both yield their aggregates in the order of their keys."""
     merged = heapq.merge(_keyed(0, one), _keyed(1, other))
     for _, same in groupby(merged, itemgetter(0)):

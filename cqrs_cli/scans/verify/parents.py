@@ -17,7 +17,7 @@ from cqrs_cli.proof.parent_results import ParentResults
 from cqrs_cli.proof.parent_verification import prove_parent
 from cqrs_cli.proof.partition import Scratch
 from cqrs_cli.proof.scope import Loss, Scope
-from cqrs_cli.scans.verify.scratch import beside
+from cqrs_cli.scans.verify.scratch import with_new_indexes
 
 #: Reads a log between two offsets.
 ReadLog = Callable[[PartitionLog, Kind, int, int], Iterator[list[Record]]]
@@ -46,7 +46,7 @@ class Parents(NamedTuple):
         """
         inherited = ParentResults()
         for split in self.splits:
-            spans, traces = self._spans(split), beside(stack, scratch)
+            spans, traces = self._spans(split), with_new_indexes(stack, scratch)
             read = partial(self._read, split, spans)
             parent = self._scope(scope, split, spans)
             inherited = prove_parent(split, parent, traces, inherited, read, is_continued=is_continued)

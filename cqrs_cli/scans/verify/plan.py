@@ -13,7 +13,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.key_partitions import Homes
-from cqrs_cli.scans.verify.since import Generations
+from cqrs_cli.scans.verify.checkpoints import Generations
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL

@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from cqrs_cli.proof.partition import Scratch
-from cqrs_cli.scans.verify.kept import TRACES, Folders
+from cqrs_cli.scans.verify.checkpoint_files import TRACES, Folders
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.trace_index import TraceIndex
 
@@ -23,7 +23,7 @@ def open_scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[S
     return Scratch(traces[0], traces[1], traces[2], store), traces
 
 
-def beside(stack: ExitStack, scratch: Scratch) -> Scratch:
+def with_new_indexes(stack: ExitStack, scratch: Scratch) -> Scratch:
     """Return the stores with new temporary indexes, for another partition."""
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
         folders = _new_folders(Path(folder))

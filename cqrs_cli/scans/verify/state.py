@@ -25,7 +25,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.ownership.timing import APPLY_EVERY
 from cqrs_cli.proof.partition import Proof
-from cqrs_cli.scans.verify.pairs import Pairs, side_by_side
+from cqrs_cli.scans.verify.pairs import Pairs, merge_aggregates
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly
@@ -33,7 +33,7 @@ from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 
 #: The check gives up if more aggregates than this number cannot be folded: then the code does not match the log.
-MOST_BROKEN = 1000
+MAX_UNREADABLE = 1000
 
 
 class ShardComparison(NamedTuple):
@@ -59,18 +59,18 @@ class StateCheck:
         shards: Path,
         read: Callable[[int, int], Iterator[list[Record]]],
         inherited: Iterable[tuple[int, list[Record]]] = (),
-        keeps: KeyHome | None = None,
+        key_filter: KeyHome | None = None,
     ) -> None:
         """`read` yields the events between two offsets. `inherited`: the parents' events, with their partition.
-        `keeps`: the filter for the partition's keys; None: all keys.
+        `key_filter`: the filter for the partition's keys; None: all keys.
         """
         self._log = log
         self._topics = topics
         self._aggregate = aggregate
         self._path = shards / str(log.partition)
-        self._read, self._inherited, self._keeps = read, inherited, keeps
+        self._read, self._inherited, self._key_filter = read, inherited, key_filter
         #: Aggregates with an event that cannot be folded; only the first such event of each is reported.
-        self._broken: set[str] = set()
+        self._unreadable: set[str] = set()
 
     def compare(self, proof: Proof, decided: int, end: int) -> ShardComparison:
         """Add to the findings of `proof` each aggregate that differs from the partition's shard, and each event before
@@ -83,10 +83,10 @@ class StateCheck:
             cache = StateCache(self._aggregate, store, store.token())
             for partition, records in self._inherited:
                 with cache.reading():
-                    states = self._folded(cache, records, proof, partition)
+                    states = self._fold_records(cache, records, proof, partition)
                 cache.fold(cache.positions, states)
             compared, positions = self._compare(proof, cache, store)
-            if not self._is_hopeless:
+            if not self._has_too_many_errors:
                 self._fold(cache, end, proof)
             folded = cache.positions.events
             if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided):
@@ -103,7 +103,7 @@ class StateCheck:
         """
         shard = open_readonly(self._path)
         if shard is None:
-            return ShardComparison(skipped=f"there is no shard to trust in {self._path}"), Positions()
+            return ShardComparison(skipped=f"there is no usable shard in {self._path}"), Positions()
         with closing(shard):
             if skipped := self._mismatch(shard.identity()):
                 return ShardComparison(skipped=skipped), Positions()
@@ -116,18 +116,18 @@ class StateCheck:
                 if end < positions.events:
                     what = f"is the end of the log, and the shard has folded up to {positions.events}"
                     proof.findings.add("events", end, what)
-                if self._is_hopeless:
+                if self._has_too_many_errors:
                     return ShardComparison(skipped="its events cannot be folded by this code"), positions
-                self._report_all(proof, end, side_by_side(items, store.items()))
+                self._report_all(proof, end, merge_aggregates(items, store.items()))
             return ShardComparison(shard.count()), positions
 
-    def _mismatch(self, noted: bytes) -> str:
+    def _mismatch(self, stored_identity: bytes) -> str:
         """Return why a shard is not a cache of this log, folded by this code; empty if it is."""
         try:
-            found = msgspec.json.decode(noted, type=Identity)
+            found = msgspec.json.decode(stored_identity, type=Identity)
         except msgspec.DecodeError:
             return "the shard has no identity: the next run rebuilds it"
-        ours = Identity(
+        expected = Identity(
             cluster_id=self._topics.cluster_id,
             topics={str(kind): topic_id for kind, topic_id in self._topics.ids.items()},
             partition=self._log.partition,
@@ -136,12 +136,12 @@ class StateCheck:
             revision=self._aggregate.decider.revision,
             window_ms=found.window_ms,  # of its command ids, which are not compared
         )
-        differences = ours.differences(noted)
+        differences = expected.differences(stored_identity)
         return f"the next run rebuilds the shard: {differences}" if differences else ""
 
     @property
-    def _is_hopeless(self) -> bool:
-        return len(self._broken) > MOST_BROKEN
+    def _has_too_many_errors(self) -> bool:
+        return len(self._unreadable) > MAX_UNREADABLE
 
     def _may_catch_up(self, positions: Positions, decided: int) -> bool:
         """True if the shard lacks only events that a running owner has committed and not applied yet."""
@@ -161,23 +161,23 @@ class StateCheck:
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):
             with cache.reading():
-                states = self._folded(cache, records, proof)
+                states = self._fold_records(cache, records, proof)
             cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
-            if self._is_hopeless:
+            if self._has_too_many_errors:
                 break
         return end
 
-    def _folded(
+    def _fold_records(
         self, cache: StateCache, records: list[Record], proof: Proof, parent: int | None = None
     ) -> dict[str, VersionedState]:
         states: dict[str, VersionedState] = {}
-        for record in records if self._keeps is None else self._keeps.matching(records):
+        for record in records if self._key_filter is None else self._key_filter.matching(records):
             try:
                 event = read_event(record.value)
             except ValueError:
                 continue  # the verification reports it
             subject = event.subject
-            if subject in self._broken:
+            if subject in self._unreadable:
                 continue
             try:
                 before = states.get(subject) or cache.state(subject)
@@ -187,7 +187,7 @@ class StateCheck:
                     at = record.offset if parent is None else 0
                     where = "" if parent is None else f" after partition {parent} offset {record.offset}"
                     proof.findings.add("events", at, f"cannot be folded{where}: {error}")
-                self._broken.add(subject)
+                self._unreadable.add(subject)
                 continue
             if after is not before:
                 states[subject] = after
@@ -195,22 +195,23 @@ class StateCheck:
 
     def _report_all(self, proof: Proof, end: int, pairs: Pairs) -> None:
         """Report each difference. Differences caused by other code may be many: report the first, then their number."""
-        recoded = 0
+        differing_by_code = 0
         for name, stored, folded in pairs:
-            kept = stored if stored is None else self._unsealed(proof, end, name, stored)
-            if name in self._broken or kept == folded:
+            stored_ = stored if stored is None else self._redacted(proof, end, name, stored)
+            if name in self._unreadable or stored_ == folded:
                 continue
-            recoded += (by_code := _differ_by_code(kept, folded))
-            if not by_code or recoded == 1:
-                self._report(proof, end, name, kept, folded)
-        if recoded > 1:
+            differing_by_code += (by_code := _differ_by_code(stored_, folded))
+            if not by_code or differing_by_code == 1:
+                self._report(proof, end, name, stored_, folded)
+        if differing_by_code > 1:
             what = (
-                f"leaves {recoded - 1} more aggregates with another state of the same version: other code has folded "
+                f"leaves {differing_by_code - 1} more aggregates with another state of the same version: other code "
+                "has folded "
                 "the shard; raise the decider's revision, so that the next run rebuilds it"
             )
             proof.findings.add("events", end, what)
 
-    def _unsealed(self, proof: Proof, end: int, name: str, stored: StoredState) -> StoredState:
+    def _redacted(self, proof: Proof, end: int, name: str, stored: StoredState) -> StoredState:
         """Return a shard's state with masked personal values, like the folded events, and report violations in its
         encrypted values.
         """
@@ -224,25 +225,29 @@ class StateCheck:
         return replace(stored, state=mask_data(self._aggregate.state, stored.state))
 
     def _report(
-        self, proof: Proof, end: int, name: str, kept: StoredState | None, folded: StoredState | None
+        self, proof: Proof, end: int, name: str, stored_: StoredState | None, folded: StoredState | None
     ) -> None:
         """Report a difference at the aggregate's last event, or at the end of the log if the event is unknown."""
-        last = folded or kept
+        last = folded or stored_
         place = None if last is None else proof.event_at(last.offset, last.eventindex, name)
         proof.findings.add(
             "events",
             end if place is None else place,
-            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(kept)}",
+            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(stored_)}",
         )
 
 
-def _differ_by_code(kept: StoredState | None, folded: StoredState | None) -> bool:
+def _differ_by_code(stored_: StoredState | None, folded: StoredState | None) -> bool:
     """True if both states have the same last event. The cause of the difference is then another `evolve`, or a bad
     disk.
     """
-    if kept is None or folded is None:
+    if stored_ is None or folded is None:
         return False
-    return (kept.version, kept.offset, kept.eventindex) == (folded.version, folded.offset, folded.eventindex)
+    return (stored_.version, stored_.offset, stored_.eventindex) == (
+        folded.version,
+        folded.offset,
+        folded.eventindex,
+    )
 
 
 def _describe(saved: StoredState | None) -> str:

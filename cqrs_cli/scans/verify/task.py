@@ -30,8 +30,13 @@ from cqrs_cli.proof.scope import PersonalScope, Scope, check_shape
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError, VerificationCheckpoint
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.log_teller import LogProgress
-from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
+from cqrs_cli.scans.log_progress import LogProgress
+from cqrs_cli.scans.verify.checkpoint_files import (
+    create_checkpoint_folder,
+    folder_errors,
+    load_checkpoint,
+    write_checkpoint,
+)
 from cqrs_cli.scans.verify.keys import LatestKeys, latest_keys
 from cqrs_cli.scans.verify.parents import Parents, loss_of
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
@@ -48,13 +53,13 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
     def work() -> ProofResult:
         before = _earlier_folder(plan, partition)
-        with closing(LogProgress(plan.words, partition, plan.tell_every)) as teller:
+        with closing(LogProgress(plan.words, partition, plan.tell_every)) as progress:
             if before is not None:
                 try:
-                    return _prove(plan, log, teller, before)
+                    return _prove(plan, log, progress, before)
                 except CheckpointUnusableError as why:
-                    return _prove(plan, log, teller)._replace(again=str(why))
-            return _prove(plan, log, teller)
+                    return _prove(plan, log, progress)._replace(again=str(why))
+            return _prove(plan, log, progress)
 
     return guarded(
         plan.connection, log.log_name("commands"), work, lambda error: ProofResult(partition, error=error)
@@ -69,24 +74,24 @@ def _earlier_folder(plan: ProofPlan, partition: int) -> Path | None:
     if before is None or not (folder := before / str(partition)).is_dir():
         return None
     is_child = plan.lineage is not None and plan.lineage.parent(partition) is not None
-    return None if is_child and not load_carried(folder).report.outcomes else folder
+    return None if is_child and not load_checkpoint(folder).report.outcomes else folder
 
 
 def _prove(
-    plan: ProofPlan, log: PartitionLog, teller: LogProgress, before: Path | None = None
+    plan: ProofPlan, log: PartitionLog, progress: LogProgress, before: Path | None = None
 ) -> ProofResult:
     """Verify from the start, or from the checkpoint in the folder `before`."""
     after = None if plan.since is None else plan.since.after / str(log.partition)
     with ExitStack() as stack:
         try:
-            proof = _PartitionProof(plan, log, stack, teller, before)
+            proof = _PartitionProof(plan, log, stack, progress, before)
             result = proof.prove()
         except StalledError as error:
             raise explain_log_stall(log, error) from error
         if after is not None and proof.carried is not None:
-            with usable(after):
+            with folder_errors(after):
                 proof.scratch.store.close()
-                leave(after, proof.carried, proof.traces)
+                write_checkpoint(after, proof.carried, proof.traces)
     return result
 
 
@@ -94,17 +99,17 @@ class _PartitionProof:
     """The verification of one partition, with its clients and temporary files, which the stack closes."""
 
     def __init__(
-        self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, teller: LogProgress, before: Path | None
+        self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, progress: LogProgress, before: Path | None
     ) -> None:
-        self.plan, self.teller, self.stack = plan, teller, stack
-        self.earlier = None if before is None else load_carried(before)
+        self.plan, self.progress, self.stack = plan, progress, stack
+        self.earlier = None if before is None else load_checkpoint(before)
         self.carried: VerificationCheckpoint | None = None
         self.log, self.topics = log, log.topics
         self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
         kept = None
         if plan.since is not None:
-            with usable(plan.since.after):
-                kept = begin_folder(plan.since.after / str(log.partition), before)
+            with folder_errors(plan.since.after):
+                kept = create_checkpoint_folder(plan.since.after / str(log.partition), before)
         self.scratch, self.traces = open_scratch(stack, plan.window, kept)
         self.homes = plan.homes(log.partition)
         self.count = plan.aggregate.partitions if self.homes is None else self.homes.judging
@@ -117,18 +122,17 @@ class _PartitionProof:
         """
         before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
-        self.teller.begin(self._to_read(bounds))
-        self.teller.begin(self._to_read(bounds))
+        self.progress.start(self._offsets_to_read(bounds))
         claim = parse_claim(before.metadata)
         keys = latest_keys(self.plan, self.aggregate, self._keys(self.count), self.stack)
         scope, inherited = self._scope(claim, bounds, keys), None
         if self.parents is not None:
-            again = self.earlier is not None
-            inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=again)
+            is_continued = self.earlier is not None
+            inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=is_continued)
         proof = Proof(scope, self.scratch, self.earlier, inherited)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
         for kind, step in zip(OWNER_LOGS, steps, strict=True):
-            for records in self._read(kind, self._first(kind, bounds[kind]), bounds[kind][1]):
+            for records in self._read(kind, self._first_offset(kind, bounds[kind]), bounds[kind][1]):
                 step(records)
         after = self._committed()
         start, end = self._bounds("commands")
@@ -144,9 +148,9 @@ class _PartitionProof:
             proof.conclude_deferred(chain.from_iterable(waiting))
         if keys is not None:
             since = self._read("events", bounds["events"][1], self._bounds("events")[1])
-            keys.conclude(proof.keys, self.scratch.store, chain.from_iterable(since))
+            keys.compare_with(proof.keys, self.scratch.store, chain.from_iterable(since))
         compared = self._compare_state(proof, decided.surely, bounds["events"][1])
-        earlier, read_now = None if self.earlier is None else self.earlier.report, self.teller.records
+        earlier, read_now = None if self.earlier is None else self.earlier.report, self.progress.records
         return ProofResult(self.log.partition, proof.report(), earlier, compared=compared, records=read_now)
 
     def _compare_state(self, proof: Proof, decided: int, end: int) -> ShardComparison | None:
@@ -167,15 +171,15 @@ class _PartitionProof:
     def _keys(self, count: int) -> KeyHome:
         return KeyHome(self.plan.partitioner, count, self.log.partition)
 
-    def _to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
+    def _offsets_to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
         """Return the number of offsets of all logs; the events count twice if the state is compared."""
-        spans = {kind: bounds[kind][1] - self._first(kind, bounds[kind]) for kind in OWNER_LOGS}
+        spans = {kind: bounds[kind][1] - self._first_offset(kind, bounds[kind]) for kind in OWNER_LOGS}
         start, end = bounds["commands"]
         spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.commands))
         inherited = 0 if self.parents is None else self.parents.offsets()
         return sum(spans.values()) + inherited + (spans["events"] if self.plan.shards is not None else 0)
 
-    def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
+    def _first_offset(self, kind: Kind, bounds: tuple[int, int]) -> int:
         """Return the offset from which to read a log; raise `ContradictionError` if the log has become shorter.
 
         The deferred topic is read from its start, because compaction may have removed any of its records.
@@ -185,9 +189,9 @@ class _PartitionProof:
             return start
         if end < (read := self.earlier.read[kind]):
             raise ContradictionError(
-                f"{self.log.log_name(kind)} ends at {end}, and an earlier verify has read it up to {read}: "
-                "records were cut off",
-                "a broker that has just come back may show less of a log: try again",
+                f"{self.log.log_name(kind)} ends at {end}, but an earlier verify has read it up to {read}: "
+                "records were deleted at its end",
+                "a broker that has just restarted may hide records: try again",
             )
         return max(start, read)
 
@@ -210,7 +214,7 @@ class _PartitionProof:
             plan.early,
             self.homes,
             fits=fits_partly if self.aggregate is None and keys is not None else fits_of(self.aggregate),
-            personal=None if keys is None else PersonalScope(keys.ring(), masking(self.aggregate)),
+            personal=None if keys is None else PersonalScope(keys.active_keys(), masking(self.aggregate)),
         )
 
     def _command_at(self, offset: int) -> Record | None:
@@ -251,4 +255,4 @@ class _PartitionProof:
         if start < end:
             with closing(bulk_consumer(self.plan.connection)) as reader:
                 read = log.read_with(reader, kind, start, end, self.plan.patience)
-                yield from self.teller.follow(log.with_data(kind, read), start, end)
+                yield from self.progress.track(log.with_data(kind, read), start, end)

@@ -20,26 +20,26 @@ class HistoricPayloads:
         self._fetched: dict[PayloadReference, bytes | str] = {}
         self.known: dict[PayloadReference, bytes | str] = {}
 
-    def parts(self, some: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
+    def in_memory_parts(self, commands: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
         """Yield the commands in parts whose payloads fit into memory, after downloading the payloads of each part."""
-        while some:
-            fetched = fetch_payloads(self._place, self._topic, [each.record for each in some])
+        while commands:
+            fetched = fetch_payloads(self._place, self._topic, [command.record for command in commands])
             self._fetched = dict(fetched.payloads)
             count = len(fetched.records)
-            yield some[:count]
-            some = some[count:]
+            yield commands[:count]
+            commands = commands[count:]
 
-    def present(self, each: DecidedCommand) -> None:
+    def load_current(self, command: DecidedCommand) -> None:
         """Put the payload of this command into `known`, unless it was unavailable to the owner."""
         self.known.clear()
-        reference = command_reference(each.record) if may_refer(each.record) else None
-        if reference is not None and each.outcome.data.reason != _UNAVAILABLE:
+        reference = command_reference(command.record) if may_refer(command.record) else None
+        if reference is not None and command.outcome.data.reason != _UNAVAILABLE:
             self.known[reference] = self._fetched.get(reference, "payload_store is not set")
 
-    def check(self, each: DecidedCommand, would: OutcomeEnvelope) -> None:
+    def check_lost_payload(self, command: DecidedCommand, outcome: OutcomeEnvelope) -> None:
         """Raise `PayloadUnavailableError` for a command that was decided with a payload that is lost now."""
-        if would.data.reason == _UNAVAILABLE != each.outcome.data.reason:
+        if outcome.data.reason == _UNAVAILABLE != command.outcome.data.reason:
             raise PayloadUnavailableError(
-                f"{self._topic}:{self._partition}@{each.record.offset}: {would.data.message}",
-                "restore it in payload_store; cqrs doctor looks at the store",
+                f"{self._topic}:{self._partition}@{command.record.offset}: {outcome.data.message}",
+                "restore the payload in payload_store; cqrs doctor checks the store",
             )

@@ -25,13 +25,13 @@ from cqrs_cli.proof.whatif.decided import (
 )
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
-from cqrs_cli.scans.log_teller import LogProgress
-from cqrs_cli.scans.whatif.family import Member, family_members, scratch, stages
-from cqrs_cli.scans.whatif.redeciding import RehearsedCounts, Simulation
+from cqrs_cli.scans.log_progress import LogProgress
+from cqrs_cli.scans.whatif.descendants import Member, deciding_stages, open_stores, target_members
+from cqrs_cli.scans.whatif.simulation import RehearsedCounts, Simulation
 from cqrs_cli.telemetry.datagrams import Address
 
 #: The number of examples per label.
-MOST_EXAMPLES = 3
+MAX_EXAMPLES = 3
 
 Label = tuple[DifferenceKind, str, str]
 
@@ -71,15 +71,15 @@ class WhatifResult:
     examples: dict[Label, list[HistoryDifference]] = field(default_factory=dict)
     error: CqrsError | None = None
 
-    def note(self, found: HistoryDifference) -> None:
-        """Count a difference, and keep it as an example if its label has fewer than `MOST_EXAMPLES`."""
+    def add_difference(self, found: HistoryDifference) -> None:
+        """Count a difference, and keep it as an example if its label has fewer than `MAX_EXAMPLES`."""
         self.counts[found.label] += 1
-        kept = self.examples.setdefault(found.label, [])
-        if len(kept) < MOST_EXAMPLES:
-            kept.append(found)
+        first_existing = self.examples.setdefault(found.label, [])
+        if len(first_existing) < MAX_EXAMPLES:
+            first_existing.append(found)
 
 
-def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
+def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
     """Yield the differences of a family, partition by partition: first of commands, in order, then of states. Fills
     `result`.
 
@@ -88,33 +88,33 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
     topics, place = plan.described.topics, plan.connection.payloads
     log = PartitionLog(plan.connection, topics, result.partition, place)
     with ExitStack() as stack:
-        teller = stack.enter_context(closing(LogProgress(plan.words, result.partition)))
-        for found in _differences(plan, log, result, teller, stack):
-            result.note(found)
+        log_progress = stack.enter_context(closing(LogProgress(plan.words, result.partition)))
+        for found in _differences(plan, log, result, log_progress, stack):
+            result.add_difference(found)
             yield found
 
 
 def _differences(
-    plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogProgress, stack: ExitStack
+    plan: WhatifPlan, log: PartitionLog, result: WhatifResult, log_progress: LogProgress, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
     """Yield the differences of a partition, then of its descendants in numerical order."""
-    waiting = [Member(log.partition, _rehearing(plan, log, stack))]
+    waiting = [Member(log.partition, _open_simulation(plan, log, stack))]
     while waiting:
         member = waiting.pop(0)
-        own = replace(log, partition=member.partition)
+        own_log = replace(log, partition=member.partition)
         try:
-            yield from _of_member(plan, own, result, teller, member, waiting, stack)
+            yield from _member_differences(plan, own_log, result, log_progress, member, waiting, stack)
         except HistoryError as error:
-            also = "cqrs verify says if the history is whole"
-            raise own.fault(error.kind, error.offset, str(error), also) from error
+            hint = "check the history: cqrs verify"
+            raise own_log.fault(error.kind, error.offset, str(error), hint) from error
         waiting.sort(key=attrgetter("partition"))
 
 
-def _of_member(
+def _member_differences(
     plan: WhatifPlan,
     log: PartitionLog,
     result: WhatifResult,
-    teller: LogProgress,
+    log_progress: LogProgress,
     member: Member,
     waiting: list[Member],
     stack: ExitStack,
@@ -123,37 +123,37 @@ def _of_member(
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
-        return chain.from_iterable(teller.follow(read, start, end))
+        return chain.from_iterable(log_progress.track(read, start, end))
 
     decided = log.bounds("outcomes")  # read before the bounds of events: a decided command has its events
     outcomes = Lookahead(placed_outcomes(records("outcomes", *decided)))
-    start, end, cut = _stretch(plan, log, outcomes.command, result, member.is_whole)
-    happened = log.bounds("events", "read_uncommitted")
-    teller.extend(sum(after - before for before, after in (decided, happened, (start, end))))
-    events = Lookahead(placed_events(records("events", *happened)))
-    redeciding = member.redeciding
-    for stage in stages(plan.lineage, plan.deciding.partitioner, redeciding.rules):
-        redeciding.rules = stage.rules
-        redeciding.fold_before(events.below(min(start, stage.end)))
-        redeciding.remember_before(outcomes.below(min(start, stage.end)))
+    start, end, cut = _command_range(plan, log, outcomes.command, result, member.is_whole)
+    event_bounds = log.bounds("events", "read_uncommitted")
+    log_progress.extend(sum(after - before for before, after in (decided, event_bounds, (start, end))))
+    events = Lookahead(placed_events(records("events", *event_bounds)))
+    simulation = member.simulation
+    for stage in deciding_stages(plan.lineage, plan.deciding.partitioner, simulation.rules):
+        simulation.rules = stage.rules
+        simulation.fold_before(events.below(min(start, stage.end)))
+        simulation.remember_before(outcomes.below(min(start, stage.end)))
         low, high = max(start, stage.start), min(end, stage.end)
         commands = records("commands", low, high) if low < high else iter(())
-        yield from redeciding.decide(join_history(commands, outcomes, events))
+        yield from simulation.decide(join_history(commands, outcomes, events))
         if stage.split is not None and (cut is None or cut >= stage.end):
-            waiting += family_members(stage.split, redeciding, start < stage.end, stack)
+            waiting += target_members(stage.split, simulation, start < stage.end, stack)
         elif stage.split is not None:
             break  # the split is after `until`
-    yield from redeciding.states()
-    _note(result, redeciding.progress)
+    yield from simulation.states()
+    _add_counts(result, simulation.progress)
 
 
-def _note(result: WhatifResult, progress: RehearsedCounts) -> None:
+def _add_counts(result: WhatifResult, progress: RehearsedCounts) -> None:
     result.commands += progress.commands
     result.aggregates += progress.aggregates
     result.not_asked += progress.not_asked
 
 
-def _stretch(
+def _command_range(
     plan: WhatifPlan, log: PartitionLog, first: int | None, result: WhatifResult, is_whole: bool
 ) -> tuple[int, int, int | None]:
     """Return (start, end, cut): the range of commands to decide again, and the first command after `until`, or None.
@@ -166,20 +166,25 @@ def _stretch(
     cut = None if plan.until is None else log.offset_at("commands", plan.until + 1)
     if first is None or last is None:
         return high, high, cut
-    kept = max(low, first) if oldest else low
-    wanted = 0 if plan.since is None or is_whole else log.offset_at("commands", plan.since)
-    start = high if wanted is None else max(kept, wanted)
-    result.deleted |= kept > 0 and wanted is not None and wanted <= kept and (low > 0 or oldest > 0)
+    first_existing = max(low, first) if oldest else low
+    first_requested = 0 if plan.since is None or is_whole else log.offset_at("commands", plan.since)
+    start = high if first_requested is None else max(first_existing, first_requested)
+    result.deleted |= (
+        first_existing > 0
+        and first_requested is not None
+        and first_requested <= first_existing
+        and (low > 0 or oldest > 0)
+    )
     stop = read_outcome(last.value).data.offset + 1
     if cut is not None:
         stop = min(stop, cut)
     return start, max(start, stop), cut
 
 
-def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
+def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
     name, place = plan.described.topics.aggregate, plan.connection.payloads
     rules = plan.deciding.rules(plan.described, log.partition, place)
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)
-    stores = scratch(stack, rules.window)
+    stores = open_stores(stack, rules.window)
     return Simulation(rules, today, other, *stores, place, is_family=plan.lineage is not None)

@@ -92,7 +92,9 @@ def test_own_writes_are_read(added: Cqrs, connection: Connection, prefix: str, t
         assert added("send", "bank_account", "acc-42", "Close", "--wait").status == 0
         flags = {"bootstrap_server": connection.bootstrap_server, "topic_prefix": prefix}
         waiting = ReadModelWait(Cli(flags=flags), "bank_account", "opened", "sqlite:///projections.db")
-        with pytest.raises(NoOutcomeError, match=r"is not projected after 0 s; does `cqrs project` run\?"):
+        with pytest.raises(
+            NoOutcomeError, match=r"is not projected after 0 s; check that `cqrs project` runs"
+        ):
             waiting.wait("acc-42", 0.0)
         assert added(*OPEN, "--id", "refused").status == 7
     projecting.catch_up()

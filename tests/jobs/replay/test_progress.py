@@ -43,10 +43,10 @@ def words() -> Iterator[Heard]:
 
 
 def test_share_moves_within_a_task(words: Heard) -> None:
-    with closing(Talkative(words.address, 0, 1000)) as teller:
-        teller.read(10, 1019, 0)
+    with closing(Talkative(words.address, 0, 1000)) as progress:
+        progress.report_read(10, 1019, 0)
         assert told(words, 2) == (20, 250, 10, 0)
-        teller.read(20, 1059, 0)
+        progress.report_read(20, 1059, 0)
         assert told(words, 3) == (60, 250, 30, 0)
 
 
@@ -59,8 +59,8 @@ def test_clock_begins_with_the_tasks(words: Heard) -> None:
 
 
 def test_ended_tasks_have_done_all(words: Heard) -> None:
-    with closing(Talkative(words.address, 2, 0)) as teller:
-        teller.read(30, 39, 0)
+    with closing(Talkative(words.address, 2, 0)) as progress:
+        progress.report_read(30, 39, 0)
         assert told(words, 2, {0: 9}) == (140, 250, 39, 0)
         assert told(words, 2, {2: 7}) == (
             50,
@@ -73,22 +73,22 @@ def test_ended_tasks_have_done_all(words: Heard) -> None:
 def test_late_words_take_nothing_back(words: Heard) -> None:
     """Datagrams may overtake each other, and Spark may run a task again."""
     for at in (39, 9):
-        with closing(Talkative(words.address, 2, 0)) as teller:
-            teller.read(at, at, 0)
+        with closing(Talkative(words.address, 2, 0)) as progress:
+            progress.report_read(at, at, 0)
     assert told(words, 6).done == 40
 
 
 def test_foreign_words_are_ignored(words: Heard) -> None:
-    with closing(Talkative(words.address, 7, 0)) as teller:
-        teller.read(1, 1, 0)
-        teller._sender.send_body(b"?")  # type: ignore[union-attr]
+    with closing(Talkative(words.address, 7, 0)) as progress:
+        progress.report_read(1, 1, 0)
+        progress._sender.send_body(b"?")  # type: ignore[union-attr]
     assert told(words, 4) == (0, 250, 0, 0)
 
 
 def test_events_on_disk_are_to_come(words: Heard) -> None:
     values = [counted(f"a{number}", version) for version in range(1, 6) for number in range(10)]
-    teller = Talkative(words.address, 2, 0)
-    with closing(ReplayFold(AGGREGATE, None, Most(4), teller=teller)) as fold:
+    progress = Talkative(words.address, 2, 0)
+    with closing(ReplayFold(AGGREGATE, None, Most(4), progress=progress)) as fold:
         for at in range(0, 50, 10):
             fold.fold(values[at : at + 10], range(at, 50).__getitem__)
         read = told(words, 6).done

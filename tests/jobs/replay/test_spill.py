@@ -95,7 +95,7 @@ def test_few_aggregates_are_never_too_many() -> None:
 
 
 def test_full_disk_is_named() -> None:
-    with files_end_at(100), pytest.raises(ConfigurationError, match="memory has no room for") as raised:
+    with files_end_at(100), pytest.raises(ConfigurationError, match="do not fit into memory") as raised:
         folded(events([(number, False) for number in range(20)]), 5)
     assert "TMPDIR" in raised.value.hint
 

@@ -11,7 +11,7 @@ from cqrs_cli.cli.render.verify import nothing_compared, verified
 from cqrs_cli.jobs.verify.driver import VerifySummary
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.scans.verify.since import HEAD_FILE
+from cqrs_cli.scans.verify.checkpoints import HEAD_FILE
 from cqrs_cli.scans.verify.state import ShardComparison
 from tests.jobs.verify.verification import call
 from tests.support.foreign_records import append

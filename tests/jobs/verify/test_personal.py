@@ -150,10 +150,10 @@ def test_command_names_what_is_left(told: TopicHarness) -> None:
     clean = call(told, "verify", "customer", "--erased")
     assert clean.returncode == 0, clean.stderr
     assert "customer: 1 aggregate erased" in clean.stdout and "no violation" in clean.stdout
-    assert f"1 record of {told.topics.commands} with values as they were sent" in clean.stdout
+    assert f"1 record of {told.topics.commands} with the values as sent" in clean.stdout
     put_key(told, "ann", key(1))
     found = call(told, "verify", "customer", "--erased", "-o", "json")
     document = json.loads(found.stdout)
     assert (found.returncode, document["erased"], document["violation_count"]) == (5, 1, 1)
-    assert f"is key {key(1).kid} of 'ann', which was ended" in document["violations"][0]
+    assert f"is key {key(1).kid} of 'ann', which was deleted" in document["violations"][0]
     assert "something is left of what was erased from customer" in found.stderr

@@ -7,8 +7,8 @@ import pytest
 
 from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.erased.prove import prove_erased
-from cqrs_cli.scans.verify.since import resumed_from
+from cqrs_cli.scans.erased.verify import verify_erasure
+from cqrs_cli.scans.verify.checkpoints import new_generation
 from tests.deciding.personal import customers, erase, register
 from tests.jobs.verify.customers import put_key
 from tests.support.commands import FAR, command
@@ -24,7 +24,7 @@ NAMES = [f"c-{number}" for number in range(8)]
 def proved_on(people: TopicHarness) -> list[str]:
     """The violations that `verify --incremental` finds, from one call to the next."""
     plan = plan_verify(people.connection, people.topics, people.settings)
-    with resumed_from(people.folder / "proved", checkpoint_scope(plan)) as work:
+    with new_generation(people.folder / "proved", checkpoint_scope(plan)) as work:
         return [str(one) for one in verify_in_process(replace(plan, since=work)).violations]
 
 
@@ -56,8 +56,8 @@ def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
     assert reasons.count("ERASED") == 6
     assert people.violations("state") == []
     assert proved_on(people) == []
-    done = prove_erased(people.connection, people.topics, people.aggregate, people.settings)
-    assert [*map(str, done.found), *map(str, done.topics.found), *done.endless] == []
+    done = verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
+    assert [*map(str, done.findings), *map(str, done.topics.findings), *done.endless] == []
     assert (done.count, sorted(done.topics.erased)) == (0, NAMES[:6])
 
 

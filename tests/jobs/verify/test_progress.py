@@ -14,7 +14,7 @@ from cqrs_cli.jobs.verify import driver
 from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
 from cqrs_cli.jobs.verify.driver import plan_verify
 from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
-from cqrs_cli.scans.log_teller import LogProgress
+from cqrs_cli.scans.log_progress import LogProgress
 from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.scans.verify.task import OWNER_LOGS, prove_partition
 from cqrs_cli.telemetry.datagrams import Address
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: A reporter that reports after every batch.
-Talkative = partial(LogProgress, every=0.0)
+Talkative = partial(LogProgress, interval=0.0)
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def test_share_moves_within_a_partition(words: Heard) -> None:
     """A partition that has not started is estimated from the others."""
     assert told(words, 0) == (0, 3, 0, 0)
     teller = Talkative(words.address, 0)
-    teller.begin(100)
-    teller.read(10, 20)
+    teller.start(100)
+    teller.report_read(10, 20)
     assert told(words, 2) == (20, 300, 10, 0)
-    teller.read(0, 10)  # offsets without records
-    teller.read(5, 6)
+    teller.report_read(0, 10)  # offsets without records
+    teller.report_read(5, 6)
     assert told(words, 4) == (36, 300, 15, 0)
     teller.close()
 
@@ -56,8 +56,8 @@ def test_ended_partitions_have_done_all(words: Heard) -> None:
     """The results of ended partitions count even if the network drops the reports."""
     assert told(words, 0, {0: 50}) == (1, 3, 50, 0)
     teller = Talkative(words.address, 1)
-    teller.begin(100)
-    teller.read(7, 90)  # undecided commands are not read
+    teller.start(100)
+    teller.report_read(7, 90)  # undecided commands are not read
     teller.close()
     assert told(words, 3, {1: 7}) == (100, 300, 7, 0)
     assert told(words, 3, {0: 50, 1: 7}) == (200, 300, 57, 0)
@@ -66,12 +66,12 @@ def test_ended_partitions_have_done_all(words: Heard) -> None:
 def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
     """The checkpoint in the folder could not be used, so more records must be read."""
     teller = Talkative(words.address, 0)
-    teller.begin(10)
-    teller.read(8, 8)
-    teller.begin(1000)
-    teller.read(2, 2)
+    teller.start(10)
+    teller.report_read(8, 8)
+    teller.start(1000)
+    teller.report_read(2, 2)
     assert told(words, 3).done == 8
-    teller.read(98, 98)
+    teller.report_read(98, 98)
     assert told(words, 4) == (100, 3000, 100, 0)
     teller.close()
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.verify.since import resumed_from
+from cqrs_cli.scans.verify.checkpoints import new_generation
 from tests.deciding.growing import counters, grow_twice, round_of
 from tests.jobs.verify.verification import call, certified, verified
 from tests.support.foreign_records import append, edited
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 def proved_on(harness: TopicHarness, folder: Path) -> VerifySummary:
     """`verify --incremental`, continued from the work of earlier verifies in the folder."""
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with resumed_from(folder, checkpoint_scope(plan)) as work:
+    with new_generation(folder, checkpoint_scope(plan)) as work:
         return verify_in_process(replace(plan, since=work))
 
 

@@ -98,7 +98,7 @@ def test_shard_ahead_of_its_log(decided: TopicHarness) -> None:
 def test_untrusted_shard_is_skipped(decided: TopicHarness) -> None:
     (decided.shard_path() / MARKER_FILE).unlink()
     compared = verified(decided, "state").compared
-    assert compared[0].skipped.startswith("there is no shard to trust in ")
+    assert compared[0].skipped.startswith("there is no usable shard in ")
     assert compared[1] == ShardComparison(len(decided.shard(partition=1)))
 
 

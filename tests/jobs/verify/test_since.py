@@ -14,8 +14,8 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
-from cqrs_cli.scans.verify.kept import keep, load_carried
-from cqrs_cli.scans.verify.since import HEAD_FILE, CheckpointScope, resumed_from
+from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint, write_checkpoint_file
+from cqrs_cli.scans.verify.checkpoints import HEAD_FILE, CheckpointScope, new_generation
 from tests.jobs.verify.verification import verified
 from tests.proof.history import History, drawn
 from tests.proof.incremental import LOGS, Pieces, looks
@@ -43,44 +43,44 @@ def generations(folder: Path) -> list[str]:
 
 
 def test_new_generation_replaces_the_old(tmp_path: Path) -> None:
-    with resumed_from(tmp_path / "proved", PROVED) as first:
+    with new_generation(tmp_path / "proved", PROVED) as first:
         assert first.before is None
-    with resumed_from(tmp_path / "proved", PROVED) as second:
+    with new_generation(tmp_path / "proved", PROVED) as second:
         assert second.before == first.after
     assert generations(tmp_path / "proved") == [second.after.name]
 
 
 def test_failed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with resumed_from(tmp_path, PROVED) as first:
+    with new_generation(tmp_path, PROVED) as first:
         pass
-    with pytest.raises(RuntimeError), resumed_from(tmp_path, PROVED):
+    with pytest.raises(RuntimeError), new_generation(tmp_path, PROVED):
         raise RuntimeError
     assert len(generations(tmp_path)) == 2
-    with resumed_from(tmp_path, PROVED) as again:
+    with new_generation(tmp_path, PROVED) as again:
         assert (again.before, generations(tmp_path)) == (first.after, [first.after.name, again.after.name])
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from cqrs_cli.scans.verify.kept import begin_folder
-from cqrs_cli.scans.verify.since import resumed_from
+from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder
+from cqrs_cli.scans.verify.checkpoints import new_generation
 from tests.jobs.verify.test_since import PROVED
-with resumed_from(Path(sys.argv[1]), PROVED) as work:
-    begin_folder(work.after / "0", None)
+with new_generation(Path(sys.argv[1]), PROVED) as work:
+    create_checkpoint_folder(work.after / "0", None)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.program
 def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with resumed_from(tmp_path, PROVED) as first:
+    with new_generation(tmp_path, PROVED) as first:
         (first.after / "kept").touch()
     head = (tmp_path / HEAD_FILE).read_bytes()
     died = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
     assert (died.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
     assert (tmp_path / HEAD_FILE).read_bytes() == head
-    with resumed_from(tmp_path, PROVED) as again:
+    with new_generation(tmp_path, PROVED) as again:
         assert (again.before, [one.name for one in first.after.iterdir()]) == (first.after, ["kept"])
         assert list(again.after.iterdir()) == []
 
@@ -90,7 +90,7 @@ def test_draft_of_a_killed_verify_goes(tmp_path: Path) -> None:
     for _ in range(2):
         draft = tmp_path / f".{HEAD_FILE}.{'0' * 32}"
         draft.touch()
-        with resumed_from(tmp_path, PROVED):
+        with new_generation(tmp_path, PROVED):
             assert not draft.exists()
 
 
@@ -112,11 +112,11 @@ def empty(file: Path) -> None:
 @pytest.mark.parametrize("file", ["carried", *(f"{name}/data.mdb" for name in ("versions", *LOGS))])
 def test_damaged_file_is_named(left: Path, tmp_path: Path, file: str, damage: Callable[[Path], None]) -> None:
     shutil.copytree(left, tmp_path / "0")
-    load_carried(tmp_path / "0")
+    load_checkpoint(tmp_path / "0")
     damage(tmp_path / "0" / file)
     with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path / '0'}") + ".*" + file) as caught:
-        load_carried(tmp_path / "0")
-    assert caught.value.hint.startswith("name a new folder")
+        load_checkpoint(tmp_path / "0")
+    assert caught.value.hint.startswith("choose a new folder")
 
 
 @pytest.fixture(scope="module")
@@ -131,19 +131,22 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"topics": {"tally.commands": "new"}}, "tally.commands was made again since"),
-        ({"aggregate": "count"}, "its aggregate is tally, this one's count"),
-        ({"topics": {"a.tally.commands": "id"}}, "its topics is tally.commands, this one's a.tally.commands"),
-        ({"partitions": 2}, "its partitions is 1, this one's 2"),
-        ({"dedup_window": 5}, "its dedup_window is 1000 ms, this one's 5 ms"),
+        ({"topics": {"tally.commands": "new"}}, "tally.commands was recreated since"),
+        ({"aggregate": "count"}, "its aggregate was tally, and is now count"),
+        (
+            {"topics": {"a.tally.commands": "id"}},
+            "its topics was tally.commands, and is now a.tally.commands",
+        ),
+        ({"partitions": 2}, "its partitions was 1, and is now 2"),
+        ({"dedup_window": 5}, "its dedup_window was 1000 ms, and is now 5 ms"),
     ],
 )
 def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], why: str) -> None:
-    with resumed_from(tmp_path, PROVED):
+    with new_generation(tmp_path, PROVED):
         pass
     with (
         pytest.raises(UsageError, match=why),
-        resumed_from(tmp_path, msgspec.structs.replace(PROVED, **change)),
+        new_generation(tmp_path, msgspec.structs.replace(PROVED, **change)),
     ):
         pass
     assert generations(tmp_path) == ["generation-1"]
@@ -151,14 +154,14 @@ def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], 
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
-    with pytest.raises(UsageError, match="it holds letters"), resumed_from(tmp_path, PROVED):
+    with pytest.raises(UsageError, match="it holds letters"), new_generation(tmp_path, PROVED):
         pass
     (tmp_path / HEAD_FILE).write_text("?")
-    with pytest.raises(UsageError, match="cannot be read"), resumed_from(tmp_path, PROVED):
+    with pytest.raises(UsageError, match="cannot be read"), new_generation(tmp_path, PROVED):
         pass
     with (
         pytest.raises(ConfigurationError, match="cannot be used"),
-        resumed_from(tmp_path / "letters", PROVED),
+        new_generation(tmp_path / "letters", PROVED),
     ):
         pass
     assert sorted(one.name for one in tmp_path.iterdir()) == ["letters", HEAD_FILE]
@@ -166,9 +169,9 @@ def test_foreign_folder_is_refused(tmp_path: Path) -> None:
 
 def test_two_verifies_are_refused(tmp_path: Path) -> None:
     with (
-        resumed_from(tmp_path, PROVED),
+        new_generation(tmp_path, PROVED),
         pytest.raises(UnavailableError, match="another verify"),
-        resumed_from(tmp_path, PROVED),
+        new_generation(tmp_path, PROVED),
     ):
         pass
 
@@ -177,7 +180,7 @@ def since(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
     eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with resumed_from(harness.folder / "proved", checkpoint_scope(plan)) as generations:
+    with new_generation(harness.folder / "proved", checkpoint_scope(plan)) as generations:
         return verify_in_process(replace(plan, since=generations))
 
 
@@ -209,7 +212,7 @@ def test_found_violation_is_kept(decided: TopicHarness) -> None:
 def test_topic_made_again_is_refused(decided: TopicHarness) -> None:
     since(decided)
     remake(decided, "outcomes")
-    with pytest.raises(UsageError, match=f"{decided.topics.outcomes} was made again since"):
+    with pytest.raises(UsageError, match=f"{decided.topics.outcomes} was recreated since"):
         since(decided)
 
 
@@ -217,9 +220,11 @@ def test_topic_made_again_is_refused(decided: TopicHarness) -> None:
 def test_shortened_log_moves_nothing(decided: TopicHarness) -> None:
     since(decided)
     (generation,) = (decided.folder / "proved").glob("generation-*")
-    carried = load_carried(generation / "1")
+    carried = load_checkpoint(generation / "1")
     longer = msgspec.structs.replace(carried, read={**carried.read, "events": 10**6})
-    keep(generation / "1", longer)
-    with pytest.raises(ContradictionError, match="has read it up to 1000000: records were cut off"):
+    write_checkpoint_file(generation / "1", longer)
+    with pytest.raises(
+        ContradictionError, match="has read it up to 1000000: records were deleted at its end"
+    ):
         since(decided)
     assert generation.is_dir()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.scans.verify.pairs import side_by_side
+from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions, WriteBatch
 
@@ -29,5 +29,7 @@ def test_each_aggregate_comes_once(
     tmp_path_factory: pytest.TempPathFactory, one: dict[str, int], other: dict[str, int]
 ) -> None:
     stores = [iter(saved(versions, tmp_path_factory.mktemp("store"))) for versions in (one, other)]
-    found = {name: tuple(rests and rests.version for rests in pair) for name, *pair in side_by_side(*stores)}
+    found = {
+        name: tuple(rests and rests.version for rests in pair) for name, *pair in merge_aggregates(*stores)
+    }
     assert found == {name: (one.get(name), other.get(name)) for name in one | other}

@@ -16,8 +16,8 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.family import scratch
-from cqrs_cli.scans.whatif.redeciding import BATCH, Simulation
+from cqrs_cli.scans.whatif.descendants import open_stores
+from cqrs_cli.scans.whatif.simulation import BATCH, Simulation
 from tests.core.deferral.world import World
 from tests.proof import history as tally
 from tests.proof.deferral_histories import records
@@ -62,7 +62,7 @@ def decided_again(
     outcomes = Lookahead(placed_outcomes(logs.outcomes))
     events = Lookahead(placed_events(logs.events))
     with ExitStack() as stack:
-        redeciding = Simulation(rules, today, other, *scratch(stack, rules.window), batch=batch)
+        redeciding = Simulation(rules, today, other, *open_stores(stack, rules.window), batch=batch)
         redeciding.fold_before(events.below(start))
         redeciding.remember_before(outcomes.below(start))
         commands = [record for record in logs.commands if record.offset >= start]

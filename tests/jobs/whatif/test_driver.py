@@ -13,7 +13,7 @@ from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, differenc
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
-from cqrs_cli.scans.whatif.task import WhatifPlan, WhatifResult, decide_again
+from cqrs_cli.scans.whatif.task import WhatifPlan, WhatifResult, simulate
 from tests.support import AGGREGATES, ROOT
 from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness
@@ -66,7 +66,7 @@ def test_partitions_are_decided_again(ask: Ask, bank: TopicHarness) -> None:
 
 @pytest.mark.kafka
 def test_differences_are_rows(ask: Ask) -> None:
-    found = list(decide_again(ask(), WhatifResult(0)))
+    found = list(simulate(ask(), WhatifResult(0)))
     (table,) = difference_rows(iter(found), "parquet")
     (lines,) = difference_rows(iter(found), "json")
     rows = table.to_pylist()

@@ -11,8 +11,8 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.family import scratch
-from cqrs_cli.scans.whatif.redeciding import Simulation
+from cqrs_cli.scans.whatif.descendants import open_stores
+from cqrs_cli.scans.whatif.simulation import Simulation
 from tests.jobs.whatif.histories import RULES, Logs, decided_again
 from tests.proof.deferred.encrypted_command import Parked, later
 from tests.proof.encrypted_histories import TALLY, Add, Added, Sealed, Tally, erase, evolve, key, says
@@ -53,7 +53,7 @@ def test_deferred_commands_are_decided_as_sent(told: Parked, batch: int) -> None
 def test_temporary_files_are_sealed() -> None:
     told = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
     with ExitStack() as stack:
-        stores = scratch(stack, RULES.window)
+        stores = open_stores(stack, RULES.window)
         redeciding = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
         outcomes = Lookahead(placed_outcomes(told.outcomes))
         events = Lookahead(placed_events(told.events))

@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Topics
 from cqrs_cli.proof.whatif.decided import OwnerRecord, placed_outcomes
-from cqrs_cli.scans.whatif.parked import changes_of
+from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.settings.settings import load_settings
 from tests.core.deferral.random_histories import played
 from tests.core.deferral.world import TOPIC, WAY
@@ -80,8 +80,8 @@ def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
     """The entries equal the owner's, except for the command, its due time and its resubmission."""
     world = played(seed, most=most)
     first, then = split(placed_outcomes(records(world.outcomes)), cut)
-    before = changes_of(first, lambda _: None, TOPIC)
-    told = before | changes_of(then, before.get, TOPIC)
+    before = deferred_changes(first, lambda _: None, TOPIC)
+    told = before | deferred_changes(then, before.get, TOPIC)
     waits = {one.key: known(one) for one in world.shard.entries}
     assert {key: known(one) for key, one in told.items() if one is not None} == waits
 
@@ -91,7 +91,7 @@ def test_moved_commands_wait_elsewhere() -> None:
     history.decide(0, wish(1, "1", notbefore="2999-01-01T00:00:00Z"))
     history.split(0, 2)
     history.decide(0, wish(1, "1"))
-    told = changes_of(placed_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
+    told = deferred_changes(placed_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
     assert list(told) == ["T/0"]
 
 

@@ -11,7 +11,7 @@ from tests.support.harness import TopicHarness
 
 
 @pytest.fixture
-def told(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Ann was erased, and Bob was not."""
     harness = customers(connection, prefix, tmp_path)
     decide(harness, registered("ann", ANN), registered("bob", "Bob-of-Elm-Street"), erased("ann"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
+from cqrs_cli.scans.erased.verify import ErasureReport, verify_erasure
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions, WriteBatch
 from tests.support.harness import TopicHarness
@@ -14,32 +14,32 @@ from tests.support.harness import TopicHarness
 ANN = "Ann-4711-of-Elm-Street"
 
 
-def proved(told: TopicHarness, *look_in: Path) -> ErasedProof:
-    return prove_erased(told.connection, told.topics, told.aggregate, told.settings, look_in)
+def verification(harness: TopicHarness, *look_in: Path) -> ErasureReport:
+    return verify_erasure(harness.connection, harness.topics, harness.aggregate, harness.settings, look_in)
 
 
-def found(told: TopicHarness, *look_in: Path) -> str:
+def only_violation(harness: TopicHarness, *look_in: Path) -> str:
     """Return the only violation, which must not contain the value."""
-    done = proved(told, *look_in)
-    (one,) = [*map(str, done.topics.found), *map(str, done.found)]
-    assert done.count == 1 and ANN not in one
+    report = verification(harness, *look_in)
+    (one,) = [*map(str, report.topics.findings), *map(str, report.findings)]
+    assert report.count == 1 and ANN not in one
     return one
 
 
-def keep(folder: Path, **states: StoredState) -> None:
+def write_shard(folder: Path, **states: StoredState) -> None:
     folder.mkdir(parents=True)
     store = LmdbStore(folder, window_ms=1)
     store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
     store.close()
 
 
-def shard(told: TopicHarness) -> Path:
-    return told.folder / "state" / told.topics.commands.removesuffix(".commands") / "0"
+def shard_path(harness: TopicHarness) -> Path:
+    return harness.folder / "state" / harness.topics.commands.removesuffix(".commands") / "0"
 
 
-def entry_of(told: TopicHarness, data: dict[str, Any]) -> Record:
+def entry_of(harness: TopicHarness, data: dict[str, Any]) -> Record:
     """Return a record in which the first command is deferred with these data."""
-    command = json.loads(told.records("commands")[0].value or b"") | {"data": data}
+    command = json.loads(harness.records("commands")[0].value or b"") | {"data": data}
     entry = {"subject": "ann", "id": "r", "fingerprint": 1, "version": 0, "timestamp": 1, "due": 1}
     value = entry | {"attempt": 0, "reason": "LATER", "command": command}
     return Record(0, 1, b"T/0", json.dumps(value).encode(), [])

@@ -15,7 +15,7 @@ from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import RING
 from tests.proof.encrypted_histories import key
-from tests.scans.erased.planted import ANN, found, keep, proved
+from tests.scans.erased.planted import ANN, only_violation, verification, write_shard
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -32,62 +32,68 @@ def sealed(version: int) -> StoredState:
     )
 
 
-def checkpoint(told: TopicHarness, shard: Path) -> Path:
+def checkpoint(harness: TopicHarness, shard_path: Path) -> Path:
     """Write the shard as a checkpoint in the configured store."""
-    store = told.folder / "checkpoints"
-    told.settings = told.settings.model_copy(update={"checkpoint_location": str(store)})
-    with Admin(told.connection) as admin:
-        folder = store / admin.cluster_id() / told.topics.commands.removesuffix(".commands") / "0"
+    store = harness.folder / "checkpoints"
+    harness.settings = harness.settings.model_copy(update={"checkpoint_location": str(store)})
+    with Admin(harness.connection) as admin:
+        folder = store / admin.cluster_id() / harness.topics.commands.removesuffix(".commands") / "0"
     folder.mkdir(parents=True)
-    shutil.copy(shard / DATA_FILE, folder / NAME)
+    shutil.copy(shard_path / DATA_FILE, folder / NAME)
     return folder
 
 
-def shard(told: TopicHarness, **states: StoredState) -> Path:
-    folder = told.folder / "elsewhere"
-    keep(folder, **states)
+def shard_path(harness: TopicHarness, **states: StoredState) -> Path:
+    folder = harness.folder / "elsewhere"
+    write_shard(folder, **states)
     return folder
 
 
 @pytest.mark.covers("verifiable")
-def test_checkpoint_with_a_value(told: TopicHarness) -> None:
+def test_checkpoint_with_a_value(harness: TopicHarness) -> None:
     """A checkpoint with an erased value that commands still contain is found."""
-    checkpoint(told, shard(told, other=StoredState(1, 0, 0, encode_json(Customer(ANN)))))
-    assert f"{NAME} byte " in found(told)
+    checkpoint(harness, shard_path(harness, other=StoredState(1, 0, 0, encode_json(Customer(ANN)))))
+    assert f"{NAME} byte " in only_violation(harness)
 
 
 @pytest.mark.covers("verifiable")
-def test_checkpoint_in_plain_text(told: TopicHarness) -> None:
+def test_checkpoint_in_plain_text(harness: TopicHarness) -> None:
     """An unencrypted value in a checkpoint is found by its field, even if the value is unknown."""
-    checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
-    assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told)
+    checkpoint(harness, shard_path(harness, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
+    assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in only_violation(
+        harness
+    )
 
 
 @pytest.mark.covers("verifiable")
-def test_checkpoint_sealed_with_ended_key(told: TopicHarness) -> None:
+def test_checkpoint_sealed_with_ended_key(harness: TopicHarness) -> None:
     """Values under an ended key are allowed in a checkpoint from before the erasure, but not in a later one."""
-    checkpoint(told, shard(told, ann=sealed(1)))
-    done = proved(told)
-    assert done.count == 0 and len(done.places) == 1
-    keep(told.folder / "since", ann=sealed(9))
-    shutil.copy(told.folder / "since" / DATA_FILE, Path(done.places[0]) / NAME)
-    assert f"sealed with key {key(1).kid}, which had ended, of 'ann'" in found(told)
+    checkpoint(harness, shard_path(harness, ann=sealed(1)))
+    report = verification(harness)
+    assert report.count == 0 and len(report.locations) == 1
+    write_shard(harness.folder / "since", ann=sealed(9))
+    shutil.copy(harness.folder / "since" / DATA_FILE, Path(report.locations[0]) / NAME)
+    assert f"sealed with key {key(1).kid}, which had ended, of 'ann'" in only_violation(harness)
 
 
-def test_checkpoints_that_it_is_pointed_at(told: TopicHarness) -> None:
+def test_checkpoints_that_it_is_pointed_at(harness: TopicHarness) -> None:
     """The folder may be a backup of checkpoints, and nothing is written to it."""
-    folder = checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
-    told.settings = told.settings.model_copy(update={"checkpoint_location": None})
-    assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told, folder)
+    folder = checkpoint(
+        harness, shard_path(harness, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody"))))
+    )
+    harness.settings = harness.settings.model_copy(update={"checkpoint_location": None})
+    assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in only_violation(
+        harness, folder
+    )
     assert [one.name for one in folder.iterdir()] == [NAME]
 
 
-def test_checkpoint_with_a_key(told: TopicHarness) -> None:
+def test_checkpoint_with_a_key(harness: TopicHarness) -> None:
     """Key caches do not belong into checkpoints, and are found there."""
-    folder = told.folder / "elsewhere"
+    folder = harness.folder / "elsewhere"
     cache = KeyCache(folder, ("k", "e"))
-    record = KeyRecord("ann", RING.wrap(told.topics.keys, "ann", key(1)))
+    record = KeyRecord("ann", RING.wrap(harness.topics.keys, "ann", key(1)))
     cache.apply(cache.offsets, KeyOffsets(("k", "e"), 1, 0), [record])
     cache.close()
-    checkpoint(told, folder)
-    assert f"{NAME}: a cache of keys has key {key(1).kid}, which was ended" in found(told)
+    checkpoint(harness, folder)
+    assert f"{NAME}: a key cache has the deleted data key {key(1).kid}" in only_violation(harness)

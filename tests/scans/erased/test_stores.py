@@ -11,7 +11,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.store import ASIDE
 from tests.core.personal.customer import Customer
-from tests.scans.erased.planted import ANN, found, keep, proved
+from tests.scans.erased.planted import ANN, only_violation, verification, write_shard
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -21,21 +21,21 @@ PLAIN = Customer("Somebody", plan="free")
 
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("place", ["", ASIDE], ids=["kept", "aside"])
-def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path, place: str) -> None:
+def test_payload_that_nothing_refers_to(harness: TopicHarness, tmp_path: Path, place: str) -> None:
     store = tmp_path / "payloads"
-    folder = store / told.topics.commands.removesuffix(".commands") / place
+    folder = store / harness.topics.commands.removesuffix(".commands") / place
     folder.mkdir(parents=True)
     (folder / ("0" * 64)).write_bytes(b" " * 9_000_000 + ANN.encode())
-    told.connection = replace(told.connection, payloads=PayloadStoreAddress(store.as_uri()))
+    harness.connection = replace(harness.connection, payloads=PayloadStoreAddress(store.as_uri()))
     wanted = f"{folder.as_uri()}/{'0' * 64} byte 9000000: has an erased value in plain text"
-    assert found(told) == wanted
+    assert only_violation(harness) == wanted
 
 
-def gateway(told: TopicHarness, **states: Customer) -> Path:
+def gateway(harness: TopicHarness, **states: Customer) -> Path:
     """Return the folder of a gateway with these states of one partition."""
-    folder = told.folder / "served" / "gateway"
+    folder = harness.folder / "served" / "gateway"
     kept = {name: StoredState(1, 0, 0, encode_json(state)) for name, state in states.items()}
-    keep(folder / told.topics.commands.removesuffix(".commands") / "0", **kept)
+    write_shard(folder / harness.topics.commands.removesuffix(".commands") / "0", **kept)
     return folder
 
 
@@ -48,13 +48,13 @@ def gateway(told: TopicHarness, **states: Customer) -> Path:
     ],
     ids=["field", "text"],
 )
-def test_gateway_with_values(told: TopicHarness, states: dict[str, Customer], wanted: str) -> None:
+def test_gateway_with_values(harness: TopicHarness, states: dict[str, Customer], wanted: str) -> None:
     """A value in a gateway's folder is found by its field, or by its text in any aggregate."""
-    folder = gateway(told, **states)
-    assert found(told, folder).endswith(wanted)
+    folder = gateway(harness, **states)
+    assert only_violation(harness, folder).endswith(wanted)
 
 
-def test_gateway_with_placeholders(told: TopicHarness) -> None:
+def test_gateway_with_placeholders(harness: TopicHarness) -> None:
     """The gateway stores redacted states: nothing of Ann is left, and Bob is not searched for."""
-    done = proved(told, folder := gateway(told, ann=mask(PLAIN), bob=PLAIN))
-    assert (done.count, done.places) == (0, [str(folder)])
+    report = verification(harness, folder := gateway(harness, ann=mask(PLAIN), bob=PLAIN))
+    assert (report.count, report.locations) == (0, [str(folder)])

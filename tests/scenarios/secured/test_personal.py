@@ -14,7 +14,7 @@ from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.scans.erased.prove import prove_erased
+from cqrs_cli.scans.erased.verify import verify_erasure
 from tests.deciding.personal import NEEDLE, erase, keys, register, ringed
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
@@ -105,7 +105,7 @@ def test_proof_of_erasures_names_missing_acls_first(
     reader = a_user(made, secured, shop, "read")
 
     def count() -> int:
-        return prove_erased(reader.connection, shop.topics, shop.aggregate, shop.settings).count
+        return verify_erasure(reader.connection, shop.topics, shop.aggregate, shop.settings).count
 
     assert count() == 0 and len(on_keys(reader)) == 2
     for need in reader.needs:

@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.proof.key_partitions import Homes
 from cqrs_cli.proof.traces import LIMIT
-from cqrs_cli.scans.whatif.redeciding import Simulation
+from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 
@@ -26,7 +26,7 @@ class Member(NamedTuple):
     """A partition to decide again, with its stores. `is_whole`: start at its first command, ignoring `since`."""
 
     partition: int
-    redeciding: Simulation
+    simulation: Simulation
     is_whole: bool = False
 
 
@@ -41,7 +41,7 @@ class DecidingStage(NamedTuple):
     split: Split | None = None
 
 
-def stages(
+def deciding_stages(
     lineage: PartitionLineage | None, partitioner: Partitioner, rules: DecisionRules
 ) -> Iterator[DecidingStage]:
     """Yield the stages of the partition `rules.partition`; one stage if the aggregate was never repartitioned."""
@@ -57,10 +57,10 @@ def stages(
         start = end
 
 
-def family_members(split: Split, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
+def target_members(split: Split, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """Yield the children of a partition that has been decided again up to its split."""
     for number in split.children:
-        stores = scratch(stack, parent.rules.window, (parent.was, parent.would))
+        stores = open_stores(stack, parent.rules.window, (parent.was, parent.would))
         rules = replace(parent.rules, partition=number)
         child = Simulation(
             rules,
@@ -77,18 +77,19 @@ def family_members(split: Split, parent: Simulation, is_whole: bool, stack: Exit
         yield Member(number, child, is_whole)
 
 
-def scratch(
-    stack: ExitStack, window: int, like: tuple[LmdbStore, LmdbStore] | None = None
+def open_stores(
+    stack: ExitStack, window: int, originals: tuple[LmdbStore, LmdbStore] | None = None
 ) -> tuple[LmdbStore, LmdbStore]:
-    """Create two stores in a temporary folder (TMPDIR), empty or as copies of `like`. Their files are unlinked after
-    they are opened.
+    """Create two stores in a temporary folder (TMPDIR), empty or as copies of `originals`.
+
+    Their files are unlinked after they are opened.
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-whatif-") as folder:
         stores = []
         for place, name in enumerate(("was", "would")):
             (Path(folder) / name).mkdir()
-            if like is not None:
-                like[place].copy(Path(folder) / name)
+            if originals is not None:
+                originals[place].copy(Path(folder) / name)
             stores.append(LmdbStore(Path(folder) / name, window))
             stack.callback(stores[-1].abandon)
     return stores[0], stores[1]

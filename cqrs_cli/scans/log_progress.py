@@ -10,35 +10,35 @@ from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL, TaskReport, TaskRep
 class LogProgress(TaskReporter):
     """Reports to the driver how much of a partition's logs is read."""
 
-    def __init__(self, to: Address | None, partition: int, every: float = REPORT_INTERVAL) -> None:
+    def __init__(self, to: Address | None, partition: int, interval: float = REPORT_INTERVAL) -> None:
         self._partition = partition
         self.records = 0  # records read so far
         self._offsets = 0  # offsets read so far, with gaps between records
-        self._whole: int | None = None
-        super().__init__(to, every)
+        self._total: int | None = None
+        super().__init__(to, interval)
 
-    def begin(self, whole: int) -> None:
-        """Start with a total of `whole` offsets to read."""
-        self._whole, self._offsets, self.records = whole, 0, 0
+    def start(self, total: int) -> None:
+        """Start with a total of `total` offsets to read."""
+        self._total, self._offsets, self.records = total, 0, 0
 
-    def extend(self, more: int) -> None:
-        """Add `more` offsets to the total."""
-        self._whole = more + (self._whole or 0)
+    def extend(self, offsets: int) -> None:
+        """Add `offsets` offsets to the total."""
+        self._total = offsets + (self._total or 0)
 
-    def read(self, records: int, offsets: int) -> None:
+    def report_read(self, records: int, offsets: int) -> None:
         """Report that more records and offsets were read."""
         self.records += records
         self._offsets += offsets
         self.report_if_due()
 
-    def follow(self, log: Iterable[list[Record]], start: int, end: int) -> Iterator[list[Record]]:
+    def track(self, log: Iterable[list[Record]], start: int, end: int) -> Iterator[list[Record]]:
         """Yield the batches of a log from `start` to `end`, and report each batch after the caller has processed it."""
         for records in log:
             yield records
             after = records[-1].offset + 1
-            self.read(len(records), after - start)
+            self.report_read(len(records), after - start)
             start = after
-        self.read(0, end - start)  # the last offsets may have no records
+        self.report_read(0, end - start)  # the last offsets may have no records
 
     def current_report(self) -> TaskReport:
-        return TaskReport(self._partition, self._offsets, self.records, self._whole)
+        return TaskReport(self._partition, self._offsets, self.records, self._total)

@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.growth import GrowthWork, growth_work
+from cqrs_cli.scans.repartitioning import GrowthWork, growth_work
 from tests.deciding.growing import SUBJECTS, counters, first_rounds
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly

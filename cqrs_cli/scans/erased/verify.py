@@ -15,10 +15,10 @@ from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.payloads.store import ASIDE
-from cqrs_cli.scans.erased.left import NEVER
-from cqrs_cli.scans.erased.needles import Needles
-from cqrs_cli.scans.erased.places import FileFinding, FilesLook
-from cqrs_cli.scans.erased.topics import TopicsLook
+from cqrs_cli.scans.erased.files import FileFinding, FileSearch
+from cqrs_cli.scans.erased.findings import NEVER
+from cqrs_cli.scans.erased.search_patterns import SearchPatterns
+from cqrs_cli.scans.erased.topics import TopicSearch
 from cqrs_cli.storage.folder import StorageFolder, open_folder
 
 if TYPE_CHECKING:
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasedProof:
-    """The findings in the topics and in files. `places`: the folders that were searched.
+class ErasureReport:
+    """The findings in the topics and in files. `locations`: the folders that were searched.
 
     `caches`: the number of deleted keys in the owners' caches on this machine, by folder. An owner drops them before it
     decides.
     """
 
-    topics: TopicsLook
-    needles: Needles
-    places: list[str]
-    found: list[FileFinding]
+    topics: TopicSearch
+    patterns: SearchPatterns
+    locations: list[str]
+    findings: list[FileFinding]
     caches: dict[str, int]
     seconds: float
 
     @property
     def count(self) -> int:
         """The number of violations."""
-        return len(self.topics.found) + len(self.found) + len(self.endless)
+        return len(self.topics.findings) + len(self.findings) + len(self.endless)
 
     @property
     def endless(self) -> list[str]:
@@ -51,44 +51,48 @@ class ErasedProof:
         return sorted({one.topic for one in self.topics.waiting if one.until == NEVER})
 
 
-def prove_erased(
+def verify_erasure(
     connection: Connection,
     topics: Topics,
     aggregate: Aggregate,
     settings: "Settings",
-    look_in: Sequence[Path] = (),
-    note: Callable[[str], None] = lambda text: None,
-) -> ErasedProof:
-    """Search for data of erased aggregates in the topics, in the files that cqrs wrote, and in the paths `look_in`.
+    paths: Sequence[Path] = (),
+    report: Callable[[str], None] = lambda text: None,
+) -> ErasureReport:
+    """Search for data of erased aggregates in the topics, in the files that cqrs wrote, and in the paths `search_path`.
 
     Raises `ConfigurationError` for missing ACLs, missing topics, or a path that does not exist.
     """
     began = time.monotonic()
     with Admin(connection) as admin:
-        if lacking := admin.missing_acls(required_acls("read", topics, personal=True)):
-            raise denied_acls(lacking, "read")
+        if missing_acls := admin.missing_acls(required_acls("read", topics, personal=True)):
+            raise denied_acls(missing_acls, "read")
         infos = admin.describe([*map(topics.name, KINDS), topics.keys])
         cluster_id = admin.cluster_id()
     missing = missing_topics(topics, [kind for kind in KINDS if topics.name(kind) in infos])
     if missing is not None:
         raise missing
-    look = TopicsLook(connection, topics, aggregate, infos)
-    look.look(note)
+    topic_search = TopicSearch(connection, topics, aggregate, infos)
+    topic_search.run(report)
     shards = shard_folder(settings.state_dir, topics)
-    files = FilesLook(Needles(look.texts), look.erased, aggregate.state, shards)
-    found, places = list[FileFinding](), list[str]()
-    if look.erased:
-        for path in [*([shards] if shards.is_dir() else []), *look_in]:
-            note(f"looking into {path}")
-            places.append(str(path))
-            found += files.look_in(path)
+    file_search = FileSearch(SearchPatterns(topic_search.texts), topic_search.erased, aggregate.state, shards)
+    findings, locations = list[FileFinding](), list[str]()
+    if topic_search.erased:
+        for path in [*([shards] if shards.is_dir() else []), *paths]:
+            report(f"searching {path}")
+            locations.append(str(path))
+            findings += file_search.search_path(path)
         for folder in _checkpoints(settings, topics, cluster_id, infos[topics.commands].partitions):
-            places.append(folder.uri)
-            found += files.look_in_store(folder)
+            locations.append(folder.uri)
+            findings += file_search.search_store(folder)
         for folder in _payloads(connection, topics):
-            places.append(folder.uri)
-            found += [one for one in files.look_in_store(folder) if _sum_of(one) not in look.sums]
-    return ErasedProof(look, files.needles, places, found, files.caches, time.monotonic() - began)
+            locations.append(folder.uri)
+            findings += [
+                one for one in file_search.search_store(folder) if _payload_name(one) not in topic_search.sums
+            ]
+    return ErasureReport(
+        topic_search, file_search.patterns, locations, findings, file_search.caches, time.monotonic() - began
+    )
 
 
 def _checkpoints(
@@ -110,6 +114,6 @@ def _payloads(connection: Connection, topics: Topics) -> Iterator[StorageFolder]
         yield store.within(name, ASIDE)
 
 
-def _sum_of(found: FileFinding) -> str:
+def _payload_name(finding: FileFinding) -> str:
     """Return the file name of a payload, which is its SHA-256 sum."""
-    return found.place.rpartition("/")[2].partition(" ")[0]
+    return finding.location.rpartition("/")[2].partition(" ")[0]

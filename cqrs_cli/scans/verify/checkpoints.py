@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import UnavailableError, UsageError
-from cqrs_cli.scans.verify.kept import usable
+from cqrs_cli.scans.verify.checkpoint_files import folder_errors
 from cqrs_cli.storage.private import PRIVATE_FOLDER, replaced, sync_folder
 from cqrs_cli.system.lock import try_lock
 
@@ -42,15 +42,15 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
         """Return the first difference from the topics and settings `earlier` of a checkpoint, or an empty text."""
         for name in self.topics:
             if name in earlier.topics and earlier.topics[name] != self.topics[name]:
-                return f"{name} was made again since"
+                return f"{name} was recreated since"
         for name in ("aggregate", "cluster", "topics", "partitions", "partitioner"):
             if name == "partitions" and earlier.partitions in self.counts:
                 continue
             if (now := getattr(self, name)) != (was := getattr(earlier, name)):
-                return f"its {name} is {_text(was)}, this one's {_text(now)}"
+                return f"its {name} was {_text(was)}, and is now {_text(now)}"
         for name in ("dedup_window", "longest_window"):
             if (now := getattr(self, name)) != (was := getattr(earlier, name)):
-                return f"its {name} is {was} ms, this one's {now} ms"
+                return f"its {name} was {was} ms, and is now {now} ms"
         return ""
 
 
@@ -67,19 +67,19 @@ class Generations(NamedTuple):
 
 
 @contextmanager
-def resumed_from(folder: Path, proved: CheckpointScope) -> Iterator[Generations]:
+def new_generation(folder: Path, proved: CheckpointScope) -> Iterator[Generations]:
     """Create a new generation in `folder`, which becomes valid when the block ends without an error.
 
     Raises `UsageError` for a folder of other topics or settings, or with other files; `ConfigurationError` if the
     folder cannot be used; `UnavailableError` while another verification uses it.
     """
     with ExitStack() as stack:
-        with usable(folder):
+        with folder_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
             head = _read_head(folder, proved)
             lock = stack.enter_context((folder / _LOCK_FILE).open("a"))
             if not try_lock(lock.fileno()):
-                raise UnavailableError(f"another verify works in {folder}", "wait for it, or end it")
+                raise UnavailableError(f"another verify uses {folder}", "wait until it ends, or stop it")
             head = _read_head(folder, proved)
             generation = 0 if head is None else head.generation
             before = None if head is None else folder / f"{_GENERATION}{generation}"
@@ -87,7 +87,7 @@ def resumed_from(folder: Path, proved: CheckpointScope) -> Iterator[Generations]
             after = folder / f"{_GENERATION}{generation + 1}"
             after.mkdir(mode=PRIVATE_FOLDER)
         yield Generations(before, after)
-        with usable(folder):
+        with folder_errors(folder):
             sync_folder(after)
             with replaced(folder / HEAD_FILE) as file:
                 file.write(msgspec.json.encode(_Head(proved, generation + 1)))
@@ -97,34 +97,35 @@ def resumed_from(folder: Path, proved: CheckpointScope) -> Iterator[Generations]
 def _read_head(folder: Path, proved: CheckpointScope) -> _Head | None:
     file = folder / HEAD_FILE
     if not file.exists():
-        others = [one.name for one in folder.iterdir() if not _is_ours(one)]
+        others = [path_.name for path_ in folder.iterdir() if not _is_verify_file(path_)]
         if others:
             raise UsageError(
                 f"{folder} is not a folder of verify --incremental: it holds {sorted(others)[0]}",
-                "name a new folder",
+                "choose a new folder",
             )
         return None
     try:
         head = msgspec.json.decode(file.read_bytes(), type=_Head)
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"{file} cannot be read: {error}", "name a new folder: all is proved again"
+            f"{file} cannot be read: {error}", "choose a new folder: everything is verified again"
         ) from error
     if difference := proved.difference(head.proved):
         raise UsageError(
-            f"{folder} is about other topics: {difference}", "name a new folder: all is proved again"
+            f"{folder} belongs to other topics or settings: {difference}",
+            "choose a new folder: everything is verified again",
         )
     return head
 
 
-def _is_ours(path: Path) -> bool:
+def _is_verify_file(path: Path) -> bool:
     return path.name == _LOCK_FILE or path.name.startswith((_GENERATION, f".{HEAD_FILE}."))
 
 
 def _remove_others(folder: Path, kept: Path | None) -> None:
-    for one in folder.glob(f"{_GENERATION}*"):
-        if one != kept:
-            shutil.rmtree(one)
+    for path_ in folder.glob(f"{_GENERATION}*"):
+        if path_ != kept:
+            shutil.rmtree(path_)
     for draft in folder.glob(f".{HEAD_FILE}.*"):
         draft.unlink()
 

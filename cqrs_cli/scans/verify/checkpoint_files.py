@@ -34,53 +34,53 @@ class _CheckpointFile(Struct, frozen=True):
 
 
 @contextmanager
-def usable(folder: Path) -> Iterator[None]:
+def folder_errors(folder: Path) -> Iterator[None]:
     """Convert errors of the operating system and of LMDB into `ConfigurationError`."""
     try:
         yield
     except (OSError, CorruptError, lmdb.Error) as error:
-        raise ConfigurationError(f"{folder} cannot be used: {error}", "name a new folder") from error
+        raise ConfigurationError(f"{folder} cannot be used: {error}", "choose a new folder") from error
 
 
-def load_carried(folder: Path) -> VerificationCheckpoint:
+def load_checkpoint(folder: Path) -> VerificationCheckpoint:
     """Read the checkpoint of a partition; raise `ConfigurationError` if a checksum does not match."""
     file = folder / _CARRIED_FILE
-    with usable(folder):
+    with folder_errors(folder):
         content = file.read_bytes()
-        found, encoded = content[:_SUM_BYTES], content[_SUM_BYTES:]
-        if not encoded or found != _sum_of(encoded):
+        expected, encoded = content[:_SUM_BYTES], content[_SUM_BYTES:]
+        if not encoded or expected != _checksum(encoded):
             raise _damaged(file)
-        kept = msgspec.msgpack.decode(encoded, type=_CheckpointFile)
-        for name, sum in _sums(folder).items():
-            if sum != kept.sums[name]:
+        stored = msgspec.msgpack.decode(encoded, type=_CheckpointFile)
+        for name, checksum in _checksums(folder).items():
+            if checksum != stored.sums[name]:
                 raise _damaged(folder / name / DATA_FILE)
-    return kept.carried
+    return stored.carried
 
 
-def keep(folder: Path, carried: VerificationCheckpoint) -> None:
+def write_checkpoint_file(folder: Path, carried: VerificationCheckpoint) -> None:
     """Write the file `carried` of a partition. The LMDB files must already be complete."""
-    encoded = msgspec.msgpack.encode(_CheckpointFile(carried, _sums(folder)))
+    encoded = msgspec.msgpack.encode(_CheckpointFile(carried, _checksums(folder)))
     with replaced(folder / _CARRIED_FILE) as file:
-        file.write(_sum_of(encoded) + encoded)
+        file.write(_checksum(encoded) + encoded)
 
 
-def _sums(folder: Path) -> dict[str, int]:
+def _checksums(folder: Path) -> dict[str, int]:
     """Return the checksums of a partition's LMDB files, over all bytes."""
     sums = {}
     for name in (_STORE, *TRACES):
         sums[name] = 0
         with (folder / name / DATA_FILE).open("rb") as file:
-            while some := file.read(_READ_BYTES):
-                sums[name] = zlib.crc32(some, sums[name])
+            while block := file.read(_READ_BYTES):
+                sums[name] = zlib.crc32(block, sums[name])
     return sums
 
 
-def _sum_of(encoded: bytes) -> bytes:
+def _checksum(encoded: bytes) -> bytes:
     return zlib.crc32(encoded).to_bytes(_SUM_BYTES, "big")
 
 
 def _damaged(file: Path) -> ConfigurationError:
-    return ConfigurationError(f"{file} is damaged", "name a new folder: all is proved again")
+    return ConfigurationError(f"{file} is damaged", "choose a new folder: everything is verified again")
 
 
 class Folders(NamedTuple):
@@ -90,37 +90,37 @@ class Folders(NamedTuple):
     traces: tuple[Path, ...]
 
 
-def begin_folder(folder: Path, before: Path | None) -> Folders:
-    """Create a new folder for a partition, with copies of the LMDB files in `before`, if given."""
+def create_checkpoint_folder(folder: Path, source: Path | None) -> Folders:
+    """Create a new folder for a partition, with copies of the LMDB files in `source`, if given."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=PRIVATE_FOLDER)
     for name in (_STORE, *TRACES):
         (folder / name).mkdir(mode=PRIVATE_FOLDER)
-        if before is not None:
-            shutil.copyfile(before / name / DATA_FILE, folder / name / DATA_FILE)
+        if source is not None:
+            shutil.copyfile(source / name / DATA_FILE, folder / name / DATA_FILE)
     return Folders(folder / _STORE, tuple(folder / name for name in TRACES))
 
 
-def leave(folder: Path, carried: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
+def write_checkpoint(folder: Path, carried: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
     """Write the checkpoint of a partition. `traces` are in `folder`; the store must already be closed."""
     for name, index in zip(TRACES, traces, strict=True):
-        index.drop(list(_done_with(name, index, carried)))
+        index.drop(list(_unneeded_entries(name, index, carried)))
         index.sync()
         sync_folder(folder / name)
     sync_folder(folder / _STORE)
-    keep(folder, carried)
+    write_checkpoint_file(folder, carried)
 
 
-def _done_with(name: str, index: TraceIndex, carried: VerificationCheckpoint) -> Iterator[int]:
+def _unneeded_entries(name: str, index: TraceIndex, carried: VerificationCheckpoint) -> Iterator[int]:
     """Yield the commands whose index entries are no longer needed.
 
     The scan of outcomes stops at the first outcome to which a duplicate may still point. So it reads the entries
     that became too old since the last verification (a day), not the entries of the whole dedup window.
     """
-    still_open = None if carried.open_events is None else carried.open_events[0]
+    open_command = None if carried.open_events is None else carried.open_events[0]
     for command, trace in index.items():
         if command >= carried.commands:
-            if name == "events" and command == still_open:
+            if name == "events" and command == open_command:
                 yield command
         elif name != "outcomes":
             yield command

@@ -45,24 +45,38 @@ def growth_work(
     last = lineage.counts[-1]
     numbers = range(readers.partition_count(connection, topics.events))
     sizes = {
-        one: end - start for one, (start, end) in readers.bounds(connection, topics.events, numbers).items()
+        partition: end - start
+        for partition, (start, end) in readers.bounds(connection, topics.events, numbers).items()
     }
-    judging = {one: count for one in range(last) if (count := lineage.count(one)) is not None}
-    holders = [max(one for one in lineage.chain(home) if one in judging) for home in range(last)]
+    count_by_partition = {
+        partition: count for partition in range(last) if (count := lineage.count(partition)) is not None
+    }
+    current_owner = [
+        max(partition for partition in lineage.chain(target_of) if partition in count_by_partition)
+        for target_of in range(last)
+    ]
 
-    def home(entry: Deferral) -> int:
+    def target_of(entry: Deferral) -> int:
         return target_partition(partitioner, entry.subject.encode(), last)
 
-    entries = waiting(connection, topics, partitioner, lambda one: holders[home(one)] != home(one))
-    deferred = Counter(holders[home(one)] for one in entries)
+    entries = waiting(
+        connection,
+        topics,
+        partitioner,
+        lambda partition: current_owner[target_of(partition)] != target_of(partition),
+    )
+    deferred = Counter(current_owner[target_of(partition)] for partition in entries)
     moving = tuple(
         MovingKeys(
-            one,
-            tuple(children_of(one, count, last)),
-            round(sizes.get(one, 0) * (1 - count / last)),
-            deferred[one],
+            partition,
+            tuple(children_of(partition, count, last)),
+            round(sizes.get(partition, 0) * (1 - count / last)),
+            deferred[partition],
         )
-        for one, count in judging.items()
+        for partition, count in count_by_partition.items()
         if count < last
     )
-    return GrowthWork(moving, sum(sizes.get(one, 0) for home in range(last) for one in lineage.chain(home)))
+    return GrowthWork(
+        moving,
+        sum(sizes.get(partition, 0) for target_of in range(last) for partition in lineage.chain(target_of)),
+    )

@@ -39,10 +39,10 @@ from cqrs_cli.proof.whatif.difference import (
     owner_clock,
     was_given_up,
 )
-from cqrs_cli.scans.verify.pairs import side_by_side
-from cqrs_cli.scans.whatif.masked import HistoricKeys, scratch_seal
-from cqrs_cli.scans.whatif.parked import changes_of
+from cqrs_cli.scans.verify.pairs import merge_aggregates
+from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
+from cqrs_cli.scans.whatif.personal import HistoricKeys, scratch_seal
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 #: Commands, events or outcomes per batch.
@@ -61,7 +61,7 @@ class RehearsedCounts:
 
 
 @dataclass(slots=True)
-class _Moment:
+class _Clock:
     """The owner's clock while one command is decided."""
 
     now: int = 0
@@ -88,28 +88,28 @@ class Simulation:
         was, would = (scratch_seal(code, self.scratch_key) for code in (self.today, self.other))
         self._was = StateCache(self.today, self.was, self.was.token(), seal=was)
         self._would = StateCache(self.other, self.would, self.would.token(), seal=would)
-        self._moment = _Moment()
+        self._clock = _Clock()
         rules = self.rules
         self._payloads = HistoricPayloads(self.payloads, rules.topic, rules.partition)
         self.keys = HistoricKeys(self.today)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
         """Fold the events before the simulated range, with both codes."""
-        while some := list(islice(events, self.batch)):
-            _fold(self.today, self._was, some)
-            _fold(self.other, self._would, some)
-            self.keys.fold(placed.message for placed in some)
+        while batch := list(islice(events, self.batch)):
+            _fold(self.today, self._was, batch)
+            _fold(self.other, self._would, batch)
+            self.keys.fold(placed.message for placed in batch)
 
     def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
         """Store the decisions before the simulated range, and the deferred commands. The clock is the latest decision's
         time.
         """
-        while some := list(islice(outcomes, self.batch)):
+        while batch := list(islice(outcomes, self.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
             with self._would.reading():
-                parked = changes_of(some, self._would.deferred().find, self.rules.topic_id)
+                parked = deferred_changes(batch, self._would.deferred().find, self.rules.topic_id)
             clock = self._would.positions.clock
-            for placed in some:
+            for placed in batch:
                 remember(entries, placed.message, placed.record.timestamp, self._own)
                 clock = max(clock, placed.record.timestamp)
             self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
@@ -117,10 +117,10 @@ class Simulation:
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
         """Decide the commands of the simulated range again, and yield the differences in order."""
         remaining = iter(commands)
-        while some := list(islice(remaining, self.batch)):
-            for part in self._payloads.parts([self.keys.as_sent(each) for each in some]):
+        while batch := list(islice(remaining, self.batch)):
+            for part in self._payloads.in_memory_parts([self.keys.as_sent(command) for command in batch]):
                 yield from self._decide(part)
-                _fold(self.today, self._was, [event for each in part for event in each.events])
+                _fold(self.today, self._was, [event for command in part for event in command.events])
         self._would.flush()
 
     @property
@@ -140,7 +140,7 @@ class Simulation:
     def states(self) -> Iterator[HistoryDifference]:
         """Yield the aggregates whose final states differ, in the order of the stores."""
         partition_of, own = self.rules.partition_of, self.rules.partition
-        for name, was, would in side_by_side(self.was.items(), self.would.items()):
+        for name, was, would in merge_aggregates(self.was.items(), self.would.items()):
             if self.is_family and partition_of is not None and partition_of(name.encode()) != own:
                 continue  # it has moved
             self.progress.aggregates += 1
@@ -149,17 +149,17 @@ class Simulation:
             if found is not None:
                 yield found
 
-    def _decide(self, some: list[DecidedCommand]) -> list[HistoryDifference]:
+    def _decide(self, commands: list[DecidedCommand]) -> list[HistoryDifference]:
         found: list[HistoryDifference] = []
         with self._would.reading():
-            batch = Batch(self.other, self._context(some))
-            for each in some:
-                difference = self._decide_one(batch, each)
+            batch = Batch(self.other, self._context(commands))
+            for command in commands:
+                difference = self._decide_one(batch, command)
                 if difference is not None:
                     found.append(difference)
-        self.keys.learn(batch.done)
-        last = some[-1].record.offset
-        self.progress.commands += len(some)
+        self.keys.add_decided(batch.done)
+        last = commands[-1].record.offset
+        self.progress.commands += len(commands)
         self.progress.last = last
         if self.is_family:
             noted = {key: replace(one, partition=self._own) for key, one in batch.done.remembered.items()}
@@ -169,36 +169,40 @@ class Simulation:
             self._would.flush()
         return found
 
-    def _decide_one(self, batch: Batch, each: DecidedCommand) -> HistoryDifference | None:
-        self._moment.now = owner_clock(each.outcome)
-        self._payloads.present(each)
-        history = [placed.message for placed in each.events]
+    def _decide_one(self, batch: Batch, command: DecidedCommand) -> HistoryDifference | None:
+        self._clock.now = owner_clock(command.outcome)
+        self._payloads.load_current(command)
+        history = [placed.message for placed in command.events]
         self.keys.name_erased(batch.done, history)
         try:
-            done = batch.decide_piece([each.record])
+            done = batch.decide_piece([command.record])
         except DecisionInterrupted as error:
             raise CqrsError(
                 f"{self.rules.topic} partition {self.rules.partition} offset {error.offset} cannot be decided "
                 f"here: {error}",
-                "the other code ran out of something",
+                "the other code ran out of a resource, such as memory",
             ) from error
         ((value, _, _),) = done.outcomes
         events = [read_event(restored(value, done.payloads)) for value, _, _ in done.events]
         would = read_outcome(value)
-        self._payloads.check(each, would)
-        return compare_decisions(self.other, each.outcome, history, would, events)
+        self._payloads.check_lost_payload(command, would)
+        return compare_decisions(self.other, command.outcome, history, would, events)
 
-    def _context(self, some: list[DecidedCommand]) -> BatchContext:
-        blamed = {each.record.offset: why for each in some if (why := blame_of(each.outcome)) is not None}
-        refused = frozenset(each.record.offset for each in some if was_given_up(each.outcome))
+    def _context(self, commands: list[DecidedCommand]) -> BatchContext:
+        blamed = {
+            command.record.offset: why
+            for command in commands
+            if (why := blame_of(command.outcome)) is not None
+        }
+        refused = frozenset(command.record.offset for command in commands if was_given_up(command.outcome))
         self.progress.not_asked += len(blamed) + len(refused)
         rules, would = self.rules, self._would
         return rules.context(
             would.state,
             self._remembered if self.is_family else would.remembered,
-            lambda: self._moment.now,
+            lambda: self._clock.now,
             would.positions.clock,
-            rules.deferrals(would.deferred, would.has_deferred, self._told(some)),
+            rules.deferrals(would.deferred, would.has_deferred, self._resubmissions(commands)),
             self._payloads.known,
             refused,
             blamed,
@@ -210,31 +214,33 @@ class Simulation:
         found = self._would.remembered(subject, command_id)
         return found if found is None or found.partition != self._own else replace(found, partition=None)
 
-    def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:
+    def _resubmissions(self, commands: list[DecidedCommand]) -> dict[int, Deferral]:
         """Return the logged resubmissions by offset; they count as released, even without an entry in the store."""
-        told: dict[int, Deferral] = {}
-        for each in some:
-            said, outcome = each.outcome.data, each.outcome
-            if not isinstance(said.deferredfrom, str) or not isinstance(said.fingerprint, int):
+        resubmitted: dict[int, Deferral] = {}
+        for command in commands:
+            verdict, outcome = command.outcome.data, command.outcome
+            if not isinstance(verdict.deferredfrom, str) or not isinstance(verdict.fingerprint, int):
                 continue
-            place = key_of_place(said.deferredfrom, self.rules.topic_id, said.partition)
+            place = key_of_place(verdict.deferredfrom, self.rules.topic_id, verdict.partition)
             entry = self._would.deferred().find(str(place)) or Deferral(
                 topic=place.topic,
                 offset=place.offset,
                 partition=place.partition,
                 subject=outcome.subject or "",
                 id=outcome.causationid or "",
-                fingerprint=said.fingerprint,
+                fingerprint=verdict.fingerprint,
                 version=0,
                 timestamp=0,
                 due=0,
                 attempt=0,
                 reason="",
-                command=each.record.value or b"",
+                command=command.record.value or b"",
             )
-            cancelled = said.reason == Reason.CANCELLED.name
-            told[each.record.offset] = replace(entry, said=each.record.offset, cancelled=cancelled)
-        return told
+            cancelled = verdict.reason == Reason.CANCELLED.name
+            resubmitted[command.record.offset] = replace(
+                entry, said=command.record.offset, cancelled=cancelled
+            )
+        return resubmitted
 
 
 def _fold(aggregate: Aggregate, cache: StateCache, events: list[OwnerRecord[EventEnvelope]]) -> None:

@@ -27,7 +27,7 @@ class RecordCount:
     count: int = 0
     newest: int = 0
 
-    def add(self, timestamp: int) -> None:
+    def count_record(self, timestamp: int) -> None:
         """Count a record."""
         self.count, self.newest = self.count + 1, max(self.newest, timestamp)
 

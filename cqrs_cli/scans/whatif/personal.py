@@ -67,7 +67,7 @@ class HistoricKeys:
             elif key is not None and event.subject not in self.in_force:
                 self.in_force[event.subject] = random_key()
 
-    def learn(self, done: Decisions) -> None:
+    def add_decided(self, done: Decisions) -> None:
         """Add and delete the data keys that a batch has created and ended."""
         for subject, key in done.keys.items():
             if key is None:
@@ -86,28 +86,30 @@ class HistoricKeys:
                 if key is not None:
                     keys[event.subject] = DataKey(named, key.secret)
 
-    def as_sent(self, each: DecidedCommand) -> DecidedCommand:
+    def as_sent(self, command: DecidedCommand) -> DecidedCommand:
         """Return the command with the data that its sender sent, because owners resubmitted it encrypted.
 
         A command that was deferred before the simulated range has redacted values. An ERASED command is not changed.
         """
-        verdict = each.outcome.data
+        verdict = command.outcome.data
         if not self.aggregate.has_personal_fields or verdict.reason == Reason.ERASED.name:
-            return each
+            return command
         try:
-            envelope = read_command(each.record)
+            envelope = read_command(command.record)
         except CheckFailed:
-            return each
+            return command
         if isinstance(verdict.deferredfrom, str):
             sent = self._sent.get(verdict.deferredfrom)
             if verdict.status != "deferred":
                 self._sent.pop(verdict.deferredfrom, None)
-            return each._replace(record=self._said_again(each.record, envelope, sent))
+            return command._replace(record=self._with_sent_data(command.record, envelope, sent))
         if verdict.status == "deferred" and verdict.reason != Reason.MOVED.name:
             self._sent[f"{verdict.partition}/{verdict.offset}"] = envelope
-        return each
+        return command
 
-    def _said_again(self, record: Record, envelope: CommandEnvelope, sent: CommandEnvelope | None) -> Record:
+    def _with_sent_data(
+        self, record: Record, envelope: CommandEnvelope, sent: CommandEnvelope | None
+    ) -> Record:
         cls, data = self.aggregate.commands.get(envelope.type), bytes(envelope.data)
         if cls is None or record.value is None:
             return record

@@ -1,0 +1,64 @@
+"""Search the bytes of files for the texts of erased values: all texts in one pass, in bounded memory."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+#: The minimal length of a search text in bytes. Shorter texts occur in any file by chance.
+MIN_PATTERN_BYTES = 5
+
+#: The search uses at most this number of bytes of a text, from its start.
+_MAX_PATTERN_BYTES = 64
+
+_END = b""
+
+
+class SearchPatterns:
+    """Search texts. `count`: the number of patterns; `too_short`: the number of texts that are not searched."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        forms = {form for text in texts for form in _forms(text)}
+        patterns = sorted({form[:_MAX_PATTERN_BYTES] for form in forms if len(form) >= MIN_PATTERN_BYTES})
+        self.count = len(patterns)
+        self.too_short = sum(len(form) < MIN_PATTERN_BYTES for form in forms)
+        self._overlap = max(map(len, patterns), default=1) - 1
+        self._regex = re.compile(_regex(_prefix_tree(patterns)), re.DOTALL) if patterns else None
+
+    def find_in(self, chunks: Iterable[bytes]) -> int | None:
+        """Return the offset of the first match in the bytes of a file; None if there is no match."""
+        if self._regex is None:
+            return None
+        tail, offset = b"", 0
+        for chunk in chunks:
+            window = tail + chunk
+            if (found := self._regex.search(window)) is not None:
+                return offset - len(tail) + found.start()
+            offset += len(chunk)
+            tail = window[max(0, len(window) - self._overlap) :]
+        return None
+
+
+def _forms(text: str) -> Iterator[bytes]:
+    """Yield the forms of a text in files: plain UTF-8, and JSON with and without escapes."""
+    yield text.encode(errors="replace")
+    yield json.dumps(text)[1:-1].encode()
+    yield json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="replace")
+
+
+def _prefix_tree(patterns: Iterable[bytes]) -> dict[bytes, Any]:
+    root: dict[bytes, Any] = {}
+    for form in patterns:
+        node = root
+        for number in form:
+            node = node.setdefault(bytes([number]), {})
+        node[_END] = {}
+    return root
+
+
+def _regex(trie: dict[bytes, Any]) -> bytes:
+    """Return a regular expression that reads each byte once, for any number of texts."""
+    if _END in trie:  # the shortest text with this prefix is sufficient
+        return b""
+    branches = [re.escape(first) + _regex(rest) for first, rest in trie.items()]
+    return branches[0] if len(branches) == 1 else b"(?:%b)" % b"|".join(branches)
