@@ -8,7 +8,7 @@ import msgspec
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, Traces, key_of
+from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, Traces, key_of, text_sum
 
 REASON_HEADERS = ["cqrs.reason", "cqrs.message", "cqrs.topic", "cqrs.partition", "cqrs.offset"]
 
@@ -44,13 +44,16 @@ class DeadLetters:
         original, reasons = headers[: -len(REASON_HEADERS)], headers[-len(REASON_HEADERS) :]
         if [name for name, _ in reasons] != REASON_HEADERS:
             raise ValueError(f"its headers do not end with {', '.join(REASON_HEADERS)}")
-        reason, _, topic, partition, offset = [(content or b"").decode() for _, content in reasons]
+        reason, message, topic, partition, offset = [(content or b"").decode() for _, content in reasons]
         if (topic, partition) != (self._scope.commands, str(self._scope.partition)):
             raise ValueError(f"it is of {topic} partition {partition}")
         if not (offset.isascii() and offset.isdigit() and int(offset) < LIMIT):
             raise ValueError(f"it is of offset {offset!r}")
         kept = checksums(record.value, original)
-        return int(offset), DeadLetterTrace(record.offset, record.timestamp, key_of(record), reason, *kept)
+        trace = DeadLetterTrace(
+            record.offset, record.timestamp, key_of(record), reason, *kept, text_sum(message)
+        )
+        return int(offset), trace
 
 
 def checksums(value: bytes | None, headers: Headers | None) -> tuple[int | None, int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral, read_deferral_key
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.reasons import CheckFailed
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.documents import MaskDocument, digest_of, fits_document
@@ -145,6 +145,10 @@ def _sealed(entry: Deferral) -> tuple[str, str] | None:
 
 def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     """Yield the contradictions within an entry."""
+    if (entry.said is None) != (not entry.said_topic):
+        yield "has only one of the offset and the topic of its resubmitted command"
+    if entry.reason != (Reason.LATER if entry.attempt else Reason.NOT_YET).name:
+        yield f"is {entry.reason} at attempt {entry.attempt}"
     subject = entry.subject.encode()
     try:
         envelope = read_command(Record(0, 0, subject, entry.command, [*HEADERS]))

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.fold import UnreadableEventError
 from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
+from cqrs_cli.core.messages.json import read_members
+from cqrs_cli.core.messages.payload_reference import ATTRIBUTES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.scope import Clock, PersonalScope, Scope
-from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces
+from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces, text_sum
 
 
 class Events:
@@ -32,9 +34,12 @@ class Events:
             try:
                 event = read_event(record.value)
                 partition, command, index = _position(event)
+                others = _other_members(record.value, event)
             except ValueError as error:
                 self._findings.add("events", record.offset, f"is not an event: {error}")
                 continue
+            if others:
+                self._findings.add("events", record.offset, f"has other members than an event: {others}")
             for problem in self._problems(record, event, partition, command, index):
                 self._findings.add("events", record.offset, problem)
             if partition == self._scope.partition:
@@ -147,7 +152,16 @@ def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace |
         event.eventcount,
         reach,
         *((None, False) if like is None else (like.kid, like.ends)),
+        propagated=text_sum(*event.handed_on_texts()),
     )
+
+
+def _other_members(value: bytes | None, event: EventEnvelope) -> str:
+    """Return the names of members that no owner writes, or that are missing; empty if there are none."""
+    known = {name for name in event.__struct_fields__ if getattr(event, name) is not None}
+    if event.datasha256 is not None:
+        known |= set(ATTRIBUTES)
+    return ", ".join(sorted(known ^ set(read_members(value or b""))))
 
 
 def _problems_of_key(personal: PersonalScope, event: EventEnvelope) -> Iterator[str]:

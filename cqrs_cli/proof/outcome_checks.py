@@ -6,16 +6,22 @@ from datetime import datetime
 from cqrs_cli.core.checks import without_bytes
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import due_of
+from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import milliseconds_of, parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import OutcomeTrace, key_of
+from cqrs_cli.proof.traces import OutcomeTrace, differ, key_of, text_sum
 from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
 
 #: Reasons of checks after the expiry check. An expired command is never rejected for one of these reasons.
 AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
+
+#: The names of the propagated attributes, for messages.
+PROPAGATED = " and ".join(HANDED_ON)
+
+_NOT_PROPAGATED = (None,) * len(HANDED_ON)
 
 
 def given_up(outcome: OutcomeTrace) -> bool:
@@ -64,6 +70,8 @@ def _check_readable(
     wanted = (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if named else (None,) * 3
     if found != wanted:
         yield f"has subject, causationid and correlationid {found}, its command {wanted}"
+    if differ(outcome.propagated, text_sum(*envelope.handed_on_texts() if named else _NOT_PROPAGATED)):
+        yield f"does not have the {PROPAGATED} of its command"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
             yield "is KEY_MISMATCH, and the key of its command is the subject"

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import UnsetType
 
 from cqrs_cli.core.messages.event import HEADERS
@@ -15,7 +16,7 @@ from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.positions import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.split_clock import SplitClock
-from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
+from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of, text_sum
 from cqrs_cli.proof.verdict import check_names, check_verdict
 
 _T = TypeVar("_T")
@@ -45,9 +46,12 @@ class Outcomes:
             self._clock.see(record)
             try:
                 outcome = read_outcome(record.value)
+                others = _other_members(record.value, outcome)
             except ValueError as error:
                 self._findings.add("outcomes", record.offset, f"is not an outcome: {error}")
                 continue
+            if others:
+                self._findings.add("outcomes", record.offset, f"has other members than an outcome: {others}")
             for problem in self._problems(record, outcome):
                 self._findings.add("outcomes", record.offset, problem)
             if outcome.data.partition == self._scope.partition:
@@ -130,6 +134,24 @@ def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         _due_of(outcome),
         _attempt_of(outcome),
         _moved_to(outcome),
+        text_sum(_given(data.message)),
+        text_sum(*outcome.handed_on_texts()),
+    )
+
+
+def _other_members(value: bytes | None, outcome: OutcomeEnvelope) -> str:
+    """Return the names of members that no owner writes, or that are missing; empty if there are none.
+
+    Raises `ValueError` if such a member is not JSON.
+    """
+    try:
+        found: dict[str, Any] = msgspec.json.decode(value or b"")
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    known = {name: member for name, member in msgspec.to_builtins(outcome).items() if member is not None}
+    absent = object()
+    return ", ".join(
+        sorted(name for name in {**found, **known} if found.get(name, absent) != known.get(name, absent))
     )
 
 

@@ -12,7 +12,7 @@ from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
-from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
+from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report, Violation
 from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.outcomes import Outcomes
@@ -20,7 +20,7 @@ from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.split_clock import SplitClock
-from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Lookup, Traces
+from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Traces
 from cqrs_cli.proof.verification_checkpoint import (
     BoundedIndex,
     CheckpointUnusableError,
@@ -70,9 +70,8 @@ class Proof:
         earlier: VerificationCheckpoint | None = None,
         inherited: ParentResults | None = None,
     ) -> None:
-        kept: Lookup = scratch.outcomes  # also of commands before the checkpoint, if stored
-        if inherited is not None:
-            kept = FamilyIndex(scratch.outcomes, inherited.parents)
+        parents = {} if inherited is None else inherited.parents
+        kept = FamilyIndex(scratch.outcomes, parents)  # also of commands before the checkpoint, if stored
         if earlier is not None:
             check_beginning(earlier, scope.starts, scope.loss)
             scratch = scratch.bounded(earlier.commands)
@@ -100,6 +99,8 @@ class Proof:
         if scope.starts["events"]:
             what = "is where the log starts: events were deleted"
             self.passing.add("events", scope.starts["events"], what)
+        for kind, offset, what in _beyond(scope):
+            self.passing.add(kind, offset, what)
 
     def decided(self, before: int | None, after: int | None, commands: int) -> DecidedRange:
         """Return the decided commands, from the offsets committed `before` and `after` the logs were read.
@@ -244,3 +245,14 @@ class Proof:
             sum(findings.count for findings in every),
             *(({}, {}) if rules is None or rules.moved is None else rules.moved.tallies()),
         )
+
+
+def _beyond(scope: Scope) -> Iterator[Violation]:
+    """Yield the offsets of the partition's splits that its logs do not reach."""
+    kinds: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
+    for split in () if scope.homes is None else scope.homes.splits:
+        for kind in kinds:
+            offset, end = getattr(split, kind), scope.ends.get(kind, LIMIT)
+            if offset > end:
+                what = f"is where the split from {split.before} to {split.after} partitions is"
+                yield Violation(kind, offset, f"{what}, and the log ends at {end}")

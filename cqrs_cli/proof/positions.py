@@ -12,12 +12,13 @@ def proved_place(offset: int, partition: int | None) -> ProvedPlace:
 
 
 def read_place(place: str) -> tuple[int, int] | None:
-    """Parse a parent's position `3/17` into partition and offset; None for any other text."""
+    """Parse a parent's position `3/17` into partition and offset; None for any other text of at most 1,024 bytes."""
     partition, slash, offset = place.partition("/")
     numbers = (partition, offset) if slash else ()
     if not numbers or not all(one.isascii() and one.isdigit() for one in numbers):
         return None
-    return int(partition), int(offset)
+    found = int(partition), int(offset)
+    return found if found[1] < 2**63 else None
 
 
 class OpenDeferral(Struct, frozen=True, array_like=True, gc=False):

@@ -56,6 +56,7 @@ class ReactedRange(NamedTuple):
     skips: frozenset[int] = frozenset()  # events that an operator skipped
     accepted: int | None = None  # the restart position that an operator set after a loss
     whole: bool = True  # no event of the partition was deleted
+    start: int | None = None  # the first event to process; None: an earlier release did not record it
 
 
 class Reactions:
@@ -87,15 +88,15 @@ def judge_partition(
 ) -> Iterator[str]:
     """Check the events of a partition in order, and yield the origins with commands.
 
-    `kept`: False if a command of an event at this time (ms) may be deleted. The start of a process manager is not
-    recorded; it is taken to be the first event with a command.
+    `kept`: False if a command of an event at this time (ms) may be deleted. If the start of the process manager is not
+    recorded, it is taken to be the first event with a command.
     """
     begun, order = False, _Order()
     for event in events:
         there = sent.get(event.origin, {})
         if there:
             yield event.origin
-        begun = begun or bool(there)
+        begun = begun or bool(there) if reacted.start is None else event.offset >= reacted.start
         found.commands += sum(map(len, there.values()))
         again = reacted.accepted is not None and event.offset >= reacted.accepted
         faults = _faults(event, there, reacted, begun and event.offset < reacted.surely, kept, found)
@@ -119,6 +120,8 @@ def _faults(
             yield f"it has commands, and the position is {reacted.at_most}"
         return
     found.events += 1
+    if there and event.offset < (reacted.start or 0):
+        yield f"it has commands, and the process manager started at {reacted.start}"
     if event.offset in reacted.skips:
         if there:
             yield "it has commands, and an operator left it out"

@@ -11,10 +11,10 @@ from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Rep
 from cqrs_cli.proof.forwarded_commands import MovedCommands
 from cqrs_cli.proof.join import JoinedCommand
 from cqrs_cli.proof.key_rules import KeyRules
-from cqrs_cli.proof.outcome_checks import check_outcome, given_up
+from cqrs_cli.proof.outcome_checks import PROPAGATED, check_outcome, given_up
 from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
+from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace, differ
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.proof.versions import Versions
 
@@ -42,7 +42,7 @@ class Rules:
         self._add = findings.add
         losses = Losses(decided, scope.loss.at if scope.loss else None, findings)
         self._missing = losses.missing
-        known = outcomes if inherited is None else FamilyIndex(outcomes, inherited.parents)
+        known = FamilyIndex(outcomes, {} if inherited is None else inherited.parents)
         self._duplicates = Duplicates(scope, decided, losses, known, dedup, findings)
         self.deferrals = DeferralRules(scope, decided, known, findings)
         self.has_begin = not scope.starts["events"]
@@ -139,6 +139,8 @@ class Rules:
         if found != wanted:
             what = f"has subject, causationid and correlationid {found}, its command's outcome {wanted}"
             self._add("events", at, what)
+        if differ(events.propagated, outcome.propagated):
+            self._add("events", at, f"does not have the {PROPAGATED} of its command's outcome")
         if events.timestamp != outcome.timestamp:
             self._add("events", at, "does not have the timestamp of its command's outcome")
 
@@ -161,6 +163,8 @@ class Rules:
         found = (dead_letter.reason, dead_letter.key, dead_letter.timestamp)
         if found != (outcome.reason, outcome.key, outcome.timestamp):
             self._add("dead-letters", at, "has another reason, key or timestamp than its command's outcome")
+        if differ(dead_letter.message, outcome.message):
+            self._add("dead-letters", at, "has another message than its command's outcome")
         if given_up(outcome):
             if (dead_letter.value, dead_letter.headers) != checksums(None, None):
                 self._add(

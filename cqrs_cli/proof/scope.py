@@ -1,7 +1,7 @@
 """The verified partition, and the facts about it that are known before its records are read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cqrs_cli.core.deferral.deferrals import EARLY
@@ -62,6 +62,7 @@ class Scope:
     decode_event: Callable[[EventEnvelope], object] = check_shape
     early: int = EARLY  # by how much a deferred command may be early, ms
     homes: Homes | None = None  # after a repartitioning
+    ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
     for_child: bool = False  # verifies a parent for its child partition
     fits: FitsCommand = fits_whole  # True if a fingerprint may be of a command
     personal: PersonalScope | None = None  # with personal fields only

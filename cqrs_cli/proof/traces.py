@@ -7,6 +7,7 @@ break the order. So the entries are stored in an index on disk by the command's 
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -48,6 +49,8 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     due: int | None = None  # ms; of a deferred command
     attempt: int | None = None  # how often `decide` had deferred it; also for GAVE_UP
     movedto: int | None = None  # the key's partition; also of a command too large to move
+    message: int | None = None  # `text_sum` of the message; None also in entries of an earlier release
+    propagated: int | None = None  # `text_sum` of the propagated attributes, as above
 
     @property
     def result(self) -> str:
@@ -68,6 +71,7 @@ class EventsTrace(Struct, array_like=True, gc=False):
     reach: int = 0
     kid: str | None = None  # id of the data key in their personal fields
     ends: bool = False  # the event is an `Erased`, which deletes the key
+    propagated: int | None = None  # as in `OutcomeTrace`
 
     @property
     def last(self) -> int:
@@ -76,7 +80,7 @@ class EventsTrace(Struct, array_like=True, gc=False):
 
 
 class DeadLetterTrace(Struct, array_like=True, gc=False):
-    """A dead letter, with the CRC-32 of the command's bytes and headers."""
+    """A dead letter, with the CRC-32 of the command's bytes and headers, and the `text_sum` of the message."""
 
     at: int
     timestamp: int
@@ -84,6 +88,7 @@ class DeadLetterTrace(Struct, array_like=True, gc=False):
     reason: str
     value: int | None
     headers: int
+    message: int | None = None
 
 
 class Lookup(Protocol):
@@ -114,7 +119,17 @@ class Index(Protocol):
         """Yield all entries by command. Exhaust the iterator before the next change."""
 
 
-_encode: Callable[[Struct], bytes] = msgspec.msgpack.Encoder().encode
+def text_sum(*texts: str | None) -> int:
+    """Return the CRC-32 of texts, which an entry holds in place of the texts."""
+    return crc32(_encode(texts))
+
+
+def differ(one: int | None, other: int | None) -> bool:
+    """True if two sums differ. Entries of an earlier release lack a sum, and differ from no sum."""
+    return one is not None and other is not None and one != other
+
+
+_encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
 
 

@@ -46,6 +46,10 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
         yield f"is {reason or status} {_with(verdict.movedto)} a partition to which its key has moved"
     if verdict.retryable is not (UNSET if reason is None else _is_retryable(reason)):
         yield f"says retryable {verdict.retryable} of {reason or status}"
+    if (verdict.message is UNSET) != (reason is None):
+        yield f"is {reason or status} {_with(verdict.message)} a message"
+    if (verdict.code is not UNSET) != (reason == "BUSINESS_RULE"):
+        yield f"is {reason or status} {_with(verdict.code)} a code"
     if verdict.fingerprint is UNSET and reason not in UNREAD | {"TOO_LARGE"}:
         yield "has no fingerprint"
 

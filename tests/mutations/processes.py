@@ -135,8 +135,8 @@ REACTING = [
         "cqrs_cli/following/processes/position.py",
         (
             (
-                "return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped)",
-                "return StartPosition(skip + 1, None, skip, position.accepted)",
+                "return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped, position.start)",
+                "return StartPosition(skip + 1, None, skip, position.accepted, start=position.start)",
             ),
         ),
         "tests/following/processes/test_verify.py::test_skips_and_beginnings_are_clean",

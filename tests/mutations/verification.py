@@ -3,6 +3,7 @@
 from tests.mutations.table import Mutation
 
 _GROWING = "tests/proof/test_repartitioning.py"
+_MEMBERS = "tests/proof/test_members.py"
 
 #: The rules of verification that were added one by one.
 PROVING = [
@@ -191,6 +192,36 @@ PROVING = [
         "cqrs_cli/proof/forwarded_commands.py",
         (("if came is None or came not in missing:", "if came is None:"),),
         f"{_GROWING}::test_lost_command_is_named",
+    ),
+    Mutation(
+        "an outcome may have any members",
+        "cqrs_cli/proof/outcomes.py",
+        (("            if others:\n", "            if False:\n"),),
+        f"{_MEMBERS}::test_every_changed_member_is_found",
+    ),
+    Mutation(
+        "a dead letter may have another message",
+        "cqrs_cli/proof/rules.py",
+        (("if differ(dead_letter.message, outcome.message):", "if False:"),),
+        f"{_MEMBERS}::test_every_changed_header_is_found",
+    ),
+    Mutation(
+        "an accepted outcome may have a code",
+        "cqrs_cli/proof/verdict.py",
+        (('if (verdict.code is not UNSET) != (reason == "BUSINESS_RULE"):', "if False:"),),
+        "tests/proof/deferred/test_verdicts.py::test_contradiction_is_spelled_out",
+    ),
+    Mutation(
+        "a split may be beyond the log",
+        "cqrs_cli/proof/partition.py",
+        (("if offset > end:", "if False:"),),
+        f"{_MEMBERS}::test_split_beyond_the_log_is_found",
+    ),
+    Mutation(
+        "a process manager starts at the first event with a command",
+        "cqrs_cli/proof/reactions.py",
+        (("if reacted.start is None else", "if True else"),),
+        "tests/proof/process/test_reactions.py::test_first_commands_are_not_missed",
     ),
     Mutation(
         "a forwarded command is compared by its position and id",

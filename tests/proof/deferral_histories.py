@@ -1,6 +1,7 @@
 """Histories with deferred commands, simulated and verified."""
 
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -103,3 +104,18 @@ WAITS = walked("x", until=1)
 
 
 DECIDED = walked("x")
+
+
+def met(*sends: str, when: Callable[[World], bool]) -> World:
+    """Return a history without a fault, up to the first world that fulfils `when`."""
+    world = World(sends, ())
+    while not when(world):
+        after = list(steps(world))
+        world = next((one for one in reversed(after) if one.now == world.now), after[0])
+    return world
+
+
+SAID = met("x", when=lambda one: len(one.commands) == 2 and not one.sends)
+LATER = walked("late", until=0)
+TWICE = walked("late", until=2)
+CANCELLING = met("x", "cancel", when=lambda one: len(one.outcomes) == 2)

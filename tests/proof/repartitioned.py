@@ -21,7 +21,7 @@ from cqrs_cli.core.fold import VersionedState, decode_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, Split
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.proof.findings import LogName, Report
@@ -32,14 +32,16 @@ from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, Wish, document
+from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, Wish, document, wish
+from tests.support.commands import FAR
 from tests.support.foreign_records import edited
 
 Log = defaultdict[int, list[Record]]
 
 
 def among(key: bytes, count: int) -> int:
-    return int(key) % count
+    """Return the partition of a key; other keys than numbers belong to partition 0."""
+    return int(key) % count if key.isdigit() else 0
 
 
 class Grown:
@@ -47,6 +49,7 @@ class Grown:
 
     def __init__(self) -> None:
         self.lineage = PartitionLineage((1,))
+        self.growths: list[Growth] = []  # the records of the lineage log
         self.logs: dict[LogName, Log] = {
             kind: defaultdict(list) for kind in ("commands", "outcomes", "events", "dead-letters", "deferred")
         }
@@ -81,17 +84,16 @@ class Grown:
         self.decide(partition)
         before = self.lineage.count(partition)
         assert before is not None
-        self.lineage = self.lineage.with_record(Grow(self.lineage.counts[-1], after))
+        self._record(Grow(self.lineage.counts[-1], after))
         commands, events, outcomes, deferred = (
             self._end(kind, partition) for kind in ("commands", "events", "outcomes", "deferred")
         )
         clock = self._clock(partition)
-        growth = Split(partition, before, after, commands, events, outcomes, deferred, clock)
-        self.lineage = self.lineage.with_record(growth)
+        self._record(Split(partition, before, after, commands, events, outcomes, deferred, clock))
         for child in range(after):
             if self.lineage.phase(child, after) == "adopt":
                 self._keep(child, *self._inherited_entries(partition, after, child))
-                self.lineage = self.lineage.with_record(Begun(child))
+                self._record(Begun(child))
 
     def prove(self, partition: int) -> Report:
         with ExitStack() as stack:
@@ -137,6 +139,10 @@ class Grown:
             for kind, offset, what in one.violations
         ]
 
+    def _record(self, growth: Growth) -> None:
+        self.growths.append(growth)
+        self.lineage = self.lineage.with_record(growth)
+
     def _clock(self, partition: int) -> int:
         """Return the greatest timestamp of a partition's decisions, including imported decisions."""
         inherited = [split.clock for split in self.lineage.ancestry(partition)]
@@ -145,7 +151,8 @@ class Grown:
     def _scope(self, partition: int, **more: Any) -> Scope:
         starts: dict[LogName, int] = dict.fromkeys(self.logs, 0)
         read = partial(decode_event, AGGREGATE)
-        return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, **more)
+        ends = {kind: self._end(kind, partition) for kind in self.logs}
+        return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, ends=ends, **more)
 
     def _context(self, partition: int) -> BatchContext:
         homes = Homes(self.lineage, partition, among)
@@ -199,6 +206,25 @@ class Grown:
     def _end(self, kind: LogName, partition: int) -> int:
         log = self.logs[kind][partition]
         return log[-1].offset + 1 if log else 0
+
+
+def grown_partitions() -> Grown:
+    """Return partitions after two repartitionings.
+
+    Key 1 has moved from 0 to 1, and key 3 on to 3. Each key has a repetition, a deferred and a late command."""
+    history = Grown()
+    history.decide(0, wish(1, "0"), wish(2, "1", "one"), wish(1, "3", "three"))
+    history.decide(0, wish(1, "3", "late", notbefore=FAR), wish(1, "2", notbefore=FAR))
+    history.split(0, 2)
+    history.decide(0, wish(1, "0"), wish(1, "1"), wish(1, "3"), wish(2, "1", "one"))
+    history.decide(1, wish(1, "1"), wish(1, "3", "three"))
+    history.split(0, 4)
+    history.split(1, 4)
+    history.decide(0, wish(1, "3"), wish(-1, "2"))
+    history.decide(1, wish(1, "3"), wish(1, "3", "three"))
+    history.decide(3, wish(1, "3"))
+    history.decide(2, wish(1, "2"))
+    return history
 
 
 def _scratch(stack: ExitStack, folder: Path, store: MemoryStore) -> Scratch:

@@ -51,7 +51,7 @@ def test_accepted_expired_command_is_found() -> None:
     assert only(history) == "outcomes 0 is accepted, and its command had expired at 1970-01-01T00:00:00+00:00"
 
 
-EXPIRED: dict[str, Any] = {"status": "rejected", "reason": "EXPIRED", "retryable": False}
+EXPIRED: dict[str, Any] = {"status": "rejected", "reason": "EXPIRED", "message": "late", "retryable": False}
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def rewrite(
 
 
 def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:
-    """Return the record with other members in its document. `data` are members of its data."""
-    said = json.loads(record.value or b"")
-    said.update(members)
+    """Return the record with other members in its document; None removes a member. `data` are members of its data."""
+    said = json.loads(record.value or b"") | members
+    said = {name: member for name, member in said.items() if member is not None}
     said["data"] = said["data"] | (data or {})
     return Record(record.offset, record.timestamp, record.key, json.dumps(said).encode(), record.headers)

@@ -9,10 +9,10 @@ An entry contains the whole command, so compaction of the topic loses nothing.
 """
 
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
@@ -42,19 +42,24 @@ class EntryKey(NamedTuple):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-class _Value(Struct, frozen=True, gc=False, omit_defaults=True):
+#: Ranges that readers check, because any client with access could write to the topic.
+_Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _Value(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """The value of an entry's record. The record's key contains the location of the command."""
 
     subject: str
     id: str
-    fingerprint: int
-    version: int
-    timestamp: int
-    due: int
-    attempt: int
+    fingerprint: _Number
+    version: _Number
+    timestamp: _Int64
+    due: _Int64
+    attempt: _Number
     reason: str
     command: Raw
-    said: int | None = None
+    said: _Number | None = None
     topic: str = ""
     cancelled: bool = False
 
@@ -156,9 +161,13 @@ def read_deferral_key(key: bytes | None) -> EntryKey:
     """Return the location in a record's key; raises `ValueError` for a malformed key."""
     text = (key or b"").decode()
     topic, *numbers = text.split("/")
-    if not (1 <= len(numbers) <= 2 and all(one.isascii() and one.isdigit() for one in numbers)):
+    valid = all(one.isascii() and one.isdigit() and int(one) < 2**63 for one in numbers)
+    if not (1 <= len(numbers) <= 2 and valid):
         raise ValueError(f"its key is {key!r:.100}")
-    return EntryKey(topic, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
+    place = EntryKey(topic, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
+    if str(place) != text:
+        raise ValueError(f"its key is {key!r:.100} instead of {str(place)!r:.100}")
+    return place
 
 
 def key_of_place(place: str, topic: str, own: int) -> EntryKey:

@@ -1,16 +1,24 @@
 """The records of `<agg>.lineage`, the partition history of an aggregate."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 from msgspec.json import Decoder
 
 from cqrs_cli.core.messages.json import encode_json
 
+#: Ranges that readers check, because any client with access could write to the topic.
+_Count = Annotated[int, Meta(ge=1, lt=2**31)]
+_Partition = Annotated[int, Meta(ge=0, lt=2**31)]
+_Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
-class Grow(Struct, frozen=True, rename={"before": "from", "after": "to"}):
+
+class Grow(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
     """An operator's request to raise the number of partitions."""
 
-    before: int
-    after: int
+    before: _Count
+    after: _Count
     time: str = ""
     by: str = ""
 
@@ -20,20 +28,20 @@ def children_of(partition: int, before: int, after: int) -> range:
     return range(before + partition, after, before)
 
 
-class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
+class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
     """The owner of a partition has handed over keys. The offsets are the ends of the partition's logs at that moment.
 
     The children inherit the records before these offsets. Records at or after them belong to the partition alone.
     """
 
-    partition: int
-    before: int  # the count by which it assigned keys until now
-    after: int  # the count by which it assigns keys from now on
-    commands: int  # its position
-    events: int
-    outcomes: int
-    deferred: int
-    clock: int  # the greatest timestamp of its decided commands, ms
+    partition: _Partition
+    before: _Count  # the count by which it assigned keys until now
+    after: _Count  # the count by which it assigns keys from now on
+    commands: _Offset  # its position
+    events: _Offset
+    outcomes: _Offset
+    deferred: _Offset
+    clock: _Time  # the greatest timestamp of its decided commands, ms
 
     @property
     def children(self) -> range:
@@ -41,16 +49,16 @@ class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
         return children_of(self.partition, self.before, self.after)
 
 
-class Begun(Struct, frozen=True):
+class Begun(Struct, frozen=True, forbid_unknown_fields=True):
     """A child has imported its inherited deferred commands into its own topic, and decides from now on."""
 
-    partition: int
+    partition: _Partition
 
 
 Growth = Grow | Split | Begun
 
 
-class _Written(Struct, frozen=True, omit_defaults=True):
+class _Written(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The value of a record: exactly one member is set."""
 
     grow: Grow | None = None

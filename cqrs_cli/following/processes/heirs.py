@@ -100,4 +100,5 @@ class TargetPartitions:
     def _first_position(self, offset: int) -> ProcessPosition:
         """Return a position without a current owner: its first owner starts as after a run that has ended."""
         topic = self._topic
-        return ProcessPosition(offset, Claim(0, "", TERMINAL, TERMINAL, 0, topic.topic_id, topic.partitions))
+        claim = Claim(0, "", TERMINAL, TERMINAL, 0, topic.topic_id, topic.partitions)
+        return ProcessPosition(offset, claim, start=offset)

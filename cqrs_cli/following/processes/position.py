@@ -21,6 +21,9 @@ class ProcessPosition(Struct, frozen=True, omit_defaults=True):
     skipped: int | None = None  # the last event skipped by an operator
     accepted: int | None = None  # the start offset of the last accepted loss
     skipped_before: tuple[int, ...] = ()  # events skipped before `skipped`
+    start: int | None = (
+        None  # the first event for which it sends commands; None in records of an earlier release
+    )
 
     @property
     def all_skipped(self) -> tuple[int, ...]:
@@ -67,6 +70,7 @@ class StartPosition(NamedTuple):
     skipped: int | None = None
     accepted: int | None = None
     skipped_before: tuple[int, ...] = ()
+    start: int | None = None
 
 
 def start_position(
@@ -93,14 +97,16 @@ def start_position(
         if position is None or position.claim.topic_id != state.topic_id:
             # Skipped events belonged to the old topic.
             return StartPosition(accepted_loss, accepted=accepted_loss)
-        return StartPosition(accepted_loss, None, position.skipped, accepted_loss, position.skipped_before)
+        start = None if position.start is None else min(position.start, accepted_loss)
+        skipped, before = position.skipped, position.skipped_before
+        return StartPosition(accepted_loss, None, skipped, accepted_loss, before, start)
     if position is None:
-        return StartPosition(state.start if beginning else state.stable)
+        offset = state.start if beginning else state.stable
+        return StartPosition(offset, start=offset)
     if skip is not None and skip == position.stopped == position.offset:
-        return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped)
-    return StartPosition(
-        position.offset, position.stopped, position.skipped, position.accepted, position.skipped_before
-    )
+        return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped, position.start)
+    kept = position.skipped, position.accepted, position.skipped_before
+    return StartPosition(position.offset, position.stopped, *kept, position.start)
 
 
 def _matches_count(claimed: int, state: SourceState) -> bool:

@@ -70,6 +70,9 @@ def verify_process(
         report(f"reading {source.topic} partition {source.partition}")
         events = _subscribed_events(connection, loaded, composer, segments, masks, state, later.end)
         topic_partition = f"{source.topic}:{source.partition}"
+        if reacted.at_most > later.end:
+            what = f"the position is {reacted.at_most}, and the log ends at {later.end}"
+            findings.add(f"{topic_partition}: {what}")
         is_kept = _retention_filter(oldest)
         matched[source.topic] |= set(
             judge_partition(topic_partition, events, reacted, sent[source.topic], is_kept, findings)
@@ -97,6 +100,7 @@ def _reacted_range(before: SubscriptionState, after: SubscriptionState) -> React
         frozenset(() if last is None else last.all_skipped),
         None if last is None else last.accepted,
         after.start == 0,
+        None if last is None else last.start,
     )
 
 

@@ -68,7 +68,9 @@ class Parents(NamedTuple):
             "outcomes": split.outcomes,
         }
         parent = self._parent(split)
-        return {kind: (parent.bounds(kind)[0], ends.get(kind, 0)) for kind in KINDS}
+        bounds = {kind: parent.bounds(kind, "read_uncommitted") for kind in KINDS}
+        # The parent's verification reports a split beyond the end of a log.
+        return {kind: (start, min(ends.get(kind, 0), end)) for kind, (start, end) in bounds.items()}
 
     def _read(
         self, split: Split, spans: dict[Kind, tuple[int, int]], kind: LogName

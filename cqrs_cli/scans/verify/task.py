@@ -213,6 +213,7 @@ class _PartitionProof:
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
             plan.early,
             self.homes,
+            {kind: end for kind, (_, end) in bounds.items()},
             fits=fits_partly if self.aggregate is None and keys is not None else fits_of(self.aggregate),
             personal=None if keys is None else PersonalScope(keys.active_keys(), masking(self.aggregate)),
         )

@@ -34,8 +34,16 @@ def state(position: ProcessPosition | None = None, group: int | None = None, **c
 
 
 def test_new_processes_begin_where_told() -> None:
-    assert start_position(state()) == StartPosition(90)  # the last stable offset
-    assert start_position(state(start=5), beginning=True) == StartPosition(5)
+    assert start_position(state()) == StartPosition(90, start=90)  # the last stable offset
+    assert start_position(state(start=5), beginning=True) == StartPosition(5, start=5)
+
+
+def test_start_is_kept() -> None:
+    """An accepted loss before the start moves it; a recreated topic has no known start."""
+    known = position_at(40, start=7, stopped=40)
+    assert start_position(state(known)).start == start_position(state(known), skip=40).start == 7
+    assert [start_position(state(known, 39), accepted_loss=one).start for one in (9, 5)] == [7, 5]
+    assert start_position(state(position_at(40, "id-0", start=7)), accepted_loss=9).start is None
 
 
 def test_known_processes_go_on() -> None:
@@ -165,7 +173,7 @@ def test_every_skip_is_kept() -> None:
     assert start_position(state(kept)) == StartPosition(70, None, 60, None, (50,))
     assert read_position(kept.encode()) == kept
     assert start_position(state(position_at(120, skipped=60, skipped_before=(50,))), accepted_loss=90)[
-        2:
+        2:5
     ] == (
         60,
         90,

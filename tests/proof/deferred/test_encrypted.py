@@ -66,7 +66,7 @@ def test_erased_command_has_ended_key() -> None:
 def test_decided_command_has_its_key() -> None:
     """The command was decided with redacted values."""
     told = Parked(later("Ann"), erase(), says(1, "Cem"))
-    told.outcomes[3] = edited(told.outcomes[3], {"reason": "BUSINESS_RULE"})
+    told.outcomes[3] = edited(told.outcomes[3], {"reason": "BUSINESS_RULE", "code": "NO"})
     wanted = "outcomes 4 is BUSINESS_RULE, and the key of its command had ended: it is to be ERASED"
     assert only(told) == wanted
 

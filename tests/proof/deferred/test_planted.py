@@ -8,29 +8,27 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
-from tests.core.deferral.world import RULES, Shard, World, steps
-from tests.proof.deferral_histories import DECIDED, WAITS, proved, proved_in_pieces, walked, walked_on
+from tests.core.deferral.world import RULES, Shard, World
+from tests.proof.deferral_histories import (
+    CANCELLING,
+    DECIDED,
+    LATER,
+    SAID,
+    TWICE,
+    WAITS,
+    proved,
+    proved_in_pieces,
+    walked,
+    walked_on,
+)
 
 Change = Callable[[World], World]
 
 
-def met(*sends: str, when: Callable[[World], bool]) -> World:
-    """Return a history without a fault, up to the first world that fulfils `when`."""
-    world = World(sends, ())
-    while not when(world):
-        after = list(steps(world))
-        world = next((one for one in reversed(after) if one.now == world.now), after[0])
-    return world
-
-
-SAID = met("x", when=lambda one: len(one.commands) == 2 and not one.sends)
-LATER = walked("late", until=0)
 STRICT = replaced(RULES, limits=RULES.limits._replace(early=0))
 AHEAD = walked_on(World(("x",), (), rules=STRICT))  # resubmitted too early, and once more
-TWICE = walked("late", until=2)
 ONCE_MORE = walked("late", "y")
 CANCELLED = walked("x", "cancel")
-CANCELLING = met("x", "cancel", when=lambda one: len(one.outcomes) == 2)
 RELEASED = walked("x", "release")
 
 DATA = (b'"after": 0', b'"after": 5')

@@ -21,7 +21,12 @@ USUAL: dict[str, dict[str, Any]] = {
 
 
 def said(status: str, reserved: bool = False, **members: Any) -> list[str]:
-    verdict = Verdict(**{"status": status, "fingerprint": 5, **USUAL[status], **members})
+    members = {**USUAL[status], **members}
+    if "reason" in members:
+        members = {"message": "why", **members}
+    if members.get("reason") == "BUSINESS_RULE":
+        members = {"code": "NO", **members}
+    verdict = Verdict(**{"status": status, "fingerprint": 5, **members})
     return list(check_verdict(verdict, reserved))
 
 
@@ -47,6 +52,10 @@ def test_duplicate_of_a_deferred_command_is_fine() -> None:
         ("duplicate", {"original": UNSET}, "is duplicate without a first decision"),
         ("accepted", {"decidedat": "x"}, "is accepted with a decidedat"),
         ("rejected", {"reason": "EXPIRED"}, "is rejected without a decidedat"),
+        ("accepted", {"code": "NO"}, "is accepted with a code"),
+        ("rejected", {"code": UNSET}, "is BUSINESS_RULE without a code"),
+        ("accepted", {"message": "fine"}, "is accepted with a message"),
+        ("failed", {"message": UNSET}, "is UNKNOWN_TYPE without a message"),
         ("accepted", {"due": "x"}, "is accepted with a time when it is due, without an attempt"),
         ("accepted", {"attempt": 1}, "is accepted without a time when it is due, with an attempt"),
     ],

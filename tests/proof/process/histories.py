@@ -29,6 +29,7 @@ class History:
     accepted: int | None = None
     raises: frozenset[int] = frozenset()
     deleted_below: int = 0  # ms: commands of earlier events may be deleted
+    is_start_recorded: bool = False
 
     def event(self, offset: int) -> HeardEvent:
         commands = [self.place(offset, number) for number in range(self.counts[offset])]
@@ -54,7 +55,11 @@ class History:
     def judge(self, sent: Found, position: int | None = None) -> Reactions:
         found = Reactions()
         reacted = ReactedRange(
-            self.position if position is None else position, self.position, self.skips, self.accepted
+            self.position if position is None else position,
+            self.position,
+            self.skips,
+            self.accepted,
+            start=self.start if self.is_start_recorded else None,
         )
         events = map(self.event, range(len(self.counts)))
         kept = {"payment.commands": self.deleted_below}
@@ -74,4 +79,4 @@ def histories(draw: st.DrawFn) -> History:
     start = draw(st.integers(0, len(counts)))
     position = draw(st.integers(start, len(counts)))
     skips = draw(st.frozensets(st.integers(start, position - 1))) if position > start else frozenset[int]()
-    return History(counts, start, position, skips)
+    return History(counts, start, position, skips, is_start_recorded=draw(st.booleans()))

@@ -205,6 +205,17 @@ def test_commands_at_the_position_may_come() -> None:
     assert history.judge(sent, 3).named == ["t:0@2: command 0, for payment.commands, is missing"]
 
 
+@pytest.mark.covers("reacted-once")
+def test_first_commands_are_not_missed() -> None:
+    """Without a recorded start, the first event with a command counts as the start."""
+    history = History([1, 1, 1, 1, 1], 1, 5, is_start_recorded=True)
+    sent = {origin: one for origin, one in history.sent().items() if origin == "p/t/4@4"}
+    assert history.judge(sent).count == 3
+    assert History([1, 1, 1, 1, 1], 1, 5).judge(sent).count == 0
+    sent = {"p/t/0@0": {0: [history.place(0, 0)]}, **history.sent()}
+    assert history.judge(sent).named == ["t:0@0: it has commands, and the process manager started at 1"]
+
+
 def test_other_commands_add_up() -> None:
     sent = WHOLE.sent()
     other_bytes(sent)
