@@ -22,7 +22,7 @@ from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.embedded import files, jars, process
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.system.java import find_java
-from cqrs_cli.system.process import end
+from cqrs_cli.system.process import terminate
 
 _NODES = (1, 2, 3)
 
@@ -84,7 +84,7 @@ def three_brokers() -> Iterator[tuple[Arena, Brokers]]:
         yield Arena(root, brokers.connection, started[1].pid), brokers
     finally:
         for state in started.values():
-            end(state.pid, state.born, process.END_GRACE)
+            terminate(state.pid, state.born, process.END_GRACE)
         shutil.rmtree(root, ignore_errors=True)
 
 

@@ -62,7 +62,7 @@ class Flow:
 
     def look_again(self) -> None:
         """Make the sender refresh its metadata, and use the new number of partitions."""
-        self._sender.look_again(self._topics.commands)
+        self._sender.forget_partition_count(self._topics.commands)
 
     def finish(self, patience: float) -> None:
         """Stop sending, and wait for the remaining outcomes."""
@@ -158,6 +158,6 @@ class Waiting(threading.Thread):
         kind, data = ("Deposit", '{"amount":5}') if self.sent else ("Open", '{"owner":"ann"}')
         value = message(kind, self._subject, data, id := f"{self._subject}-{self.sent}")
         waiter.send(self._topics, self._subject.encode(), value, id)
-        found = [one for some in waiter.rest(60) for one in some]
+        found = [one for some in waiter.remaining(60) for one in some]
         self.sent += 1
-        self.wrong += [one.read.data.version for one in found] != [self.sent]
+        self.wrong += [one.envelope.data.version for one in found] != [self.sent]

@@ -15,7 +15,7 @@ from benchmarks.environment import Arena, command
 from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
-from cqrs_cli.system.process import born, end
+from cqrs_cli.system.process import start_time, terminate
 from tests.support.processes import family, python_workers
 
 #: Timeout in seconds for the start of a run, active or standby.
@@ -53,7 +53,7 @@ class Runs:
             for run in self._started:
                 self._orphans += _known(family(run.pid))
             for one in self._orphans:
-                end(*one, patience=0.0)
+                terminate(*one, timeout=0.0)
             for run in self._started:
                 run.wait()
         finally:
@@ -112,7 +112,7 @@ class Runs:
 
     def has_struck(self) -> bool:
         """True if a process was killed, and all killed processes are gone."""
-        return bool(self._struck) and all(born(pid) != birth for pid, birth in self._struck)
+        return bool(self._struck) and all(start_time(pid) != birth for pid, birth in self._struck)
 
     def is_taken_over(self) -> bool:
         """True if every partition has an owner that is not among the earlier owners."""
@@ -147,4 +147,4 @@ class Runs:
 
 def _known(pids: "set[int] | list[int]") -> list[tuple[int, str]]:
     """Return these processes with their start times, parents first; without processes that have ended."""
-    return [(pid, birth) for pid in sorted(pids) if (birth := born(pid)) is not None]
+    return [(pid, birth) for pid in sorted(pids) if (birth := start_time(pid)) is not None]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.client.asyncapi import asyncapi
-from cqrs_cli.client.envelope import Attributes, handed_on_again, write_command
+from cqrs_cli.client.envelope import Attributes, valid_propagated, write_command
 from cqrs_cli.client.history import AggregateHistory, history_document
 from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.messages.event import read_event
@@ -45,7 +45,7 @@ def test_events_and_outcome_have_it(decided: Partition) -> None:
 
 def test_readers_of_events_get_it(decided: Partition) -> None:
     recorded = record_event(AGGREGATE, decided.events[0][0], "tally.events", 3, 0)
-    assert {name: getattr(recorded, name) for name in HANDED_ON} == handed_on_again(recorded) == TEXTS
+    assert {name: getattr(recorded, name) for name in HANDED_ON} == valid_propagated(recorded) == TEXTS
 
 
 def test_history_has_it(decided: Partition) -> None:

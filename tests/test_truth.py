@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from cqrs_cli import errors
-from cqrs_cli.client.outcomes import is_refused
+from cqrs_cli.client.outcomes import is_failure
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.kafka.topics.topics import KINDS
@@ -36,7 +36,7 @@ def test_topics_of_aggregates_are_counted_right() -> None:
 
 
 def test_exit_codes_name_what_passes() -> None:
-    passing = {status for status in STATUSES if not is_refused(of_status(status))}
+    passing = {status for status in STATUSES if not is_failure(of_status(status))}
     (line,) = (line for line in (errors.__doc__ or "").splitlines() if "RefusedError" in line)
     assert {status for status in STATUSES if re.search(rf"\b{status}\b", line)} == {*passing, "duplicate"}
 

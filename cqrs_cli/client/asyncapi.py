@@ -15,7 +15,7 @@ _SCHEMAS = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": "string", "format": "date-time"}
-_HANDED_ON = dict.fromkeys(HANDED_ON, _TEXT)
+_PROPAGATED = dict.fromkeys(HANDED_ON, _TEXT)
 
 #: The attributes of a command besides type and data, as in docs/messages.md.
 _COMMAND = {
@@ -28,7 +28,7 @@ _COMMAND = {
     "notbefore": _TIME,
     "correlationid": _TEXT,
     "causationid": _TEXT,
-    **_HANDED_ON,
+    **_PROPAGATED,
 }
 _OPTIONAL = {
     "expectedversion",
@@ -36,7 +36,7 @@ _OPTIONAL = {
     "notbefore",
     "correlationid",
     "causationid",
-    *_HANDED_ON,
+    *_PROPAGATED,
 }
 
 _EVENT = {
@@ -50,7 +50,7 @@ _EVENT = {
     "aggregateversion": {"type": "integer", "minimum": 1},
     "eventindex": _COUNT,
     "eventcount": {"type": "integer", "minimum": 1},
-    **_HANDED_ON,
+    **_PROPAGATED,
 }
 
 
@@ -61,10 +61,10 @@ def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]
     schemas: dict[str, Any] = {}
     for name, aggregate in aggregates.items():
         messages = _messages(aggregate, schemas)
-        for kind, of_kind in messages.items():
+        for kind, kind_messages in messages.items():
             channels[f"{name}.{kind}"] = {
                 "address": getattr(Topics(name, prefix), kind),
-                "messages": of_kind,
+                "messages": kind_messages,
                 "bindings": {"kafka": {"bindingVersion": "0.5.0"}},
             }
         operations |= _operations(name)
@@ -95,7 +95,7 @@ def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[s
     events = zip(facts, references[len(aggregate.commands) :], strict=True)
     return {
         "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
-        "events": {_key(t): _message(t, _document(t, data, _EVENT, _HANDED_ON)) for t, data in events},
+        "events": {_key(t): _message(t, _document(t, data, _EVENT, _PROPAGATED)) for t, data in events},
         "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
     }
 
@@ -132,15 +132,19 @@ def _message(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
 def _operations(name: str) -> dict[str, Any]:
     """Return the operations. In AsyncAPI the application receives commands, and sends events and outcomes."""
 
-    def on(kind: str) -> dict[str, str]:
+    def channel_of(kind: str) -> dict[str, str]:
         return {"$ref": f"#/channels/{name}.{kind}"}
 
     return {
         f"{name}.decide": {
             "action": "receive",
-            "channel": on("commands"),
+            "channel": channel_of("commands"),
             "summary": "Commands are decided in the order of their partition; each gets one outcome.",
-            "reply": {"channel": on("outcomes")},
+            "reply": {"channel": channel_of("outcomes")},
         },
-        f"{name}.publish": {"action": "send", "channel": on("events"), "summary": "Events, kept for ever."},
+        f"{name}.publish": {
+            "action": "send",
+            "channel": channel_of("events"),
+            "summary": "Events, kept for ever.",
+        },
     }

@@ -16,13 +16,13 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: Seconds between two checks for new commands while outcomes are pending.
-_LOOK_EVERY = 0.005
+_POLL_INTERVAL = 0.005
 
 #: Seconds between two polls while no outcome is pending. Without polls the outcomes of other clients would pile up.
-_IDLE = 0.05
+_IDLE_POLL_INTERVAL = 0.05
 
 #: Seconds between two checks for expired commands, and between two attempts to reach a lost broker.
-_TIDY_EVERY = 1.0
+_RETRY_INTERVAL = 1.0
 
 
 class Unsent(NamedTuple):
@@ -40,26 +40,26 @@ class BackgroundSender:
 
     def __init__(self, connection: Connection, partitioner: Partitioner) -> None:
         self._connection, self._partitioner = connection, partitioner
-        self._new: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
-        self._open: dict[int, PendingOutcome] = {}  # without an outcome, by command number
-        self._again: list[PendingOutcome] = []  # commands to send with the next connection
+        self._submitted: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
+        self._pending: dict[int, PendingOutcome] = {}  # without an outcome, by command number
+        self._to_send: list[PendingOutcome] = []  # commands to send with the next connection
         self._unsent = Unsent()
         self._closing = False
-        self._lost = False  # a command was not delivered: reconnect
-        self._met = False  # a broker has answered at least once
-        self._tidied = 0.0
+        self._must_reconnect = False  # a command was not delivered: reconnect
+        self._was_connected = False  # a broker has answered at least once
+        self._checked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="cqrs client", daemon=True)
         self._thread.start()
 
     def submit(self, command: PendingOutcome) -> None:
         """Queue a command for sending."""
-        self._new.put(command)
+        self._submitted.put(command)
 
     def close(self) -> Unsent:
         """Wait until all commands are in the log, then stop. Return the commands that could not be sent."""
-        self._new.put(None)
+        self._submitted.put(None)
         self._thread.join()
-        for command in self._open.values():
+        for command in self._pending.values():
             command.fail(
                 NoOutcomeError(
                     f"the client was closed before command {command.id} had an outcome",
@@ -69,45 +69,47 @@ class BackgroundSender:
         return self._unsent
 
     def _run(self) -> None:
-        while not self._closing or self._again:
+        while not self._closing or self._to_send:
             try:
                 with (
                     CommandProducer(self._connection, self._partitioner) as producer,
                     OutcomeWaiter(self._connection, producer) as waiter,
                 ):
-                    self._exchange(producer, waiter)
+                    self._send_and_receive(producer, waiter)
             except CqrsError as error:
-                self._disconnected(error)
+                self._keep_for_retry(error)
             except Exception as bug:  # if the thread ended without a report, every caller would wait
-                self._disconnected(CqrsError(f"{type(bug).__name__}: {bug}"))
-            if self._again:
-                time.sleep(_TIDY_EVERY)
-                self._give_up(lambda command: command.deadline < time.monotonic())
+                self._keep_for_retry(CqrsError(f"{type(bug).__name__}: {bug}"))
+            if self._to_send:
+                time.sleep(_RETRY_INTERVAL)
+                self._fail_hopeless(lambda command: command.deadline < time.monotonic())
 
-    def _exchange(self, producer: CommandProducer, waiter: OutcomeWaiter) -> None:
+    def _send_and_receive(self, producer: CommandProducer, waiter: OutcomeWaiter) -> None:
         """Send commands and receive outcomes until a connection is lost, or the client closes."""
-        self._lost = False
-        while not self._lost:
-            self._again += self._taken(0.0 if self._open or self._again else _IDLE)
-            while self._again:
-                self._send(waiter, self._again.pop(0))
+        self._must_reconnect = False
+        while not self._must_reconnect:
+            self._to_send += self._take_submitted(
+                0.0 if self._pending or self._to_send else _IDLE_POLL_INTERVAL
+            )
+            while self._to_send:
+                self._send(waiter, self._to_send.pop(0))
             if self._closing:
                 producer.flush()
-                self._hand_out(waiter, 0.0)
+                self._complete_pending(waiter, 0.0)
                 break
             producer.poll()
-            self._hand_out(waiter, _LOOK_EVERY if self._open else 0.0)
-            self._tidy(waiter)
-        if self._lost:
+            self._complete_pending(waiter, _POLL_INTERVAL if self._pending else 0.0)
+            self._forget_expired(waiter)
+        if self._must_reconnect:
             raise UnavailableError("a command was not delivered")
 
-    def _taken(self, within: float) -> list[PendingOutcome]:
-        """Return the submitted commands; wait at most `within` seconds for the first command."""
+    def _take_submitted(self, timeout: float) -> list[PendingOutcome]:
+        """Return the submitted commands; wait at most `timeout` seconds for the first command."""
         taken: list[PendingOutcome] = []
         try:
             while not self._closing:
-                wait = within > 0 and not taken
-                command = self._new.get(block=wait, timeout=within if wait else None)
+                wait = timeout > 0 and not taken
+                command = self._submitted.get(block=wait, timeout=timeout if wait else None)
                 if command is None:
                     self._closing = True
                 else:
@@ -117,62 +119,62 @@ class BackgroundSender:
         return taken
 
     def _send(self, waiter: OutcomeWaiter, command: PendingOutcome) -> None:
-        def failed(error: CqrsError) -> None:
+        def on_failure(error: CqrsError) -> None:
             if isinstance(error, UnavailableError):
-                command.failure, self._lost = error, True
+                command.failure, self._must_reconnect = error, True
                 return
-            for number in [number for number, one in self._open.items() if one is command]:
+            for number in [number for number, pending in self._pending.items() if pending is command]:
                 waiter.forget(number)
-                del self._open[number]
+                del self._pending[number]
             self._fail(command, error)
 
         composed = command.composed
         key = composed.subject.encode()
         try:
-            number = waiter.send(command.topics, key, composed.value, composed.id, failed)
+            number = waiter.send(command.topics, key, composed.value, composed.id, on_failure)
         except PayloadUnavailableError as error:  # the broker answers: go on with other commands
             self._fail(command, error)
             return
         except UnavailableError:
-            self._again.insert(0, command)  # keep the order
+            self._to_send.insert(0, command)  # keep the order
             raise
         except CqrsError as error:
             self._fail(command, error)
             return
-        self._met = True
-        self._open[number] = command
+        self._was_connected = True
+        self._pending[number] = command
 
     def _fail(self, command: PendingOutcome, error: CqrsError) -> None:
         self._unsent = Unsent(self._unsent.number + 1, self._unsent.first or command.id)
         command.fail(error)
 
-    def _hand_out(self, waiter: OutcomeWaiter, timeout: float) -> None:
+    def _complete_pending(self, waiter: OutcomeWaiter, timeout: float) -> None:
         for outcome in waiter.arrived(timeout):
-            command = self._open.pop(outcome.number)
-            command.arrive(CommandOutcome.read(outcome.read, command.composed))
+            command = self._pending.pop(outcome.number)
+            command.complete(CommandOutcome.from_record(outcome.envelope, command.composed))
 
-    def _tidy(self, waiter: OutcomeWaiter) -> None:
+    def _forget_expired(self, waiter: OutcomeWaiter) -> None:
         """Forget commands whose deadline has passed: their callers no longer wait."""
         now = time.monotonic()
-        if now - self._tidied > _TIDY_EVERY:
-            self._tidied = now
-            for number in [number for number, command in self._open.items() if command.deadline < now]:
+        if now - self._checked_at > _RETRY_INTERVAL:
+            self._checked_at = now
+            for number in [number for number, command in self._pending.items() if command.deadline < now]:
                 waiter.forget(number)
-                del self._open[number]
+                del self._pending[number]
 
-    def _disconnected(self, error: CqrsError) -> None:
+    def _keep_for_retry(self, error: CqrsError) -> None:
         """Keep commands without an outcome for the next connection; fail them if a retry cannot help."""
-        self._again += self._open.values()
-        self._open = {}
-        for command in self._again:
+        self._to_send += self._pending.values()
+        self._pending = {}
+        for command in self._to_send:
             command.failure = command.failure or error
-        if not (self._met and isinstance(error, UnavailableError)):
-            self._give_up(lambda command: True)
+        if not (self._was_connected and isinstance(error, UnavailableError)):
+            self._fail_hopeless(lambda command: True)
 
-    def _give_up(self, hopeless: Callable[[PendingOutcome], bool]) -> None:
+    def _fail_hopeless(self, is_hopeless: Callable[[PendingOutcome], bool]) -> None:
         """Fail the hopeless commands, and keep the others for the next connection."""
-        kept = [command for command in self._again if not hopeless(command)]
-        for command in self._again:
+        kept = [command for command in self._to_send if not is_hopeless(command)]
+        for command in self._to_send:
             if command not in kept and command.failure is not None:
                 self._fail(command, command.failure)
-        self._again = kept
+        self._to_send = kept

@@ -159,18 +159,18 @@ class Client:
     ) -> ReadyCommand:
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
-        taker, wire_type = self._aggregates.of_command(command, aggregate)
+        owner, wire_type = self._aggregates.of_command(command, aggregate)
         data = msgspec.json.encode(command)
         try:
             (
                 RESERVED_COMMANDS[wire_type].decode
                 if wire_type in RESERVED_COMMANDS
-                else taker.decode_command[wire_type]
+                else owner.decode_command[wire_type]
             )(data)
         except ValueError as error:
-            said = withhold(str(error), texts_in(type(command), data))
-            raise UsageError(f"{wire_type}: {said}", "give each field a value of its type") from None
-        return write_command(taker.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)
+            reason = withhold(str(error), texts_in(type(command), data))
+            raise UsageError(f"{wire_type}: {reason}", "give each field a value of its type") from None
+        return write_command(owner.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)
 
 
 def _moment(moment: timedelta | datetime) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.client.envelope import ReadyCommand
-from cqrs_cli.client.outcomes import is_refused
+from cqrs_cli.client.outcomes import is_failure
 from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnvelope
 
 
@@ -35,26 +35,26 @@ class CommandOutcome(Struct, frozen=True):
     target: DeferredTarget | None = None
 
     @classmethod
-    def read(cls, outcome: OutcomeEnvelope, command: ReadyCommand) -> "CommandOutcome":
+    def from_record(cls, outcome: OutcomeEnvelope, command: ReadyCommand) -> "CommandOutcome":
         """Convert an outcome record of the command `command`."""
-        said = outcome.data
+        verdict = outcome.data
         return cls(
-            not is_refused(outcome) and "deferred" not in (said.status, _status(said.original)),
-            said.status,
+            not is_failure(outcome) and "deferred" not in (verdict.status, _status(verdict.original)),
+            verdict.status,
             command.id,
             command.aggregate,
             command.subject,
-            said.version,
-            said.events,
-            said.partition,
-            said.offset,
-            _given(said.reason),
-            _given(said.code),
-            _given(said.message),
-            _given(said.retryable),
-            _given(said.original),
-            _given(said.due),
-            _given(said.target),
+            verdict.version,
+            verdict.events,
+            verdict.partition,
+            verdict.offset,
+            _none_if_unset(verdict.reason),
+            _none_if_unset(verdict.code),
+            _none_if_unset(verdict.message),
+            _none_if_unset(verdict.retryable),
+            _none_if_unset(verdict.original),
+            _none_if_unset(verdict.due),
+            _none_if_unset(verdict.target),
         )
 
 
@@ -62,5 +62,5 @@ def _status(original: Original | UnsetType) -> str:
     return "" if isinstance(original, UnsetType) else original.status
 
 
-def _given(value: Any) -> Any:
+def _none_if_unset(value: Any) -> Any:
     return None if value is UNSET else value

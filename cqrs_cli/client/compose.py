@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cqrs_cli.client.envelope import NOTHING_GIVEN, Attributes, ReadyCommand, write_command
+from cqrs_cli.client.envelope import NO_ATTRIBUTES, Attributes, ReadyCommand, write_command
 from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -27,7 +27,7 @@ def compose(
     subject: str,
     command: str,
     fields: Sequence[str],
-    given: Attributes = NOTHING_GIVEN,
+    given: Attributes = NO_ATTRIBUTES,
 ) -> ReadyCommand:
     """Compose a command to an aggregate; `fields` are `name=text`, `name:=json` or `name[key]=text`.
 
@@ -88,8 +88,8 @@ def complete_line(line: bytes) -> ReadyCommand:
         raise ValueError(f"type {read.type[:60]!r} is not like bank_account.Deposit")
     if not read.subject:
         raise ValueError("subject is empty")
-    given, source = (None if one is UNSET else one for one in (read.id, read.source))
-    if (why := why_reserved(given or "", source or SOURCE)) is not None:
+    command_id, source = (None if value is UNSET else value for value in (read.id, read.source))
+    if (why := why_reserved(command_id or "", source or SOURCE)) is not None:
         raise ValueError(why)
     missing = b""
     if read.specversion is UNSET:
@@ -111,13 +111,13 @@ def _read(line: bytes) -> _Line:
     except msgspec.ValidationError:
         read = _read_line(line)  # raises, unless an unknown attribute was the only error
     for name in read_members(line):
-        if name not in _ATTRIBUTES and (meant := _meant(name)) is not None:
-            raise ValueError(f"attribute {name[:60]} is not known; did you mean {meant}?")
+        if name not in _ATTRIBUTES and (intended := _misspelt(name)) is not None:
+            raise ValueError(f"attribute {name[:60]} is not known; did you mean {intended}?")
     return read
 
 
 @lru_cache(1000)
-def _meant(name: str) -> str | None:
+def _misspelt(name: str) -> str | None:
     """Return the known attribute that `name` probably misspells; None if `name` is an extension."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     close = difflib.get_close_matches(plain, _ATTRIBUTES, 1, cutoff=0.87)

@@ -41,10 +41,10 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
         known = project_aggregates(Path.cwd() if project is None else Path(project))
         aggregate = known.aggregate(name)
         if known.payloads is not None:
-            found, _ = check_out(known.payloads, topic, partition, [Record(offset, 0, None, value)])
-            value = found[0].value
-        (whole,) = known.opener(aggregate, topic).opened(partition, [Record(offset, 0, None, value)])
-        value = whole.value
+            downloaded, _ = check_out(known.payloads, topic, partition, [Record(offset, 0, None, value)])
+            value = downloaded[0].value
+        (complete,) = known.decryptor(aggregate, topic).opened(partition, [Record(offset, 0, None, value)])
+        value = complete.value
         return record_event(aggregate, value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
         raise ContradictionError(

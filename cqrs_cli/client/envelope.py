@@ -36,7 +36,7 @@ class Attributes(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
     not_before: int | None = None
 
 
-NOTHING_GIVEN = Attributes()
+NO_ATTRIBUTES = Attributes()
 
 
 class ArgumentNames(NamedTuple):
@@ -63,10 +63,10 @@ _MEMBER = re.compile(
     r"=[ -+\--<>-~]{0,255}[!-+\--<>-~][ \t]*)?",
     re.ASCII,
 )
-_MOST_MEMBERS = 32
+_MAX_MEMBERS = 32
 
 
-class _Begun(PropagatedAttributes, frozen=True, gc=False, omit_defaults=True):
+class _Envelope(PropagatedAttributes, frozen=True, gc=False, omit_defaults=True):
     specversion: str
     id: str
     source: str
@@ -79,7 +79,7 @@ class _Begun(PropagatedAttributes, frozen=True, gc=False, omit_defaults=True):
     notbefore: str | None = None
 
 
-class _Written(_Begun, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class _EnvelopeWithData(_Envelope, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     data: Raw  # after the propagated attributes
 
 
@@ -89,28 +89,28 @@ def write_command(
     wire_type: str,
     data: bytes,
     source: str,
-    given: Attributes = NOTHING_GIVEN,
-    spelling: ArgumentNames = ON_COMMAND_LINE,
+    given: Attributes = NO_ATTRIBUTES,
+    names: ArgumentNames = ON_COMMAND_LINE,
 ) -> ReadyCommand:
     """Return a command with `data`, which the caller has checked; raise `UsageError` for an invalid attribute."""
     if given.expected is not None:
         try:
             parse_expected(given.expected)
         except ValueError as error:
-            raise UsageError(f"{spelling.expected}: {error}", "leave it out for any version") from None
-    chosen = uuid7() if given.id is None else given.id
-    _check_attribute(spelling.subject, subject)
-    _check_attribute(spelling.id, chosen)
-    if (why := why_reserved(chosen, source)) is not None:
-        raise UsageError(f"{spelling.id}: {why}", "choose another")
-    _check_attribute(spelling.correlation, given.correlation or "-")
-    _check_trace(given, spelling.option)
-    handed_on = given.handed_on()
-    for name, text in handed_on.items():
-        _check_attribute(spelling.option + name, text)
-    written = _Written(
+            raise UsageError(f"{names.expected}: {error}", "leave it out for any version") from None
+    command_id = uuid7() if given.id is None else given.id
+    _check_attribute(names.subject, subject)
+    _check_attribute(names.id, command_id)
+    if (why := why_reserved(command_id, source)) is not None:
+        raise UsageError(f"{names.id}: {why}", "choose another")
+    _check_attribute(names.correlation, given.correlation or "-")
+    _check_trace(given, names.option)
+    propagated = given.handed_on()
+    for name, text in propagated.items():
+        _check_attribute(names.option + name, text)
+    envelope = _EnvelopeWithData(
         "1.0",
-        chosen,
+        command_id,
         source,
         wire_type,
         subject,
@@ -119,22 +119,22 @@ def write_command(
         given.causation or None,
         None if given.expiry is None else rfc3339(given.expiry),
         None if given.not_before is None else rfc3339(given.not_before),
-        **handed_on,
+        **propagated,
         data=Raw(data),
     )
-    return ReadyCommand(chosen, aggregate, subject, wire_type, msgspec.json.encode(written))
+    return ReadyCommand(command_id, aggregate, subject, wire_type, msgspec.json.encode(envelope))
 
 
-def handed_on_again(event: PropagatedAttributes) -> dict[str, Any]:
+def valid_propagated(event: PropagatedAttributes) -> dict[str, Any]:
     """Return an event's propagated attributes for its commands. An invalid trace is dropped: it would be rejected."""
-    found = event.handed_on()
-    for unread in ("tracestate", "traceparent"):
+    attributes = event.handed_on()
+    for name in ("tracestate", "traceparent"):
         try:
-            _check_trace(PropagatedAttributes(**found), "")
+            _check_trace(PropagatedAttributes(**attributes), "")
             break
         except UsageError:
-            found.pop(unread, None)
-    return found
+            attributes.pop(name, None)
+    return attributes
 
 
 def _check_trace(given: PropagatedAttributes, option: str) -> None:
@@ -151,7 +151,7 @@ def _check_trace(given: PropagatedAttributes, option: str) -> None:
             f"{option}tracestate means nothing without {option}traceparent", "give both, or none"
         )
     members = state.split(",")
-    if not state or len(members) > _MOST_MEMBERS or not all(map(_MEMBER.fullmatch, members)):
+    if not state or len(members) > _MAX_MEMBERS or not all(map(_MEMBER.fullmatch, members)):
         raise UsageError(
             f"{option}tracestate: {state[:60]!r} is not a W3C tracestate",
             "it is like vendor=value,other=1",

@@ -27,38 +27,42 @@ def command_data(
 
     Error messages never contain the value of a personal field.
     """
-    takes = describe_fields(command)
-    marked = {name for field in personal_fields(command) for name in (field.name, field.wire)}
+    known_fields = describe_fields(command)
+    personal = {name for field in personal_fields(command) for name in (field.name, field.wire)}
     values: dict[str, Any] = {}
     for given in fields:
         match = _FIELD.fullmatch(given)
         if match is None:
-            shown = "" if marked else f": {given[:60]!r}"
+            shown = "" if personal else f": {given[:60]!r}"
             raise UsageError(f"not a field{shown}", "write field=text or field:=json")
         try:
-            _put(wire_type, values, tree_of(command), match)
-        except _Twice:
-            raise UsageError(f"field {match['name'] + match['path']!r} is given twice", takes) from None
+            _set_field(wire_type, values, tree_of(command), match)
+        except _GivenTwiceError:
+            raise UsageError(
+                f"field {match['name'] + match['path']!r} is given twice", known_fields
+            ) from None
         except LookupError as error:
-            said, *of_its_own = error.args
-            raise UsageError(str(said), *(of_its_own or [takes])) from None
+            message, *own_hint = error.args
+            raise UsageError(str(message), *(own_hint or [known_fields])) from None
         except ValueError as error:  # msgspec's errors are ValueErrors
-            shown = match["name"] + match["path"] if match["name"] in marked else given[:60]
-            raise UsageError(f"{shown}: {error}", takes) from None
+            shown = match["name"] + match["path"] if match["name"] in personal else given[:60]
+            raise UsageError(f"{shown}: {error}", known_fields) from None
     data = b""
     try:
         data = msgspec.json.encode(values)
         decode(data)
     except ValueError as error:
-        raise UsageError(f"{wire_type}: {withhold(str(error), texts_in(command, data))}", takes) from None
+        raise UsageError(
+            f"{wire_type}: {withhold(str(error), texts_in(command, data))}", known_fields
+        ) from None
     return data
 
 
-class _Twice(Exception):
+class _GivenTwiceError(Exception):
     """A field is given twice."""
 
 
-def _put(owner: str, values: Any, kind: TypeNode, match: "re.Match[str]") -> None:
+def _set_field(owner: str, values: Any, kind: TypeNode, match: "re.Match[str]") -> None:
     """Set the value at the field's name and keys (`lines[0][sku]`) in `values`, an object of type `kind`."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
@@ -68,11 +72,11 @@ def _put(owner: str, values: Any, kind: TypeNode, match: "re.Match[str]") -> Non
     for key, holder in steps[:-1]:
         values = _enter(values, key, [] if _item(holder) is not None else {})
     key, item = steps[-1][0], _item(kind)
-    place = match["name"] + match["path"]
+    field_path = match["name"] + match["path"]
     if item is not None and not is_json:  # `tag=a tag=b`
         values, key, kind = _enter(values, key, []), "", item
-        place += f"[{len(values)}]"
-    _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind, place))
+        field_path += f"[{len(values)}]"
+    _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind, field_path))
 
 
 def _step(owner: str, kind: TypeNode, key: str) -> tuple[str, str, TypeNode]:
@@ -101,7 +105,9 @@ def _members(kind: TypeNode) -> list[TypeNode]:
     """Return the members of a union without null; for another type, the type itself."""
     if kind.form != "union":
         return [kind]
-    return [one for part in kind.parts for one in _members(part) if not isinstance(one.wire, NoneType)]
+    return [
+        member for part in kind.parts for member in _members(part) if not isinstance(member.wire, NoneType)
+    ]
 
 
 def _holder(kind: TypeNode) -> TypeNode:
@@ -128,19 +134,19 @@ def _enter(values: Any, key: str, empty: Any) -> Any:
 
 def _entered(found: Any, empty: Any) -> Any:
     if type(found) is not type(empty):
-        raise _Twice
+        raise _GivenTwiceError
     return found
 
 
 def _set(values: Any, key: str, value: Any) -> None:
     if isinstance(values, list):
         if key and int(key) < len(values):
-            raise _Twice
+            raise _GivenTwiceError
         if key and int(key) > len(values):
             raise LookupError(f"[{key}] comes before [{len(values)}]: write the items in their order")
         values.append(value)
     elif key in values:
-        raise _Twice
+        raise _GivenTwiceError
     else:
         values[key] = value
 

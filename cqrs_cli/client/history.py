@@ -114,15 +114,15 @@ def find_ranges(
     wanted = chains.current_partitions if home is None else chains.partitions_of(home)
     bounds = readers.bounds(connection, topic, wanted)
     if positions is not None:
-        bounds = cut_bounds(topic, bounds, positions)
+        bounds = bounds_until(topic, bounds, positions)
     return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]
 
 
-def cut_bounds(
+def bounds_until(
     topic: str, bounds: Mapping[int, tuple[int, int]], positions: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
     """Return the bounds of partitions, cut at `positions`; raise `UsageError` for a position outside the log."""
-    cut = {}
+    result = {}
     for partition, (start, end) in bounds.items():
         if (position := positions.get(partition)) is None:
             raise UsageError(
@@ -133,33 +133,33 @@ def cut_bounds(
                 f"{topic} partition {partition} has no offset {position}: it reaches from {start} to {end}",
                 "give the offsets of this topic",
             )
-        cut[partition] = start, position
-    return cut
+        result[partition] = start, position
+    return result
 
 
 def read_records(
     connection: Connection,
     key: bytes,
-    places: Iterable[LogRange],
-    going_on: Callable[[], None] = lambda: None,
+    ranges: Iterable[LogRange],
+    raise_if_cancelled: Callable[[], None] = lambda: None,
     view: EventView | None = None,
 ) -> Iterator[tuple[LogRange, Record]]:
     """Yield the events with this key and their data, in the order of the log. `view` decrypts or redacts them.
-    `going_on` is called for each batch, and may raise to cancel the read.
+    `raise_if_cancelled` is called for each batch, and may raise to cancel the read.
 
     Raises `ContradictionError` after the last event if the aggregate's data key was lost.
     """
 
     def chosen(records: list[Record]) -> list[Record]:
-        going_on()
+        raise_if_cancelled()
         return [record for record in records if record.key == key]
 
-    for place in places:
-        mine = map(chosen, readers.read(connection, *place))
-        whole = checked_out(connection.payloads, place.topic, place.partition, mine)
-        for records in whole if view is None else view.batches(place.partition, whole):
+    for log_range in ranges:
+        own_records = map(chosen, readers.read(connection, *log_range))
+        complete = checked_out(connection.payloads, log_range.topic, log_range.partition, own_records)
+        for records in complete if view is None else view.batches(log_range.partition, complete):
             for record in records:
-                yield place, record
+                yield log_range, record
     if view is not None:
         view.conclude()
 
@@ -179,13 +179,13 @@ def fold_history(
     folded: VersionedState | None = None
     chosen: VersionedState | None = None
     kept: list[EventEnvelope] = []
-    for place, record in records:
+    for log_range, record in records:
         try:
             event = read_event(record.value)
             after = fold_event(aggregate, folded, event)
         except (FoldError, ValueError) as error:
             raise record_fault(
-                aggregate.name, "events", place.topic, place.partition, record.offset, error
+                aggregate.name, "events", log_range.topic, log_range.partition, record.offset, error
             ) from error
         if after is not folded:
             folded = after

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from cqrs_cli.client.producer import CommandProducer, Failed
+from cqrs_cli.client.producer import CommandProducer, OnFailure
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import CqrsError
@@ -20,14 +20,14 @@ from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Seconds without an outcome until the sender checks if there is an owner. Most outcomes arrive within 0.05 s.
-QUIET = 1.0
+QUIET_TIMEOUT = 1.0
 
 #: Milliseconds by which the clocks of two brokers may differ. An owner forwards a command before `MOVED` is visible, so
 #: the outcome in the target partition may have an earlier timestamp than `MOVED`, by another broker's clock.
-_CLOCKS = 60_000
+_MAX_CLOCK_DIFFERENCE = 60_000
 
 #: The outcomes topic, the target partition, and the command id of a moved command.
-_Moved = tuple[str, int, str]
+_MovedCommand = tuple[str, int, str]
 
 
 class ReceivedOutcome(NamedTuple):
@@ -36,7 +36,7 @@ class ReceivedOutcome(NamedTuple):
     `timestamp` of the outcome record, in ms.
     """
 
-    read: OutcomeEnvelope
+    envelope: OutcomeEnvelope
     value: bytes
     number: int = 0
     timestamp: int = 0
@@ -50,26 +50,28 @@ class OutcomeWaiter:
     """
 
     def __init__(
-        self, connection: Connection, sender: CommandProducer, quiet: Callable[[], None] | None = None
+        self, connection: Connection, sender: CommandProducer, on_quiet: Callable[[], None] | None = None
     ) -> None:
-        """`quiet` is called once, when no outcome has arrived for `QUIET` seconds."""
+        """`on_quiet` is called once, when no outcome has arrived for `QUIET_TIMEOUT` seconds."""
         self._connection = connection
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
-        failure = partial(readers.read_error, connection)
-        self._follower = Follower(self._reader, failure, unreachable=lambda: None)
-        self._watched: set[tuple[str, int]] = set()
-        self._open: dict[int, str] = {}  # command number → command id
-        self._sent = 0
-        self._waiting: dict[tuple[str, int, int], int] = {}
-        self._early: dict[tuple[str, int, int], ReceivedOutcome] = {}
-        self._met: list[ReceivedOutcome] = []
-        self._moved: dict[_Moved, list[int]] = {}  # numbers, in the order of their outcomes
-        self._ahead: dict[_Moved, ReceivedOutcome] = {}  # outcomes read before `MOVED`, by id only
-        self._heirs: dict[tuple[str, int], int] = {}  # targets to assign, from this time, ms
-        self._followed: set[tuple[str, int]] = set()  # assigned targets
-        self._grown: set[str] = set()  # outcomes topics that were repartitioned
-        self._quiet = quiet
+        read_error = partial(readers.read_error, connection)
+        self._follower = Follower(self._reader, read_error, unreachable=lambda: None)
+        self._assigned: set[tuple[str, int]] = set()
+        self._outstanding: dict[int, str] = {}  # command number → command id
+        self._last_number = 0
+        self._reported: dict[tuple[str, int, int], int] = {}
+        self._unmatched: dict[tuple[str, int, int], ReceivedOutcome] = {}
+        self._matched: list[ReceivedOutcome] = []
+        self._moved: dict[_MovedCommand, list[int]] = {}  # numbers, in the order of their outcomes
+        self._unmatched_by_id: dict[
+            _MovedCommand, ReceivedOutcome
+        ] = {}  # outcomes read before `MOVED`, by id only
+        self._new_targets: dict[tuple[str, int], int] = {}  # targets to assign, from this time, ms
+        self._assigned_targets: set[tuple[str, int]] = set()  # assigned targets
+        self._repartitioned: set[str] = set()  # outcomes topics that were repartitioned
+        self._on_quiet = on_quiet
 
     def __enter__(self) -> "OutcomeWaiter":
         return self
@@ -80,15 +82,15 @@ class OutcomeWaiter:
     @property
     def outstanding(self) -> list[str]:
         """The ids of the commands without an outcome, in the order of sending."""
-        return list(self._open.values())
+        return list(self._outstanding.values())
 
     @property
-    def places(self) -> set[tuple[str, int]]:
+    def partitions(self) -> set[tuple[str, int]]:
         """The outcomes topics and partitions of the outstanding outcomes."""
-        return {(topic, partition) for topic, partition, _ in [*self._waiting, *self._moved]}
+        return {(topic, partition) for topic, partition, _ in [*self._reported, *self._moved]}
 
     def send(
-        self, topics: Topics, key: bytes, value: bytes, command_id: str, failed: Failed | None = None
+        self, topics: Topics, key: bytes, value: bytes, command_id: str, on_failure: OnFailure | None = None
     ) -> int:
         """Send a command like `CommandProducer.send`, wait for its outcome from now on, and return its number.
 
@@ -96,30 +98,30 @@ class OutcomeWaiter:
         unknown. The metadata of a repartitioned topic is refreshed only while no command is outstanding, so that no
         command overtakes an earlier command.
         """
-        if not self._open:
-            self._ahead.clear()
-            if topics.outcomes in self._grown:
-                self._sender.look_again(topics.commands)
+        if not self._outstanding:
+            self._unmatched_by_id.clear()
+            if topics.outcomes in self._repartitioned:
+                self._sender.forget_partition_count(topics.commands)
                 clients.fetch_metadata(self._connection, self._reader, topics.outcomes)  # refresh metadata
-                self._grown.remove(topics.outcomes)
-        self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
-        self._sent = number = self._sent + 1
-        self._open[number] = command_id
+                self._repartitioned.remove(topics.outcomes)
+        self._assign(topics.outcomes, self._sender.partition_of(topics.commands, key))
+        self._last_number = number = self._last_number + 1
+        self._outstanding[number] = command_id
 
-        def reported(partition: int, offset: int) -> None:
-            place = topics.outcomes, partition, offset
-            early = self._early.pop(place, None)
-            if number not in self._open:
+        def on_delivered(partition: int, offset: int) -> None:
+            position = topics.outcomes, partition, offset
+            outcome = self._unmatched.pop(position, None)
+            if number not in self._outstanding:
                 pass  # `forget` was called
-            elif early is None:
-                self._waiting[place] = number
+            elif outcome is None:
+                self._reported[position] = number
             else:
-                self._take(topics.outcomes, early._replace(number=number))
-            if not self._is_unreported():
-                self._early.clear()
+                self._receive(topics.outcomes, outcome._replace(number=number))
+            if not self._has_unreported():
+                self._unmatched.clear()
 
         try:
-            self._sender.send(topics.commands, key, value, reported, failed)
+            self._sender.send(topics.commands, key, value, on_delivered, on_failure)
         except CqrsError:
             self.forget(number)
             raise
@@ -127,40 +129,40 @@ class OutcomeWaiter:
 
     def forget(self, number: int) -> None:
         """Stop waiting for the outcome of the command with this number."""
-        self._open.pop(number, None)
-        self._waiting = {place: other for place, other in self._waiting.items() if other != number}
+        self._outstanding.pop(number, None)
+        self._reported = {position: other for position, other in self._reported.items() if other != number}
         for key, numbers in [*self._moved.items()]:
-            self._leave(key, [other for other in numbers if other != number])
+            self._set_moved(key, [other for other in numbers if other != number])
 
     def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
         """Return the outcomes that have arrived; wait at most `timeout` seconds for the first record."""
         messages = self._follower.poll(1000, timeout)
-        ours = set(self._open.values()) if self._followed else set()
+        own_ids = set(self._outstanding.values()) if self._assigned_targets else set()
         for message in messages:
-            self._meet(message, ours)
-        self._follow_heirs()
-        met, self._met = self._met, []
-        return met
+            self._match(message, own_ids)
+        self._assign_targets()
+        outcomes, self._matched = self._matched, []
+        return outcomes
 
-    def rest(self, patience: float) -> Iterator[list[ReceivedOutcome]]:
-        """Yield the outstanding outcomes as they arrive; stop early if no outcome arrives for `patience` seconds."""
+    def remaining(self, timeout: float) -> Iterator[list[ReceivedOutcome]]:
+        """Yield the outstanding outcomes as they arrive; stop early if no outcome arrives for `timeout` seconds."""
         self._sender.flush()
-        deadline = time.monotonic() + patience
-        while self._open or self._met:
-            left = deadline - time.monotonic()
-            if left <= 0:
+        deadline = time.monotonic() + timeout
+        while self._outstanding or self._matched:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 return
-            came = self.arrived(min(left, 0.2))
-            if came:
-                yield came
-                deadline = time.monotonic() + patience
-            elif self._quiet is not None and patience - left > min(QUIET, patience / 2):
-                self._quiet()
-                self._quiet = None
+            outcomes = self.arrived(min(seconds_left, 0.2))
+            if outcomes:
+                yield outcomes
+                deadline = time.monotonic() + timeout
+            elif self._on_quiet is not None and timeout - seconds_left > min(QUIET_TIMEOUT, timeout / 2):
+                self._on_quiet()
+                self._on_quiet = None
 
-    def _watch(self, topic: str, partition: int, since: int | None = None) -> None:
+    def _assign(self, topic: str, partition: int, since: int | None = None) -> None:
         """Read a partition from its end, or from the first record at `since`, ms."""
-        if (topic, partition) in self._watched:
+        if (topic, partition) in self._assigned:
             return
         try:
             _, end = readers.watermarks(self._reader, topic, partition)
@@ -175,72 +177,74 @@ class OutcomeWaiter:
             raise readers.read_error(
                 self._connection, topic, partition, clients.kafka_error(error)
             ) from error
-        self._watched.add((topic, partition))
+        self._assigned.add((topic, partition))
 
-    def _meet(self, message: Message, ours: set[str]) -> None:
+    def _match(self, message: Message, own_ids: set[str]) -> None:
         value = message.value() or b""
         try:
-            read = read_outcome(value)
+            envelope = read_outcome(value)
         except ValueError:
             return  # a foreign record
         topic, partition = message.topic() or "", message.partition() or 0
-        place, moved = (
-            (topic, read.data.partition, read.data.offset),
-            (topic, partition, read.causationid or ""),
+        position, moved = (
+            (topic, envelope.data.partition, envelope.data.offset),
+            (topic, partition, envelope.causationid or ""),
         )
-        found = ReceivedOutcome(read, value, 0, message.timestamp()[1])
-        number = self._waiting.pop(place, None)
+        outcome = ReceivedOutcome(envelope, value, 0, message.timestamp()[1])
+        number = self._reported.pop(position, None)
         if number is None and (numbers := self._moved.get(moved)):
             number = numbers[0]
-            self._leave(moved, numbers[1:])
+            self._set_moved(moved, numbers[1:])
         if number is not None:
-            self._take(topic, found._replace(number=number))
+            self._receive(topic, outcome._replace(number=number))
             return
-        if self._is_unreported():
-            self._early[place] = found
-        if moved[2] in ours and (topic, partition) in self._followed:
-            self._ahead[moved] = found
+        if self._has_unreported():
+            self._unmatched[position] = outcome
+        if moved[2] in own_ids and (topic, partition) in self._assigned_targets:
+            self._unmatched_by_id[moved] = outcome
 
-    def _take(self, topic: str, found: ReceivedOutcome) -> None:
+    def _receive(self, topic: str, outcome: ReceivedOutcome) -> None:
         """Take an outcome of a sent command. After `MOVED`, wait for the outcome in the target partition."""
-        said = found.read.data
-        if said.reason != Reason.MOVED.name or not isinstance(said.movedto, int):
-            self._met.append(found)
-            del self._open[found.number]
+        verdict = outcome.envelope.data
+        if verdict.reason != Reason.MOVED.name or not isinstance(verdict.movedto, int):
+            self._matched.append(outcome)
+            del self._outstanding[outcome.number]
             return
-        heir, moved = (topic, said.movedto), (topic, said.movedto, found.read.causationid or "")
-        self._grown.add(topic)
-        if heir not in self._followed:
-            self._heirs[heir] = min(found.timestamp, self._heirs.get(heir, found.timestamp))
-        if (ahead := self._ahead.pop(moved, None)) is not None:
-            self._take(topic, ahead._replace(number=found.number))
+        target, moved = (topic, verdict.movedto), (topic, verdict.movedto, outcome.envelope.causationid or "")
+        self._repartitioned.add(topic)
+        if target not in self._assigned_targets:
+            self._new_targets[target] = min(
+                outcome.timestamp, self._new_targets.get(target, outcome.timestamp)
+            )
+        if (final := self._unmatched_by_id.pop(moved, None)) is not None:
+            self._receive(topic, final._replace(number=outcome.number))
         else:
-            self._moved.setdefault(moved, []).append(found.number)
+            self._moved.setdefault(moved, []).append(outcome.number)
 
-    def _leave(self, moved: _Moved, numbers: list[int]) -> None:
+    def _set_moved(self, moved: _MovedCommand, numbers: list[int]) -> None:
         """Replace the numbers that wait for a moved outcome."""
         if numbers:
             self._moved[moved] = numbers
         else:
             del self._moved[moved]
 
-    def _follow_heirs(self) -> None:
+    def _assign_targets(self) -> None:
         """Read the partitions to which commands have moved, from the earliest time of their outcomes."""
-        for (topic, partition), since in self._heirs.items():
-            if (topic, partition) in self._watched:
+        for (topic, partition), since in self._new_targets.items():
+            if (topic, partition) in self._assigned:
                 self._reader.incremental_unassign([TopicPartition(topic, partition)])
-                self._watched.remove((topic, partition))
+                self._assigned.remove((topic, partition))
             clients.fetch_metadata(self._connection, self._reader, topic)  # librdkafka may not know it yet
-            self._watch(topic, partition, max(0, since - _CLOCKS))
-        self._followed |= self._heirs.keys()
-        self._heirs.clear()
+            self._assign(topic, partition, max(0, since - _MAX_CLOCK_DIFFERENCE))
+        self._assigned_targets |= self._new_targets.keys()
+        self._new_targets.clear()
 
-    def _is_unreported(self) -> bool:
+    def _has_unreported(self) -> bool:
         """True while the offset of a sent command is unknown."""
-        return len(self._open) > len(self._waiting) + sum(map(len, self._moved.values()))
+        return len(self._outstanding) > len(self._reported) + sum(map(len, self._moved.values()))
 
 
-def is_refused(outcome: OutcomeEnvelope) -> bool:
+def is_failure(outcome: OutcomeEnvelope) -> bool:
     """True if the command was rejected or failed, or is a duplicate of such a command."""
     verdict = outcome.data
     status = verdict.original.status if verdict.status == "duplicate" and verdict.original else verdict.status

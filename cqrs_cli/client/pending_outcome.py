@@ -39,13 +39,13 @@ class PendingOutcome:
 
         Raises `NoOutcomeError` if no outcome has arrived, or the `CqrsError` that prevented sending.
         """
-        left = self._left() if timeout is None else timeout
+        remaining = self._remaining() if timeout is None else timeout
         try:
-            return self._outcome.result(left)
+            return self._outcome.result(remaining)
         except FutureTimeout:
-            raise self._overdue(self._timeout if timeout is None else timeout) from None
+            raise self._timeout_error(self._timeout if timeout is None else timeout) from None
 
-    def arrive(self, outcome: CommandOutcome) -> None:
+    def complete(self, outcome: CommandOutcome) -> None:
         """Complete with an outcome."""
         if not self._outcome.done():
             self._outcome.set_result(outcome)
@@ -56,20 +56,20 @@ class PendingOutcome:
             self._outcome.set_exception(error)
 
     def __await__(self) -> Generator[Any, None, CommandOutcome]:
-        return self._awaited().__await__()
+        return self._wait_async().__await__()
 
-    async def _awaited(self) -> CommandOutcome:
-        arrived = asyncio.wrap_future(self._outcome)
-        arrived.add_done_callback(_take_notice)
-        done, _ = await asyncio.wait([arrived], timeout=self._left())
+    async def _wait_async(self) -> CommandOutcome:
+        future = asyncio.wrap_future(self._outcome)
+        future.add_done_callback(_retrieve_exception)
+        done, _ = await asyncio.wait([future], timeout=self._remaining())
         if not done:
-            raise self._overdue(self._timeout)
-        return arrived.result()
+            raise self._timeout_error(self._timeout)
+        return future.result()
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
 
-    def _overdue(self, timeout: float) -> CqrsError:
+    def _timeout_error(self, timeout: float) -> CqrsError:
         if self.failure is not None:
             return type(self.failure)(
                 f"{self.failure.message}; the command {self.id} may not have been sent", self.failure.hint
@@ -81,7 +81,7 @@ class PendingOutcome:
         )
 
 
-def _take_notice(arrived: "asyncio.Future[CommandOutcome]") -> None:
+def _retrieve_exception(future: "asyncio.Future[CommandOutcome]") -> None:
     """Retrieve the exception of a future after its timeout, because asyncio logs each exception never retrieved."""
-    if not arrived.cancelled():
-        arrived.exception()
+    if not future.cancelled():
+        future.exception()

@@ -16,10 +16,10 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.payloads.upload import checked_in
 
 #: Called with the partition and offset of a delivered command.
-Delivered = Callable[[int, int], None]
+OnDelivered = Callable[[int, int], None]
 
 #: Called with the error of a command that was not delivered.
-Failed = Callable[[CqrsError], None]
+OnFailure = Callable[[CqrsError], None]
 
 _SINGLE: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
 _BULK: dict[str, Any] = {
@@ -30,7 +30,7 @@ _BULK: dict[str, Any] = {
 }
 
 #: Errors after which a command may be resent with its id: it is decided once, however often it is in the log.
-_SEND_AGAIN = {
+_RETRIABLE = {
     ErrorKind.UNREACHABLE,
     ErrorKind.NO_LEADER,
     ErrorKind.NO_COORDINATOR,
@@ -43,8 +43,8 @@ _SEND_AGAIN = {
 _POLL_EVERY = 1000
 
 #: The error codes of commands that fail because of a fatal error, and seconds to wait for the fatal error itself.
-_BY_FATAL = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
-_FATAL_WITHIN = 1.0
+_FATAL_CODES = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
+_FATAL_TIMEOUT = 1.0
 
 
 class CommandTooLargeError(CqrsError):
@@ -67,7 +67,7 @@ class CommandProducer:
         self._fatal: KafkaError | None = None
         self._connection = connection
         self._partitioner = partitioner
-        self._partitions: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}
         self._producer = clients.producer(
             connection,
             allow_auto_create_topics=False,
@@ -77,85 +77,87 @@ class CommandProducer:
         )
         # The idempotent producer requests its producer id after 1 ms. If another request is opening the connection
         # then, the producer finds no connection, and retries only after 500 ms (measured: 5 sends of 12).
-        self._serve(self._producer.poll, 0.005)
+        self._run_callbacks(self._producer.poll, 0.005)
 
     def __enter__(self) -> "CommandProducer":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.discard_queued()
 
     @property
     def delivered(self) -> int:
-        """The number of commands in the log; exact after `flush` or `stop`."""
+        """The number of commands in the log; exact after `flush` or `discard_queued`."""
         return self.sent - self._failed - len(self._producer)
 
-    def partitions(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """Return the topic's partition count; raise `ConfigurationError` if the topic does not exist."""
-        known = self._partitions.get(topic)
-        if known is None:
-            known = self._partitions[topic] = self._look_up(topic)
-        return known
+        count = self._partition_counts.get(topic)
+        if count is None:
+            count = self._partition_counts[topic] = self._fetch_partition_count(topic)
+        return count
 
-    def look_again(self, topic: str) -> None:
+    def forget_partition_count(self, topic: str) -> None:
         """Forget the topic's partition count after a repartitioning: the next command reads it again."""
-        self._partitions.pop(topic, None)
+        self._partition_counts.pop(topic, None)
 
-    def _look_up(self, topic: str) -> int:
-        found = clients.fetch_metadata(self._connection, self._producer, topic).topics[topic]
-        if found.error is not None and error_kind(found.error) is not ErrorKind.UNKNOWN_PARTITION:
-            raise send_failure(self._connection, topic, found.error)
-        if not found.partitions:
+    def _fetch_partition_count(self, topic: str) -> int:
+        metadata = clients.fetch_metadata(self._connection, self._producer, topic).topics[topic]
+        if metadata.error is not None and error_kind(metadata.error) is not ErrorKind.UNKNOWN_PARTITION:
+            raise send_failure(self._connection, topic, metadata.error)
+        if not metadata.partitions:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
-        return len(found.partitions)
+        return len(metadata.partitions)
 
     def partition_of(self, topic: str, key: bytes) -> int:
         """Return the partition to which `send` sends this key."""
-        return target_partition(self._partitioner, key, self.partitions(topic))
+        return target_partition(self._partitioner, key, self.partition_count(topic))
 
     def send(
         self,
         topic: str,
         key: bytes,
         value: bytes,
-        delivered: Delivered | None = None,
-        failed: Failed | None = None,
+        on_delivered: OnDelivered | None = None,
+        on_failure: OnFailure | None = None,
     ) -> None:
-        """Queue one command; `delivered` is called from a later `send`, `poll` or `flush`.
+        """Queue one command; `on_delivered` is called from a later `send`, `poll` or `flush`.
 
         Large data are first uploaded to the payload store. Raises `PayloadUnavailableError` if the upload fails;
-        nothing is sent then. Raises `CqrsError` after an earlier command has failed. If `failed` is given, it receives
-        the error of this command, and later calls do not raise for it.
+        nothing is sent then. Raises `CqrsError` after an earlier command has failed. If `on_failure` is given, it
+        receives the error of this command, and later calls do not raise for it.
         """
-        place = self._connection.payloads
-        if place is not None and len(value) > place.threshold:
-            value = checked_in(place, topic, value)
-        report = self._note_failure if delivered is None else self._reporter(delivered, failed)
+        store = self._connection.payloads
+        if store is not None and len(value) > store.threshold:
+            value = checked_in(store, topic, value)
+        report = (
+            self._on_failure if on_delivered is None else self._delivery_callback(on_delivered, on_failure)
+        )
         partition = self.partition_of(topic, key)
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, report, None, 0, HEADERS)  # type: ignore[arg-type]
                 break
             except BufferError:
-                self._serve(self._producer.poll, 0.05)
+                self._run_callbacks(self._producer.poll, 0.05)
             except KafkaException as error:
-                raise self._told(topic, clients.kafka_error(error)) from error
+                raise self._failure_error(topic, clients.kafka_error(error)) from error
         self.sent += 1
         if self.sent % _POLL_EVERY == 0:
             self.poll()
 
     def poll(self) -> None:
         """Process the delivery reports so far; raise `CqrsError` for a command that failed."""
-        self._serve(self._producer.poll, 0)
-        self._check()
+        self._run_callbacks(self._producer.poll, 0)
+        self._raise_failure()
 
     def flush(self) -> None:
         """Wait until all commands are delivered; raise `CqrsError` for a command that failed."""
         while self._flush():
-            self._check()
-        self._check()
+            self._raise_failure()
+        self._raise_failure()
 
-    def stop(self) -> None:
+    def discard_queued(self) -> None:
         """Drop the queued commands, and wait for the commands in flight: `delivered` is exact afterwards."""
         self._producer.purge(in_queue=True, in_flight=False, blocking=True)
         while self._flush():
@@ -164,56 +166,56 @@ class CommandProducer:
     def _flush(self) -> int:
         """Wait 0.2 s, so that Ctrl-C is handled, and return the number of undelivered commands."""
         try:
-            self._serve(self._producer.flush, 0.2)
+            self._run_callbacks(self._producer.flush, 0.2)
         except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
             raise KeyboardInterrupt from error
         return len(self._producer)
 
-    def _serve(self, call: Callable[[float], object], seconds: float) -> None:
+    def _run_callbacks(self, call: Callable[[float], object], seconds: float) -> None:
         """Serve librdkafka's callbacks. The binding raises a fatal error here; its commands fail later."""
         try:
             call(seconds)
         except KafkaException as error:
             self._fatal = clients.kafka_error(error)
 
-    def _failed_by(self, topic: str, error: KafkaError) -> CqrsError:
+    def _to_error(self, topic: str, error: KafkaError) -> CqrsError:
         """Return the error to raise: the fatal error, if there was one, because later reports do not contain it."""
-        if self._fatal is not None and error.code() in _BY_FATAL:
+        if self._fatal is not None and error.code() in _FATAL_CODES:
             error = self._fatal
         return send_failure(self._connection, topic, error)
 
-    def _told(self, topic: str, error: KafkaError) -> CqrsError:
+    def _failure_error(self, topic: str, error: KafkaError) -> CqrsError:
         """Return the error to raise outside of a delivery report. Wait for a fatal error, because the binding may raise
         it after the reports of its commands.
         """
-        until = time.monotonic() + _FATAL_WITHIN
-        while error.code() in _BY_FATAL and self._fatal is None and time.monotonic() < until:
-            self._serve(self._producer.poll, 0.05)
-        return self._failed_by(topic, error)
+        deadline = time.monotonic() + _FATAL_TIMEOUT
+        while error.code() in _FATAL_CODES and self._fatal is None and time.monotonic() < deadline:
+            self._run_callbacks(self._producer.poll, 0.05)
+        return self._to_error(topic, error)
 
-    def _reporter(
-        self, delivered: Delivered, failed: Failed | None
+    def _delivery_callback(
+        self, on_delivered: OnDelivered, on_failure: OnFailure | None
     ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None:
-                delivered(partition, offset)
-            elif failed is not None and error is not None:
+                on_delivered(partition, offset)
+            elif on_failure is not None and error is not None:
                 self._failed += 1
-                failed(self._failed_by(message.topic() or "?", error))
+                on_failure(self._to_error(message.topic() or "?", error))
             else:
-                self._note_failure(error, message)
+                self._on_failure(error, message)
 
         return report
 
-    def _note_failure(self, error: KafkaError | None, message: Message) -> None:
+    def _on_failure(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed += 1
             self._failure = self._failure or (message.topic() or "?", error)
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise self._told(*self._failure)
+            raise self._failure_error(*self._failure)
 
 
 def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:
@@ -226,6 +228,6 @@ def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsE
             return RequiredAcl("Write", "topic", topic).denied()
         case ErrorKind.UNKNOWN_PARTITION:
             return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
-        case kind if kind in _SEND_AGAIN:
+        case kind if kind in _RETRIABLE:
             return clients.unreachable_error(connection, error)
     return CqrsError(f"{topic}: {error.str()}", "cqrs doctor looks for the cause")

@@ -29,7 +29,7 @@ class ProjectAggregates:
         self._package, self._root = settings.aggregates, settings.root
         self.payloads = settings.payloads()
         self._settings = settings
-        self._openers: dict[str, EventDecryptor] = {}
+        self._decryptors: dict[str, EventDecryptor] = {}
         self._loaded: dict[str, Aggregate] = {}
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 
@@ -40,11 +40,11 @@ class ProjectAggregates:
             found = self._loaded[name] = registry.load(name, self._package, self._root)
         return found
 
-    def opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
+    def decryptor(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
         """Return the decryptor of the aggregate's events in this topic, cached with the data keys that it has read."""
-        found = self._openers.get(events)
+        found = self._decryptors.get(events)
         if found is None:
-            found = self._openers[events] = self._made_opener(aggregate, events)
+            found = self._decryptors[events] = self._made_opener(aggregate, events)
         return found
 
     def _made_opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":

@@ -16,7 +16,7 @@ from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Commands between two polls for outcomes, and between two progress reports.
-COMMANDS_PER_LOOK = 2000
+COMMANDS_PER_POLL = 2000
 
 
 class SentCommand(NamedTuple):
@@ -58,12 +58,15 @@ def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Ready
 
 def send_one(producer: CommandProducer, topics: Topics, composed: ReadyCommand) -> SentCommand:
     """Send one command, and wait until it is delivered."""
-    places: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     producer.send(
-        topics.commands, composed.subject.encode(), composed.value, lambda *place: places.append(place)
+        topics.commands,
+        composed.subject.encode(),
+        composed.value,
+        lambda *position: positions.append(position),
     )
     producer.flush()
-    ((partition, offset),) = places
+    ((partition, offset),) = positions
     return SentCommand(composed, partition, offset)
 
 
@@ -77,16 +80,16 @@ def send_all(
 
     An error contains the number of commands that were sent: exactly the first commands, in the given order.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     counts: Counter[str] = Counter()
 
     def send(composed: ReadyCommand) -> None:
         producer.send(topics[composed.aggregate].commands, composed.subject.encode(), composed.value)
         counts[composed.aggregate] += 1
 
-    for sent in _sending(producer, commands, send):
+    for sent in _send_each(producer, commands, send):
         progress(sent)
-    return SentCommands(dict(counts), round(time.monotonic() - began, 3))
+    return SentCommands(dict(counts), round(time.monotonic() - started_at, 3))
 
 
 def send_and_wait(
@@ -94,49 +97,49 @@ def send_and_wait(
     waiter: OutcomeWaiter,
     topics: Mapping[str, Topics],
     commands: Iterable[ReadyCommand],
-    patience: float,
+    timeout: float,
 ) -> Iterator[list[ReceivedOutcome]]:
     """Send all commands, and yield their outcomes as they arrive.
 
-    Stops early if no outcome arrives for `patience` seconds: see `waiter.outstanding`. After an invalid line the
+    Stops early if no outcome arrives for `timeout` seconds: see `waiter.outstanding`. After an invalid line the
     outcomes of the commands before it are awaited, then the `UsageError` is raised. Other errors are raised at once.
     """
-    arrived: list[ReceivedOutcome] = []
-    bad_line: UsageError | None = None
+    outcomes: list[ReceivedOutcome] = []
+    line_error: UsageError | None = None
 
     def send(composed: ReadyCommand) -> None:
         waiter.send(topics[composed.aggregate], composed.subject.encode(), composed.value, composed.id)
-        if producer.sent % COMMANDS_PER_LOOK == 0:
-            arrived.extend(waiter.arrived())
+        if producer.sent % COMMANDS_PER_POLL == 0:
+            outcomes.extend(waiter.arrived())
 
     try:
-        for _ in _sending(producer, commands, send):
-            yield arrived
-            arrived = []
+        for _ in _send_each(producer, commands, send):
+            yield outcomes
+            outcomes = []
     except UsageError as error:
-        bad_line = error
-    yield arrived
-    yield from waiter.rest(patience)
-    if bad_line is not None:
-        raise bad_line
+        line_error = error
+    yield outcomes
+    yield from waiter.remaining(timeout)
+    if line_error is not None:
+        raise line_error
 
 
 def send_one_and_wait(
-    waiter: OutcomeWaiter, topics: Topics, composed: ReadyCommand, patience: float
+    waiter: OutcomeWaiter, topics: Topics, composed: ReadyCommand, timeout: float
 ) -> list[ReceivedOutcome]:
-    """Send one command, and wait at most `patience` seconds for its outcome; return an empty list on timeout."""
+    """Send one command, and wait at most `timeout` seconds for its outcome; return an empty list on timeout."""
     waiter.send(topics, composed.subject.encode(), composed.value, composed.id)
-    return [outcome for arrived in waiter.rest(patience) for outcome in arrived]
+    return [outcome for arrived in waiter.remaining(timeout) for outcome in arrived]
 
 
-def _sending(
+def _send_each(
     producer: CommandProducer, commands: Iterable[ReadyCommand], send: Callable[[ReadyCommand], None]
 ) -> Iterator[int]:
-    """Send all commands and wait until they are delivered; yield the number sent every `COMMANDS_PER_LOOK` commands."""
+    """Send all commands and wait until they are delivered; yield the number sent every `COMMANDS_PER_POLL` commands."""
     try:
         for composed in commands:
             send(composed)
-            if producer.sent % COMMANDS_PER_LOOK == 0:
+            if producer.sent % COMMANDS_PER_POLL == 0:
                 yield producer.sent
         producer.flush()
     except UsageError as error:
@@ -145,10 +148,10 @@ def _sending(
             error.message, f"{_count(producer)} before it: correct it and send the rest"
         ) from None
     except CqrsError as error:
-        producer.stop()
+        producer.discard_queued()
         raise type(error)(f"{error.message}; {_count(producer)}", error.hint) from error
     except KeyboardInterrupt:
-        producer.stop()
+        producer.discard_queued()
         raise
 
 
@@ -158,7 +161,7 @@ def _count(producer: CommandProducer) -> str:
 
 
 @contextmanager
-def opened_lines(file: str) -> Iterator[IO[bytes]]:
+def open_lines(file: str) -> Iterator[IO[bytes]]:
     """Open a file for reading, or stdin for `-`; raise `UsageError` if the file cannot be read."""
     if file == "-":
         yield sys.stdin.buffer

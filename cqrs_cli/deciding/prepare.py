@@ -24,7 +24,7 @@ from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.concurrent_calls import WORKERS
-from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
+from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, owner_needs, raise_soft_limits
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -162,7 +162,7 @@ def _make_room(aggregates: int, brokers: int) -> None:
     """Raise this process's limits: the driver retires several partitions at once, and reads each group's claims."""
     retiring = owner_needs(WORKERS, brokers).descriptors
     reading = aggregates * DESCRIPTORS_A_BROKER * brokers
-    make_room(Needs(retiring + reading, BASE_BYTES), "the driver of a run")
+    raise_soft_limits(Needs(retiring + reading, BASE_BYTES), "the driver of a run")
 
 
 def _described_topics(

@@ -16,7 +16,7 @@ from cqrs_cli.jobs.engine.spark_archive import (
     spark_archive,
 )
 from cqrs_cli.system.class_archive import WRITE_TIMEOUT
-from cqrs_cli.system.process import born, end
+from cqrs_cli.system.process import start_time, terminate
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
@@ -67,11 +67,11 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
         ):
             context.parallelize([1], 1).map(str).count()
             children = cluster_jvm.jvm.java.lang.ProcessHandle.current().children().toList()
-            start_times = {child.pid(): born(child.pid()) for child in children}
+            start_times = {child.pid(): start_time(child.pid()) for child in children}
         # The worker, which would have killed the executor after ten seconds, is gone.
         for pid, start_time in start_times.items():
             if start_time is not None:
-                end(pid, start_time, WRITE_TIMEOUT)
+                terminate(pid, start_time, WRITE_TIMEOUT)
 
 
 def _start_cluster(cluster_jvm: "ClientServer", folder: Path) -> str:

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.ownership.claim import Claim, parse_claim, terminal_claim
 from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.system.concurrent_calls import call_together
+from cqrs_cli.system.concurrent_calls import call_concurrently
 
 #: Attempts at replacing a claim.
 _TRIES = 3
@@ -48,7 +48,7 @@ def retire_partitions(
             for partition, commit in reader.read_claims().items()
             if terminal_claim(commit.claim, run)
         ]
-    call_together((partial(retire_partition, partition) for partition in partitions), timeout)
+    call_concurrently((partial(retire_partition, partition) for partition in partitions), timeout)
 
 
 def fence_and_replace_claim(open_session: Callable[[], Session[Any]], change: ClaimChange) -> None:

@@ -25,8 +25,8 @@ from cqrs_cli.registry import load
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.state.memory import MemoryBudget
-from cqrs_cli.system.limits import Needs, make_room, owner_needs
-from cqrs_cli.system.memory import collecting_nothing
+from cqrs_cli.system.limits import Needs, owner_needs, raise_soft_limits
+from cqrs_cli.system.memory import without_garbage_collection
 
 #: New objects since the last collection that may be cycles from a user's code. Batches in progress hold fewer objects.
 MAX_GARBAGE = 300_000
@@ -43,7 +43,7 @@ def own_partitions(
     """
     failpoints.arm()
     try:
-        make_room(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
+        raise_soft_limits(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
     except ConfigurationError as error:
         first = partitions[0]
         yield (OwnerResult(first, error) if isinstance(first, Partition) else ProcessResult(first, error))
@@ -127,7 +127,7 @@ class _TaskSupervisors:
         self._watchdog = Watchdog(timing.decide_timeout)
 
     # The loops create no cycles worth a pause. `_check_owners` collects the cycles of a user's code.
-    @collecting_nothing()
+    @without_garbage_collection()
     def run(self) -> None:
         """Watch until all supervisors have ended. An orphan ends the process."""
         for thread in self._threads:

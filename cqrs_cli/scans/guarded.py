@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.system.memory import collecting_nothing
+from cqrs_cli.system.memory import without_garbage_collection
 
 _R = TypeVar("_R")
 
@@ -19,7 +19,7 @@ def guarded(
 ) -> _R:
     """Return the result of `work`, or `failed(error)` if it raises. `place` is the partition, for unexpected errors."""
     try:
-        with collecting_nothing():
+        with without_garbage_collection():
             return work()
     except CqrsError as error:
         return failed(error)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from cqrs_cli.client.queries.deferred import waiting
+from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import children_of
@@ -59,7 +59,7 @@ def growth_work(
     def target_of(entry: Deferral) -> int:
         return target_partition(partitioner, entry.subject.encode(), last)
 
-    entries = waiting(
+    entries = deferred_commands(
         connection,
         topics,
         partitioner,

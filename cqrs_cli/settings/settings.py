@@ -29,7 +29,7 @@ from cqrs_cli.settings.values import (
     Duration,
     Retention,
     Servers,
-    StorePlace,
+    StoreAddress,
     check_servers,
     flat_entries,
 )
@@ -107,7 +107,7 @@ class Settings(BaseModel):
         timedelta(minutes=1),
         description="How far an owner's clock may be ahead of the broker's; beyond it a deferred command waits on.",
     )
-    payload_store: StorePlace | None = Field(
+    payload_store: StoreAddress | None = Field(
         None,
         description="Large payloads rest there: a folder that all machines share, or a URI of an object store.",
     )
@@ -197,13 +197,13 @@ def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Setti
     root, files = sources.project_sources(cwd)
     names = set(Settings.model_fields) - {"root"}
     for source in files:
-        _refuse_unknown(source, names)
+        _require_known(source, names)
     ordered = [sources.flag_source(flags, cwd), sources.environment_source(names, cwd), *files]
     values, found = _merge(ordered)
     try:
         settings = Settings(root=root, **values)
     except ValidationError as error:
-        raise _refusal(error, ordered) from None
+        raise _first_error(error, ordered) from None
     if settings.bootstrap_server is None and settings.command_config is not None:
         server = _server_of(settings.command_config)
         settings = settings.model_copy(update={"bootstrap_server": server})
@@ -221,10 +221,10 @@ def origins(settings: Settings) -> dict[str, str]:
 def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
     """One value per setting, the highest source's, and its origin. Client properties are merged one by one."""
     values: dict[str, Any] = {}
-    found: dict[str, str] = {}
+    origins_found: dict[str, str] = {}
     for source in reversed(ordered):
         for name, value in source.values.items():
-            found_here = source.origin(name)
+            origin = source.origin(name)
             try:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
                     value = sources.resolve_path(source.folder, value)
@@ -232,15 +232,15 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
                     value = sources.resolve_store(source.folder, value)
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}
-                    found_here = f"{found_here}, {found[name]}"
+                    origin = f"{origin}, {origins_found[name]}"
             except ValueError as error:
                 raise source.error(f"{source.origin(name)}: {name}: {error}", "correct it") from None
-            found[name] = found_here
+            origins_found[name] = origin
             values[name] = value
-    return values, found
+    return values, origins_found
 
 
-def _refuse_unknown(source: Source, names: set[str]) -> None:
+def _require_known(source: Source, names: set[str]) -> None:
     for name in source.values:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
@@ -248,7 +248,7 @@ def _refuse_unknown(source: Source, names: set[str]) -> None:
             raise ConfigurationError(f"{source.origin(name)}: unknown setting {name!r}", hint)
 
 
-def _refusal(error: ValidationError, ordered: list[Source]) -> Exception:
+def _first_error(error: ValidationError, ordered: list[Source]) -> Exception:
     """The first bad value as an error that names its place."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])

@@ -29,13 +29,13 @@ def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
     values = {name: value for name, value in given.items() if value is not None and value != []}
     pairs = values.get("properties")
     if isinstance(pairs, (list, tuple)):
-        values["properties"] = dict(_pair(str(pair)) for pair in pairs)
+        values["properties"] = dict(_parse_pair(str(pair)) for pair in pairs)
     return Source(
         values, lambda name: f"flag {FLAGS.get(name, '--' + name.replace('_', '-'))}", cwd, UsageError
     )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     name = name.strip()
     # The text behind the name may be a secret, with the `=` forgotten or mistyped: it is never repeated.
@@ -80,20 +80,20 @@ def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
 def _file(path: Path) -> Source | None:
     if not path.is_file():
         return None
-    whole = path.name == "cqrs.toml"
+    is_own_file = path.name == "cqrs.toml"
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        if not whole:
+        if not is_own_file:
             return None  # a broken pyproject.toml of somebody else's project is not ours to judge
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise ConfigurationError(f"{path} cannot be read: {reason}", "correct the file") from None
-    if not whole:
+    if not is_own_file:
         tool = table.get("tool")
         table = tool.get("cqrs") if isinstance(tool, dict) else None
     if table is None:
         return None
-    where = str(path) if whole else f"{path} [tool.cqrs]"
+    where = str(path) if is_own_file else f"{path} [tool.cqrs]"
     if not isinstance(table, dict):
         raise ConfigurationError(f"{where} is not a table", "write [tool.cqrs] and settings below it")
     return Source(_dashes_to_underscores(table), lambda _: where, path.parent)
@@ -102,7 +102,7 @@ def _file(path: Path) -> Source | None:
 def command_config(path: Path) -> dict[str, str]:
     """The client properties in a file for Java clients; raises `ConfigurationError`, which quotes nothing of it."""
     try:
-        held = parse_properties(path.read_text(encoding="utf-8"))
+        properties = parse_properties(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(
             f"{path} cannot be read: {error.strerror}", "check --command-config"
@@ -113,13 +113,13 @@ def command_config(path: Path) -> dict[str, str]:
         raise ConfigurationError(
             f"{path} is not a properties file: {reason}", "one key=value a line"
         ) from None
-    for number, name in enumerate(held, 1):
+    for number, name in enumerate(properties, 1):
         if not is_name(name):
             raise ConfigurationError(
                 f"{path}: entry {number} has a name that no client property has",
                 "a value of several lines needs a backslash at the end of each but the last",
             )
-    return held
+    return properties
 
 
 def resolve_store(folder: Path, value: str) -> str:

@@ -14,10 +14,10 @@ from cqrs_cli.storage.folder import check_folder
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 #: Dots in the name of a client property; librdkafka's longest have seven.
-_MOST_DOTS = 20
+_MAX_DOTS = 20
 
 #: A thousand years: sums of durations stay within what Python and Kafka can count.
-_LONGEST = timedelta(days=365_000)
+_MAX_DURATION = timedelta(days=365_000)
 
 
 def _duration(value: object) -> object:
@@ -48,7 +48,7 @@ def _flat(value: object) -> object:
 
 
 def flat_entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
-    if prefix.count(".") > _MOST_DOTS:
+    if prefix.count(".") > _MAX_DOTS:
         raise ValueError("nested too deeply for a client property")
     entries: list[tuple[str, str]] = []
     for name, value in table.items():
@@ -59,7 +59,7 @@ def flat_entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, st
     return entries
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_LONGEST)]
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_MAX_DURATION)]
 Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
 
 
@@ -70,7 +70,7 @@ Servers = Annotated[str, AfterValidator(check_servers)]
 ClientProperties = Annotated[dict[str, str], BeforeValidator(_flat)]
 
 
-def _store(uri: str) -> str:
+def _check_store(uri: str) -> str:
     """The place of a store, which holds no password: settings are shown, and travel to each task."""
     try:
         check_folder(uri)
@@ -80,4 +80,4 @@ def _store(uri: str) -> str:
 
 
 #: A folder's path or URI.
-StorePlace = Annotated[str, AfterValidator(_store)]
+StoreAddress = Annotated[str, AfterValidator(_check_store)]

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: The number of attributes (id, type and subject) before the columns that only one topic has.
-BEFORE_OWN = 3
+COMMON_ATTRIBUTES = 3
 
 
 def _envelope(**own: str) -> dict[str, str]:
-    place = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    position = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     texts = dict.fromkeys(TEXT_COLUMNS, "string")
-    return {**place, **dict.fromkeys(list(texts)[:BEFORE_OWN], "string"), **own, **texts}
+    return {**position, **dict.fromkeys(list(texts)[:COMMON_ATTRIBUTES], "string"), **own, **texts}
 
 
 #: The columns of the record's position and of the envelope, by topic: the Spark type by column name.
@@ -42,7 +42,7 @@ def wire_type(aggregate: Aggregate, kind: SourceKind, name: str) -> str:
     known = aggregate.commands if kind == "commands" else aggregate.events
     full = name if name in known else f"{aggregate.name}.{name}"
     if full not in known:
-        names = ", ".join(one.removeprefix(f"{aggregate.name}.") for one in known)
+        names = ", ".join(known_type.removeprefix(f"{aggregate.name}.") for known_type in known)
         raise UsageError(f"{aggregate.name} has no {kind.removesuffix('s')} {name[:60]!r}", f"known: {names}")
     return full
 
@@ -77,4 +77,6 @@ def source_schema(kind: SourceKind, cls: "type[Struct] | None") -> "StructType":
     fields = [StructField(name, simple[text]) for name, text in ENVELOPE[kind].items()]
     if cls is None:
         return StructType([*fields, StructField(DATA, StringType())])
-    return StructType([*fields, *(StructField(one.name, one.type) for one in fields_as_columns(kind, cls))])
+    return StructType(
+        [*fields, *(StructField(column.name, column.type) for column in fields_as_columns(kind, cls))]
+    )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 #: The attributes of a record that is not a command.
-_UNREAD = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
+_NO_ATTRIBUTES = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
 
 
 class CommandRows(RowMaker):
@@ -40,7 +40,7 @@ class CommandRows(RowMaker):
                         f"{self._spell(partition, message)}: payload {envelope.datasha256} cannot be had",
                         "restore it in payload_store; or leave option type out: its data is null then",
                     )
-                command = _fitting(decode, envelope)
+                command = _decode_or_none(decode, envelope)
                 if command is not None:
                     rows.append((message, envelope, command))
         kept, found, commands = ([row[part] for row in rows] for part in range(3))
@@ -48,8 +48,8 @@ class CommandRows(RowMaker):
 
 
 def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.Array]":
-    expected = text_column(None if one is None else one.expected_text() for one in envelopes)
-    return envelope_arrays([one or _UNREAD for one in envelopes], expected)
+    expected = text_column(None if envelope is None else envelope.expected_text() for envelope in envelopes)
+    return envelope_arrays([envelope or _NO_ATTRIBUTES for envelope in envelopes], expected)
 
 
 def _sent_data(envelope: CommandEnvelope | None) -> str | None:
@@ -60,7 +60,7 @@ def _sent_data(envelope: CommandEnvelope | None) -> str | None:
         return None
 
 
-def _fitting(decode: Callable[[bytes], Any], envelope: CommandEnvelope) -> Any:
+def _decode_or_none(decode: Callable[[bytes], Any], envelope: CommandEnvelope) -> Any:
     """Return the decoded command; None for data that the owner would reject as well."""
     try:
         return decode(bytes(envelope.data))

@@ -27,9 +27,9 @@ class EventRows(RowMaker):
         try:
             envelopes = list(map(_decode_envelope, map(Message.value, messages)))
         except Exception:  # `read_event` raises the same error with its reason
-            self.contradiction(partition, messages, read_event)
+            self.raise_unreadable(partition, messages, read_event)
         if any(map(attrgetter("datasha256"), envelopes)):
-            self.contradiction(partition, messages, _refuse_reference)
+            self.raise_unreadable(partition, messages, _refuse_reference)
         if self._cls is None:
             return messages, [*event_arrays(envelopes), self._data(partition, messages, envelopes)]
         events = self._events(partition, messages, envelopes)
@@ -48,12 +48,12 @@ class EventRows(RowMaker):
         chosen = {
             name: decoders[name] for name in (*self._aggregate.upcasters, self._wanted) if name in decoders
         }
-        others = dict.fromkeys(decoders, _nothing)
-        ways = {**others, **chosen}
+        others = dict.fromkeys(decoders, _skip)
+        decode_by_type = {**others, **chosen}
         try:
-            return [ways[envelope.type](envelope.data) for envelope in envelopes]
+            return [decode_by_type[envelope.type](envelope.data) for envelope in envelopes]
         except Exception:  # `decode_event` raises the same error with its reason
-            self.contradiction(partition, messages, self._decode)
+            self.raise_unreadable(partition, messages, self._decode)
 
     def _decode(self, value: bytes | None) -> object:
         assert self._aggregate is not None
@@ -72,7 +72,7 @@ class EventRows(RowMaker):
         try:
             joined.isascii() or joined.decode()  # msgspec does not check the UTF-8 of raw members
         except UnicodeDecodeError:
-            self.contradiction(partition, messages, _refuse_no_text)
+            self.raise_unreadable(partition, messages, _refuse_no_text)
         ends = numpy.zeros(len(parts) + 1, numpy.int32)
         numpy.cumsum(numpy.fromiter(map(len, map(_buffer, parts)), numpy.int32, len(parts)), out=ends[1:])
         return pyarrow.StringArray.from_buffers(
@@ -88,7 +88,7 @@ def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
     return envelope_arrays(envelopes, versions)
 
 
-def _nothing(data: object) -> None:
+def _skip(data: object) -> None:
     return None
 
 

@@ -33,8 +33,8 @@ def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
     """Return the Arrow schema of a Spark schema, with times in UTC. Only newer PySpark takes the time zone."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    asks = "timezone" in inspect.signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, timezone="UTC") if asks else to_arrow_schema(schema)
+    takes_timezone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_timezone else to_arrow_schema(schema)
 
 
 class FieldColumn(NamedTuple):
@@ -52,16 +52,20 @@ def field_columns(cls: type[msgspec.Struct], taken: frozenset[str] = frozenset()
 
     A name in `taken` (compared without case, because Spark ignores case) gets the prefix `data_`.
     """
-    found = []
-    for one, of_field in tree_of(cls).fields:
-        name = f"data_{one.encode_name}" if one.encode_name.lower() in taken else one.encode_name
-        kind, convert = _column(of_field, (cls,))
-        found.append(FieldColumn(name, one.name, kind, convert, _is_optional(one)))
-    return found
+    columns = []
+    for field, field_type in tree_of(cls).fields:
+        name = f"data_{field.encode_name}" if field.encode_name.lower() in taken else field.encode_name
+        kind, convert = _column(field_type, (cls,))
+        columns.append(FieldColumn(name, field.name, kind, convert, _is_optional(field)))
+    return columns
 
 
-def _is_optional(one: Any) -> bool:
-    return not one.required and one.default is msgspec.NODEFAULT and one.default_factory is msgspec.NODEFAULT
+def _is_optional(field: Any) -> bool:
+    return (
+        not field.required
+        and field.default is msgspec.NODEFAULT
+        and field.default_factory is msgspec.NODEFAULT
+    )
 
 
 def _column(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
@@ -125,7 +129,7 @@ def _union(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]
     """Return the column type of `T | None`, which is the type of `T`; any other union is JSON."""
     from pyspark.sql import types
 
-    members = [one for one in kind.parts if not isinstance(one.wire, msgspec_types.NoneType)]
+    members = [part for part in kind.parts if not isinstance(part.wire, msgspec_types.NoneType)]
     found, convert = _column(members[0], above) if len(members) == 1 else (types.StringType(), _json)
     return found, None if convert is None else _unless_none(convert)
 
@@ -161,14 +165,16 @@ def _object(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert
     from pyspark.sql import types
 
     inner_above = (*above, kind.wire.cls)
-    columns = [(one.encode_name, one.name, *_column(of, inner_above)) for one, of in kind.fields]
+    columns = [(field.encode_name, field.name, *_column(of, inner_above)) for field, of in kind.fields]
     is_dict = isinstance(kind.wire, msgspec_types.TypedDictType)
 
     def convert(value: Any) -> dict[str, Any]:
         found = {}
         for name, attribute, _, inner in columns:
-            one = value.get(name) if is_dict else getattr(value, attribute)
-            found[name] = None if one is None or one is UNSET else one if inner is None else inner(one)
+            field = value.get(name) if is_dict else getattr(value, attribute)
+            found[name] = (
+                None if field is None or field is UNSET else field if inner is None else inner(field)
+            )
         return found
 
     fields = [types.StructField(name, column) for name, _, column, _ in columns]
@@ -186,24 +192,24 @@ def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
 
 
 def value_array(
-    column: FieldColumn, values: list[Any], kind: Any, spell: Callable[[int], str], advice: str
+    column: FieldColumn, values: list[Any], kind: Any, message_name: Callable[[int], str], hint: str
 ) -> "pyarrow.Array":
     """Return the values of a column as an Arrow array.
 
-    Raises `CqrsError` with the hint `advice` for a value that the column cannot hold. `spell(number)` names the
+    Raises `CqrsError` with the hint `hint` for a value that the column cannot hold. `message_name(number)` names the
     message in the error, e.g. `bank.events partition 0 offset 7`.
     """
     import pyarrow
 
-    refused = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
+    conversion_errors = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
     try:
         return pyarrow.array(column_values(column, values), kind)
-    except refused:
-        for number, one in enumerate(values):
+    except conversion_errors:
+        for number, value in enumerate(values):
             try:
-                pyarrow.array(column_values(column, [one]), kind)
-            except refused as error:
+                pyarrow.array(column_values(column, [value]), kind)
+            except conversion_errors as error:
                 raise CqrsError(
-                    f"{spell(number)}: {column.attribute} has no place in a column: {error}", advice
+                    f"{message_name(number)}: {column.attribute} has no place in a column: {error}", hint
                 ) from None
         raise

@@ -58,7 +58,7 @@ class LogWatch:
                 self._connection, error, RequiredAcl("Read", "topic", self._topic)
             ) from error
         if self._identity()[0] != topic_id:
-            raise made_again(self._topic)
+            raise recreated_error(self._topic)
         return Extent(
             topic_id,
             {number: start for number, (start, _) in found.items()},
@@ -93,7 +93,7 @@ class LogWatch:
 def check_positions(topic: str, positions: Offsets, topic_id: str, found: Extent) -> None:
     """Raise `ContradictionError` if the topic was recreated, or if the records at a position are deleted."""
     if found.topic_id != topic_id:
-        raise made_again(topic)
+        raise recreated_error(topic)
     if gone := sorted(positions.keys() - found.starts.keys()):
         raise ContradictionError(
             f"{topic} has no partition {gone[0]} any more", "start with a new checkpointLocation"
@@ -107,7 +107,7 @@ def check_positions(topic: str, positions: Offsets, topic_id: str, found: Extent
             )
 
 
-def made_again(topic: str) -> ContradictionError:
+def recreated_error(topic: str) -> ContradictionError:
     """Return the error for a topic that was deleted and created again."""
     return ContradictionError(
         f"{topic} was deleted and made again: its offsets mean other records",
@@ -120,7 +120,7 @@ def check_topic_id(connection: Connection, topic: str, topic_id: str) -> None:
     with Admin(connection) as admin:
         found = admin.describe([topic]).get(topic)
     if found is None or found.topic_id != topic_id:
-        raise made_again(topic)
+        raise recreated_error(topic)
 
 
 def offsets_of(bound: Bound, name: str, connection: Connection, topic: str, extent: Extent) -> dict[int, int]:

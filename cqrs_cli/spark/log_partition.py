@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition  # noqa: TID253 - its class is PySpark's
 
 from cqrs_cli.spark.offset_ranges import OffsetRange
-from cqrs_cli.spark.plan import SourcePlan, told_in_one_line
+from cqrs_cli.spark.plan import SourcePlan, without_traceback
 from cqrs_cli.spark.task import read_range
 
 if TYPE_CHECKING:
@@ -24,5 +24,5 @@ class LogPartition(InputPartition):
 def read_part(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
     """Yield the rows of a task's input partition. PySpark's placeholder partition for an empty read has no rows."""
     if isinstance(partition, LogPartition):
-        with told_in_one_line():
+        with without_traceback():
             yield from read_range(plan, partition.topic_id, partition.value)

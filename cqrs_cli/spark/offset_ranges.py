@@ -35,19 +35,19 @@ def split_ranges(starts: Offsets, ends: Offsets, splits: int | None = None) -> l
     return ranges
 
 
-def limit_ends(starts: Offsets, ends: Offsets, most: int) -> dict[int, int]:
-    """Return the ends of a read of at most `most` offsets, divided among the partitions by their backlogs.
+def limit_ends(starts: Offsets, ends: Offsets, max_offsets: int) -> dict[int, int]:
+    """Return the ends of a read of at most `max_offsets` offsets, divided among the partitions by their backlogs.
 
     If there is a backlog, at least one offset is read. A partition that is not in `starts` begins at 0.
     """
     backlog = {partition: max(0, end - starts.get(partition, 0)) for partition, end in ends.items()}
     total = sum(backlog.values())
-    if total <= most:
+    if total <= max_offsets:
         return dict(ends)
-    shares = {partition: behind * most // total for partition, behind in backlog.items()}
-    left = most - sum(shares.values())
-    for partition, behind in backlog.items():
-        if left and shares[partition] < behind:
+    shares = {partition: lag * max_offsets // total for partition, lag in backlog.items()}
+    remaining = max_offsets - sum(shares.values())
+    for partition, lag in backlog.items():
+        if remaining and shares[partition] < lag:
             shares[partition] += 1
-            left -= 1
+            remaining -= 1
     return {partition: starts.get(partition, 0) + share for partition, share in shares.items()}

@@ -19,7 +19,7 @@ class OutcomeRows(RowMaker):
         try:
             outcomes = [read_outcome(message.value()) for message in messages]
         except ValueError:
-            self.contradiction(partition, messages, read_outcome)
+            self.raise_unreadable(partition, messages, read_outcome)
         verdicts = list(map(attrgetter("data"), outcomes))
         return messages, [
             *envelope_arrays(outcomes),

@@ -52,7 +52,7 @@ def project_settings(options: ReadOptions) -> Settings:
     return load_settings(options.flags, options.project)
 
 
-def asked_aggregate(options: ReadOptions) -> Aggregate:
+def requested_aggregate(options: ReadOptions) -> Aggregate:
     """Return the aggregate in the options; raise `UsageError` for an unknown aggregate or message type."""
     settings = project_settings(options)
     found = registry.load(options.aggregate, settings.aggregates, settings.root)
@@ -63,7 +63,7 @@ def asked_aggregate(options: ReadOptions) -> Aggregate:
 
 def plan_read(options: ReadOptions) -> SourcePlan:
     """Return the plan of a read. Raises `UsageError` or `ConfigurationError` before any request to Kafka."""
-    aggregate = asked_aggregate(options)
+    aggregate = requested_aggregate(options)
     settings = project_settings(options)
     return SourcePlan(
         project_connection(settings),
@@ -97,7 +97,7 @@ def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
 
 
 @contextmanager
-def told_in_one_line() -> Iterator[None]:
+def without_traceback() -> Iterator[None]:
     """In a worker process of Spark, report a `CqrsError` without a traceback, because its message is complete."""
     from pyspark import SparkFiles
 

@@ -11,7 +11,13 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.spark.columns import BEFORE_OWN, fields_as_columns, message_class, source_schema, wire_type
+from cqrs_cli.spark.columns import (
+    COMMON_ATTRIBUTES,
+    fields_as_columns,
+    message_class,
+    source_schema,
+    wire_type,
+)
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, value_array
 from cqrs_cli.spark.options import SourceKind
 
@@ -38,13 +44,13 @@ class RowMaker(ABC):
         self._fields = [] if self._cls is None else fields_as_columns(self.kind, self._cls)
         self._schema = arrow_schema(source_schema(self.kind, self._cls))
 
-    def batch(self, partition: int, messages: MessageList) -> "pyarrow.RecordBatch":
+    def record_batch(self, partition: int, messages: MessageList) -> "pyarrow.RecordBatch":
         """Return the rows of messages of a partition; raise `ContradictionError` for a record that cannot be read."""
         import pyarrow
 
         kept, columns = self._columns(partition, messages)
-        place = _place_columns(partition, kept)
-        return pyarrow.RecordBatch.from_arrays([*place, *columns], schema=self._schema)
+        position_columns = _position_columns(partition, kept)
+        return pyarrow.RecordBatch.from_arrays([*position_columns, *columns], schema=self._schema)
 
     @abstractmethod
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
@@ -62,13 +68,13 @@ class RowMaker(ABC):
         self, partition: int, kept: MessageList, field: FieldColumn, kind: Any, values: list[Any]
     ) -> "pyarrow.Array":
         found = list(map(attrgetter(field.attribute), values))
-        advice = "leave option type out, and take it from `data`"
-        return value_array(field, found, kind, lambda number: self._spell(partition, kept[number]), advice)
+        hint = "leave option type out, and take it from `data`"
+        return value_array(field, found, kind, lambda number: self._spell(partition, kept[number]), hint)
 
     def _spell(self, partition: int, message: Any) -> str:
         return f"{self._topic} partition {partition} offset {message.offset()}"
 
-    def contradiction(
+    def raise_unreadable(
         self, partition: int, messages: MessageList, read: Callable[[bytes | None], object]
     ) -> NoReturn:
         """Raise the error of the first message that cannot be read."""
@@ -82,7 +88,7 @@ class RowMaker(ABC):
         raise AssertionError("read at the second attempt")
 
 
-def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array]":
+def _position_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array]":
     """Return the position columns: partition, offset and timestamp."""
     import numpy
     import pyarrow
@@ -98,9 +104,9 @@ def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array
 
 
 def envelope_arrays(envelopes: Sequence[Any], *own: "pyarrow.Array") -> "list[pyarrow.Array]":
-    """Return the attributes of the envelopes as columns, with the topic's own columns at `BEFORE_OWN`."""
+    """Return the attributes of the envelopes as columns, with the topic's own columns at `COMMON_ATTRIBUTES`."""
     texts = [text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()]
-    return [*texts[:BEFORE_OWN], *own, *texts[BEFORE_OWN:]]
+    return [*texts[:COMMON_ATTRIBUTES], *own, *texts[COMMON_ATTRIBUTES:]]
 
 
 def text_column(values: Iterable[Any]) -> "pyarrow.Array":

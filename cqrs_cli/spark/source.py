@@ -18,7 +18,7 @@ from cqrs_cli.spark.log_extent import LogWatch, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
 from cqrs_cli.spark.offset_ranges import split_ranges
 from cqrs_cli.spark.options import ReadOptions, parse_options
-from cqrs_cli.spark.plan import SourcePlan, asked_aggregate, plan_read, told_in_one_line
+from cqrs_cli.spark.plan import SourcePlan, plan_read, requested_aggregate, without_traceback
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,11 +32,11 @@ class CqrsDataSource(DataSource):
         return "cqrs"
 
     def schema(self) -> StructType:
-        with told_in_one_line():
+        with without_traceback():
             return _schema(parse_options(self.options))
 
     def reader(self, schema: StructType) -> "BatchReader":
-        with told_in_one_line():
+        with without_traceback():
             options = parse_options(self.options, streaming=False)
             _check_schema(schema, options)
             return BatchReader(options, plan_read(options))
@@ -82,7 +82,7 @@ class RefusedStream(DataSourceStreamReader):
         return self._refuse()
 
     def _refuse(self) -> NoReturn:
-        with told_in_one_line():
+        with without_traceback():
             raise self._error
 
 
@@ -93,7 +93,7 @@ class BatchReader(DataSourceReader):
         self._options, self._plan = options, plan
 
     def partitions(self) -> list[InputPartition]:
-        with told_in_one_line():
+        with without_traceback():
             connection, topic = self._plan.connection, self._plan.topic
             with LogWatch(connection, topic) as watch:
                 extent = watch.extent()
@@ -108,12 +108,16 @@ class BatchReader(DataSourceReader):
 
 
 def _schema(options: ReadOptions) -> StructType:
-    return source_schema(options.kind, message_class(asked_aggregate(options), options.kind, options.type))
+    return source_schema(
+        options.kind, message_class(requested_aggregate(options), options.kind, options.type)
+    )
 
 
 def _check_schema(schema: StructType, options: ReadOptions) -> None:
     """Raise `UsageError` for a schema of the user's own: the aggregate defines the columns."""
-    if [(one.name, one.dataType) for one in schema] != [(one.name, one.dataType) for one in _schema(options)]:
+    if [(column.name, column.dataType) for column in schema] != [
+        (column.name, column.dataType) for column in _schema(options)
+    ]:
         raise UsageError(
             "the columns are those of the aggregate", "leave .schema(…) out, and select from them"
         )

@@ -17,11 +17,11 @@ from pyspark.sql.streaming.datasource import (  # noqa: TID253
 )
 
 from cqrs_cli.errors import UsageError
-from cqrs_cli.spark.log_extent import LogWatch, check_positions, made_again, offsets_of
+from cqrs_cli.spark.log_extent import LogWatch, check_positions, offsets_of, recreated_error
 from cqrs_cli.spark.log_partition import LogPartition, read_part
 from cqrs_cli.spark.offset_ranges import Offsets, limit_ends, split_ranges
 from cqrs_cli.spark.options import ReadOptions
-from cqrs_cli.spark.plan import SourcePlan, told_in_one_line
+from cqrs_cli.spark.plan import SourcePlan, without_traceback
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,7 +44,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_watch": None}  # a worker opens its own clients
 
     def initialOffset(self) -> StreamOffset:
-        with told_in_one_line():
+        with without_traceback():
             extent = self._watching().extent()
             plan = self._plan
             begin = offsets_of(self._options.start, "startingOffsets", plan.connection, plan.topic, extent)
@@ -55,11 +55,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with told_in_one_line():
+        with without_traceback():
             self._target = self._watching().extent().ends
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        with told_in_one_line():
+        with without_traceback():
             positions = self._positions(start)
             extent = self._watching().extent_with(positions, start["topic_id"])
             self._is_checked = True
@@ -72,9 +72,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
         """Return the ranges of a batch. The first batch starts at `begin` of its end position (see the module)."""
-        with told_in_one_line():
+        with without_traceback():
             if start["topic_id"] != end["topic_id"]:
-                raise made_again(self._plan.topic)
+                raise recreated_error(self._plan.topic)
             is_first = start["next"] == start["begin"]
             starts = _numbers(end["begin"]) if is_first else self._positions(start)
             if not self._is_checked:  # a batch of an earlier process, which is repeated

@@ -16,7 +16,7 @@ from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.outcome_rows import OutcomeRows
 from cqrs_cli.spark.plan import SourcePlan
 from cqrs_cli.spark.rows import RowMaker
-from cqrs_cli.system.memory import collecting_nothing
+from cqrs_cli.system.memory import without_garbage_collection
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,14 +35,16 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
     connection = plan.connection
     with (
-        collecting_nothing(),
+        without_garbage_collection(),
         closing(bulk_consumer(connection)) as reader,
-        closing(event_decryptor(connection, connection.keys, plan.topics, plan.marks)) as opener,
+        closing(event_decryptor(connection, connection.keys, plan.topics, plan.marks)) as decryptor,
     ):
-        arrived = messages_with(connection, reader, plan.topic, *part)
-        whole = messages_with_data(connection.payloads, plan.topic, part.partition, arrived, opener)
-        for messages in whole:
-            batch = maker.batch(part.partition, messages)
+        messages_read = messages_with(connection, reader, plan.topic, *part)
+        complete = messages_with_data(
+            connection.payloads, plan.topic, part.partition, messages_read, decryptor
+        )
+        for messages in complete:
+            batch = maker.record_batch(part.partition, messages)
             if batch.num_rows:
                 yield batch
     check_topic_id(plan.connection, plan.topic, topic_id)

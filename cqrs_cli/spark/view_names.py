@@ -22,7 +22,7 @@ def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
         topics = {f"{aggregate.name}_{kind}": kind for kind in SOURCE_KINDS}
         for name, kind in topics.items():
             reads[name] = {"aggregate": aggregate.name, "topic": kind}
-        taken = {one.lower() for one in (*topics, state_view(aggregate.name))}
+        taken = {name.lower() for name in (*topics, state_view(aggregate.name))}
         for cls in aggregate.events.values():
             name = f"{aggregate.name}_{cls.__name__}"
             name = f"{name}_event" if name.lower() in taken else name

@@ -63,10 +63,10 @@ def hard_limits() -> Allowance:
     return Allowance(*(_limits(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)))
 
 
-def make_room(needs: Needs, purpose: str) -> None:
+def raise_soft_limits(needs: Needs, purpose: str) -> None:
     """Raise the soft limits of this process to `needs`; raises `ConfigurationError` if a hard limit is too low."""
     allowed = Allowance(
-        _raised(resource.RLIMIT_NOFILE, needs.descriptors), _raised(resource.RLIMIT_AS, needs.bytes)
+        _raise_limit(resource.RLIMIT_NOFILE, needs.descriptors), _raise_limit(resource.RLIMIT_AS, needs.bytes)
     )
     if (error := allowed.shortage(needs, purpose)) is not None:
         raise error
@@ -74,11 +74,11 @@ def make_room(needs: Needs, purpose: str) -> None:
 
 def raise_descriptors(needed: int) -> int:
     """Raise the limit for open files to `needed` if possible; return the limit, or `needed` if it is unlimited."""
-    allowed = _raised(resource.RLIMIT_NOFILE, needed)
+    allowed = _raise_limit(resource.RLIMIT_NOFILE, needed)
     return needed if allowed is None else allowed
 
 
-def _raised(kind: int, needed: int) -> int | None:
+def _raise_limit(kind: int, needed: int) -> int | None:
     """Raise the soft limit to `needed` as far as the hard limit allows; return the soft limit, None if unlimited."""
     soft, hard = _limits(kind)
     if soft is not None and soft < needed:

@@ -11,21 +11,21 @@ from cqrs_cli.errors import UnavailableError
 
 
 @contextmanager
-def file_lock(path: Path, waiting: Callable[[], None], limit: float) -> Iterator[None]:
-    """Hold the lock during the block. `waiting` is called once if another process holds the lock.
+def file_lock(path: Path, on_wait: Callable[[], None], timeout: float) -> Iterator[None]:
+    """Hold the lock during the block. `on_wait` is called once if another process holds the lock.
 
-    Raises `UnavailableError` after `limit` seconds, `OSError` if the file cannot be opened.
+    Raises `UnavailableError` after `timeout` seconds, `OSError` if the file cannot be opened.
     """
-    deadline = time.monotonic() + limit
-    noted = False
+    deadline = time.monotonic() + timeout
+    has_reported = False
     with path.open("a") as file:  # closing releases the lock; the file stays, since removing it would race
         while not try_lock(file.fileno()):
-            if not noted:
-                waiting()
-                noted = True
+            if not has_reported:
+                on_wait()
+                has_reported = True
             if time.monotonic() > deadline:
                 raise UnavailableError(
-                    f"another command has held {path} for {limit:.0f} s", "wait for it, or end it"
+                    f"another command has held {path} for {timeout:.0f} s", "wait for it, or end it"
                 )
             time.sleep(0.05)
         yield
@@ -52,9 +52,9 @@ def is_locked(folder: Path) -> bool:
         os.close(descriptor)
 
 
-def wait_for_lock(descriptor: int, limit: float, *, shared: bool = False) -> bool:
-    """Lock an open file or folder; False if another holder has had the lock for `limit` seconds."""
-    deadline = time.monotonic() + limit
+def wait_for_lock(descriptor: int, timeout: float, *, shared: bool = False) -> bool:
+    """Lock an open file or folder; False if another holder has had the lock for `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while not try_lock(descriptor, shared=shared):
         if time.monotonic() > deadline:
             return False

@@ -26,7 +26,7 @@ def bound_arenas() -> None:
 
 
 @contextmanager
-def collecting_nothing() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Disable cyclic garbage collection: reading makes no cycles, and a walk over millions of objects takes seconds."""
     gc.freeze()
     gc.disable()

@@ -19,7 +19,7 @@ def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[s
     Raises `OSError` if the command cannot be started.
     """
     shell = ["/bin/sh", "-c", _DETACH, "sh", log, *command]
-    done = subprocess.run(
+    result = subprocess.run(
         shell,
         cwd=folder,
         env=environment,
@@ -27,24 +27,24 @@ def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[s
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    return int(done.stdout)
+    return int(result.stdout)
 
 
-def born(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """Return the start time of a process as the system formats it; None if it does not exist or is a zombie."""
-    return _born_linux(pid) if sys.platform == "linux" else _born_elsewhere(pid)
+    return _start_time_linux(pid) if sys.platform == "linux" else _start_time_elsewhere(pid)
 
 
-def end(pid: int, birth: str, patience: float) -> None:
-    """Send SIGTERM, after `patience` seconds SIGKILL; return when the process is gone. Signals no other process."""
-    if not _signal(pid, birth, signal.SIGTERM) or _gone(pid, birth, patience):
+def terminate(pid: int, started: str, timeout: float) -> None:
+    """Send SIGTERM, after `timeout` seconds SIGKILL; return when the process is gone. Signals no other process."""
+    if not _signal(pid, started, signal.SIGTERM) or _wait_until_gone(pid, started, timeout):
         return
-    if _signal(pid, birth, signal.SIGKILL):
-        _gone(pid, birth, 10.0)
+    if _signal(pid, started, signal.SIGKILL):
+        _wait_until_gone(pid, started, 10.0)
 
 
-def _signal(pid: int, birth: str, number: signal.Signals) -> bool:
-    if born(pid) != birth:
+def _signal(pid: int, started: str, number: signal.Signals) -> bool:
+    if start_time(pid) != started:
         return False
     try:
         os.kill(pid, number)
@@ -53,16 +53,16 @@ def _signal(pid: int, birth: str, number: signal.Signals) -> bool:
     return True
 
 
-def _gone(pid: int, birth: str, patience: float) -> bool:
-    deadline = time.monotonic() + patience
-    while born(pid) == birth:
+def _wait_until_gone(pid: int, started: str, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while start_time(pid) == started:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
 
 
-def _born_linux(pid: int) -> str | None:
+def _start_time_linux(pid: int) -> str | None:
     """Return the boot id and the start in ticks since boot: after another boot, a pid may start at the same tick.
 
     The first thread of a killed program may be a zombie while other threads still end. The process counts as alive
@@ -78,7 +78,7 @@ def _born_linux(pid: int) -> str | None:
     return None if gone else f"{boot}:{fields[18]}"
 
 
-def _born_elsewhere(pid: int) -> str | None:
-    asked = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True)
-    state, _, started = asked.stdout.strip().partition(" ")
-    return None if asked.returncode != 0 or state.startswith("Z") else started.strip()
+def _start_time_elsewhere(pid: int) -> str | None:
+    result = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True)
+    state, _, started = result.stdout.strip().partition(" ")
+    return None if result.returncode != 0 or state.startswith("Z") else started.strip()

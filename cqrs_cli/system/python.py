@@ -11,5 +11,5 @@ def is_optimized(
 
     The configure `arguments` of such a build show it. Distributions build their Python in `/usr` in this way, too.
     """
-    said = "--enable-optimizations" in str(arguments or sysconfig.get_config_var("CONFIG_ARGS"))
-    return said or (platform == "linux" and prefix == "/usr")
+    is_declared = "--enable-optimizations" in str(arguments or sysconfig.get_config_var("CONFIG_ARGS"))
+    return is_declared or (platform == "linux" and prefix == "/usr")

@@ -57,14 +57,14 @@ def test_waiter_hears_of_a_growth_once(connection: Connection, pair: TopicHarnes
     """Commands on their way stay in order. A command sent when none is on its way goes straight to its partition."""
     topics = {"counter": pair.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
-        assert producer.partitions(pair.topics.commands) == 2
+        assert producer.partition_count(pair.topics.commands) == 2
         grown(pair)
         with running(pair.plan(once=False)):
             for number in range(3):
                 arrived = send_and_wait(producer, waiter, topics, composed(number), 30)
                 outcomes = [one for some in arrived for one in some]
-                assert [one.read.data.status for one in outcomes] == ["accepted"] * len(SUBJECTS)
-                assert sorted(one.read.subject or "" for one in outcomes) == sorted(SUBJECTS)
+                assert [one.envelope.data.status for one in outcomes] == ["accepted"] * len(SUBJECTS)
+                assert sorted(one.envelope.subject or "" for one in outcomes) == sorted(SUBJECTS)
     moved = sum(reasons(pair, one)["MOVED"] for one in (0, 1))
     assert moved == len([one for one in SUBJECTS if pair.home(one) > 1])
 
@@ -73,11 +73,11 @@ def test_waiter_hears_of_growth_upon_growth(connection: Connection, pair: TopicH
     """The second repartitioning comes between the first moved command and the next sent command."""
     topics = {"counter": pair.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
-        assert producer.partitions(pair.topics.commands) == 2
+        assert producer.partition_count(pair.topics.commands) == 2
         grown(pair)
         for number in range(2):
             with running(pair.plan(once=False)):
                 arrived = send_and_wait(producer, waiter, topics, composed(number), 30)
                 assert sum(map(len, arrived)) == len(SUBJECTS)
             grow(pair, pair.partitions * 2)
-    assert producer.partitions(pair.topics.commands) == 8
+    assert producer.partition_count(pair.topics.commands) == 8

@@ -28,7 +28,7 @@ class FakeProducer:
 
     def flush(self) -> None: ...
 
-    def stop(self) -> None:
+    def discard_queued(self) -> None:
         self.stopped = True
 
 

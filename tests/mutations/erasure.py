@@ -95,7 +95,7 @@ FORGETTING = [
     Mutation(
         "a wrong field is repeated with its value",
         "cqrs_cli/client/field_values.py",
-        ((' if match["name"] in marked else given[:60]', " if False else given[:60]"),),
+        ((' if match["name"] in personal else given[:60]', " if False else given[:60]"),),
         "tests/client/test_field_values.py::test_messages_have_no_personal_value",
     ),
     Mutation(

@@ -161,7 +161,7 @@ REACTING = [
     Mutation(
         "a trace ends at a process",
         "cqrs_cli/following/processes/compose.py",
-        (("            **handed_on_again(recorded),\n", ""),),
+        (("            **valid_propagated(recorded),\n", ""),),
         "tests/following/processes/test_compose.py::test_traces_are_handed_on",
     ),
     Mutation(

@@ -75,7 +75,12 @@ PROVING = [
     Mutation(
         "owners begin without making room for their files",
         "cqrs_cli/runs/task.py",
-        (('make_room(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")', "pass"),),
+        (
+            (
+                'raise_soft_limits(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")',
+                "pass",
+            ),
+        ),
         "tests/scenarios/takeovers/test_limits.py::test_soft_limit_is_raised",
     ),
     Mutation(

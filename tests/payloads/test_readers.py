@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.client.queries.simulation import Rehearsal
+from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
@@ -122,7 +122,7 @@ def test_dry_run_decides_on_payloads(opened: Bank) -> None:
     harness, stored = opened.harness, opened.store.files()
     command = opened.composed("bob", "Open", f"owner=Bob{LARGE}")
     deciding = DecisionSettings("murmur2", 1000, 20)
-    rehearsal = Rehearsal(harness.connection, harness.topics, harness.aggregate, deciding, [command])
+    rehearsal = Simulation(harness.connection, harness.topics, harness.aggregate, deciding, [command])
     rehearsed = rehearsal.decide(command)
     assert rehearsed.read.data.status == "accepted"
     assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE}"}

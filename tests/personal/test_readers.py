@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
 from cqrs_cli.client.queries.personal import present_key
-from cqrs_cli.client.queries.simulation import Rehearsal
+from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.core.digest import as_hex
 from cqrs_cli.core.encrypted_events import event_marks
@@ -235,7 +235,7 @@ def test_dry_run_decides_on_plain_values(people: People) -> None:
     command = compose(people.harness.aggregate, "ann", "Register", ["name=Ann Brown", "mail=ann@work"])
     deciding = DecisionSettings("murmur2", 1000, 20)
     arguments = people.topics, people.harness.aggregate, deciding, [command]
-    with closing(Rehearsal(people.connection, *arguments)) as rehearsal:
+    with closing(Simulation(people.connection, *arguments)) as rehearsal:
         (event,) = rehearsal.decide(command).events
     assert json.loads(event)["data"] == {"name": "Ann Brown", "mail": "ann@work", "plan": "free"}
 

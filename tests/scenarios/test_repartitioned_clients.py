@@ -34,10 +34,10 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
         for number in (0, 1):
             for subject, sent in zip(SUBJECTS, round_of(number), strict=True):
                 waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")
-        found = [one for some in waiter.rest(20) for one in some]
+        found = [one for some in waiter.remaining(20) for one in some]
     assert sorted(one.number for one in found) == list(range(1, 25)) and not waiter.outstanding
-    assert {one.read.data.status for one in found} == {"accepted"}
-    assert {one.read.data.partition for one in found} == {single.home(one) for one in SUBJECTS}
+    assert {one.envelope.data.status for one in found} == {"accepted"}
+    assert {one.envelope.data.partition for one in found} == {single.home(one) for one in SUBJECTS}
     check(single, 0, 1)
 
 

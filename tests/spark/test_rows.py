@@ -63,7 +63,7 @@ def log(*written: tuple[str, Any]) -> MessageList:
 
 def rows(aggregate: Aggregate, type_name: str, messages: MessageList) -> list[dict[str, Any]]:
     maker = EventRows(aggregate.name, "t", aggregate, type_name)
-    found: list[dict[str, Any]] = maker.batch(0, messages).to_pylist()
+    found: list[dict[str, Any]] = maker.record_batch(0, messages).to_pylist()
     return found
 
 

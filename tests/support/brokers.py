@@ -29,7 +29,7 @@ class Broker:
     def kill(self) -> None:
         """Kill the broker with SIGKILL, as a power loss does."""
         self.signal(signal.SIGKILL)
-        eventually(lambda: process.born(self._running.pid) is None)
+        eventually(lambda: process.start_time(self._running.pid) is None)
 
     def signal(self, number: int) -> None:
         os.kill(self._running.pid, number)
@@ -47,4 +47,4 @@ def broker(root: Path) -> Iterator[Broker]:
 def discard(root: Path) -> None:
     """Kill the broker of the project in `root`, whose data is not needed. An orderly shutdown takes many seconds."""
     if state := files.read_state(files.broker_folder(root)):
-        process.end(state.pid, state.born, patience=0)
+        process.terminate(state.pid, state.born, timeout=0)

@@ -69,7 +69,7 @@ class Client(threading.Thread):
             self.sent.setdefault(said["id"], said)
             value = json.dumps(said).encode()
             waiter.send(self._bank.topics, account.encode(), value, said["id"])
-        for _ in waiter.rest(60):
+        for _ in waiter.remaining(60):
             pass
         assert not waiter.outstanding, f"no outcome of {waiter.outstanding}"
         self.rounds += 1

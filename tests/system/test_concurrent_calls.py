@@ -3,7 +3,7 @@
 import threading
 from functools import partial
 
-from cqrs_cli.system.concurrent_calls import call_together
+from cqrs_cli.system.concurrent_calls import call_concurrently
 
 
 def test_calls_outlast_one_that_hangs() -> None:
@@ -14,7 +14,7 @@ def test_calls_outlast_one_that_hangs() -> None:
             never.wait(60)
         done.append(number)
 
-    call_together((partial(call, number) for number in range(20)), 0.5)
+    call_concurrently((partial(call, number) for number in range(20)), 0.5)
     assert sorted(done) == list(range(1, 20))
     never.set()
 
@@ -26,5 +26,5 @@ def test_as_many_are_under_way_as_asked() -> None:
     def call() -> None:
         met.append(meeting.wait(60))
 
-    call_together([call] * 20, 60.0, workers=20)
+    call_concurrently([call] * 20, 60.0, workers=20)
     assert sorted(met) == list(range(20))

@@ -12,9 +12,9 @@ from cqrs_cli.system.limits import Allowance, Needs, hard_limits, owner_needs
 MAKE_ROOM = """\
 import resource, sys
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.system.limits import Needs, make_room
+from cqrs_cli.system.limits import Needs, raise_soft_limits
 try:
-    make_room(Needs(300, 8 << 30), "a test")
+    raise_soft_limits(Needs(300, 8 << 30), "a test")
 except ConfigurationError as error:
     print(f"{error.message}; {error.hint}")
 else:

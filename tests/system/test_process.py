@@ -16,24 +16,24 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
     """A process that ends by itself in a minute."""
     pid = process.spawn(["sleep", "60"], tmp_path, "log", os.environ)
     yield pid
-    if process.born(pid):
+    if process.start_time(pid):
         os.kill(pid, signal.SIGKILL)
 
 
 def test_a_process_keeps_its_birth(sleeper: int) -> None:
-    assert process.born(sleeper) == process.born(sleeper) is not None
+    assert process.start_time(sleeper) == process.start_time(sleeper) is not None
 
 
 def test_free_id_has_no_birth() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    assert process.born(ended.pid) is None
+    assert process.start_time(ended.pid) is None
 
 
 def test_zombie_counts_as_gone() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         child.kill()
-        eventually(lambda: process.born(child.pid) is None)
+        eventually(lambda: process.start_time(child.pid) is None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a program's other threads")
@@ -44,12 +44,12 @@ def test_zombie_with_threads_still_lives(tmp_path: Path) -> None:
         "print('ready', flush=True); ctypes.CDLL(None).pthread_exit(None)"
     )
     pid = process.spawn([sys.executable, "-c", program], tmp_path, "log", os.environ)
-    birth = process.born(pid)
+    birth = process.start_time(pid)
     assert birth is not None
     eventually(lambda: ") Z " in Path(f"/proc/{pid}/stat").read_text())
-    assert process.born(pid) == birth
+    assert process.start_time(pid) == birth
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: process.born(pid) is None)
+    eventually(lambda: process.start_time(pid) is None)
 
 
 def test_spawned_process_has_own_session(sleeper: int) -> None:
@@ -65,18 +65,18 @@ def test_output_is_appended_to_log(tmp_path: Path) -> None:
 
 
 def test_end_waits_until_it_is_gone(sleeper: int) -> None:
-    process.end(sleeper, process.born(sleeper) or "", patience=10)
-    assert process.born(sleeper) is None
+    process.terminate(sleeper, process.start_time(sleeper) or "", timeout=10)
+    assert process.start_time(sleeper) is None
 
 
 def test_process_ignoring_sigterm_is_killed(tmp_path: Path) -> None:
     stubborn = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
     pid = process.spawn(["sh", "-c", stubborn], tmp_path, "log", os.environ)
     eventually(lambda: (tmp_path / "log").read_text())
-    process.end(pid, process.born(pid) or "", patience=0.3)
-    assert process.born(pid) is None
+    process.terminate(pid, process.start_time(pid) or "", timeout=0.3)
+    assert process.start_time(pid) is None
 
 
 def test_reused_id_is_not_signalled(sleeper: int) -> None:
-    process.end(sleeper, "born at another time", patience=1)
-    assert process.born(sleeper) is not None
+    process.terminate(sleeper, "born at another time", timeout=1)
+    assert process.start_time(sleeper) is not None

@@ -177,7 +177,7 @@ def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
     from cqrs_cli.cli.render.send import all_sent
     from cqrs_cli.client.envelope import ReadyCommand
     from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.client.queries.dead_letters import retried
+    from cqrs_cli.client.queries.dead_letters import retry_command
     from cqrs_cli.client.send import send_all
 
     unreadable = 0
@@ -185,7 +185,7 @@ def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
     def commands() -> Iterator[ReadyCommand]:
         nonlocal unreadable
         for one in found:
-            composed = retried(aggregate, one)
+            composed = retry_command(aggregate, one)
             if composed is None:
                 unreadable += 1
             else:

@@ -107,13 +107,13 @@ def cancel_deferred(
 
 
 def _waiting(cli: Cli, aggregate: str, wanted: DeferralFilter) -> "list[Deferral]":
-    from cqrs_cli.client.queries.deferred import waiting
+    from cqrs_cli.client.queries.deferred import deferred_commands
 
     cli.check_aggregates(aggregate)
     keep = wanted.keep(aggregate)
     connection = cli.connection()
     with cli.working("reading"):
-        return waiting(connection, cli.topics(aggregate), cli.settings.partitioner, keep)
+        return deferred_commands(connection, cli.topics(aggregate), cli.settings.partitioner, keep)
 
 
 def _print(cli: Cli, aggregate: str, found: "list[Deferral]", narrowed: bool) -> None:
@@ -162,10 +162,10 @@ def _request(
 def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> None:
     from cqrs_cli.cli.render.send import all_sent
     from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.client.queries.deferred import requests
+    from cqrs_cli.client.queries.deferred import request_commands
     from cqrs_cli.client.send import send_all
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
         topics = {aggregate: cli.topics(aggregate)}
-        many = send_all(producer, topics, requests(aggregate, entries, request), lambda count: None)
+        many = send_all(producer, topics, request_commands(aggregate, entries, request), lambda count: None)
     cli.result(*all_sent(many))

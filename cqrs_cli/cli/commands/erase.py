@@ -100,10 +100,10 @@ def _erase_and_wait(cli: Cli, aggregate: "Aggregate", id: str, kept: "ErasureFil
     except CqrsError as error:  # a user who may send need not be one who may read
         cli.note(f"its events were not looked at: {error.message}", "warning")
         return
-    if (ended := found.ended.get(composed.id)) != key:
+    if (ended := found.erased_keys.get(composed.id)) != key:
         kept.append(Erasure.now(composed, ended))
-    if found.plain:
-        cli.note(words_of_plain(found.plain), "warning")
+    if found.unencrypted:
+        cli.note(words_of_plain(found.unencrypted), "warning")
 
 
 def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
@@ -134,9 +134,9 @@ def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
 def _erase_again(cli: Cli, file: str, patience: float | None) -> None:
     from cqrs_cli.cli.commands.send_file import send_commands
     from cqrs_cli.client.erasures import repeated_erasures, require_personal
-    from cqrs_cli.client.send import opened_lines
+    from cqrs_cli.client.send import open_lines
 
-    with opened_lines(file) as lines:
+    with open_lines(file) as lines:
         commands = repeated_erasures(lines)
     names = {one.aggregate for one in commands}
     for name in sorted(names):

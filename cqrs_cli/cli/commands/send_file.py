@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 def dry_run_file(cli: Cli, file: str) -> None:
     """Decide the lines of a file here; all are read before the first is decided."""
     from cqrs_cli.cli.render.queries.dry_run import dry_run
-    from cqrs_cli.client.send import opened_lines, read_lines
+    from cqrs_cli.client.send import open_lines, read_lines
 
-    with opened_lines(file) as lines:
+    with open_lines(file) as lines:
         dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
 
 
 def send_file(cli: Cli, file: str, patience: float | None) -> None:
     """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
-    from cqrs_cli.client.send import opened_lines, read_lines
+    from cqrs_cli.client.send import open_lines, read_lines
 
     known = cli.aggregate_names()
-    with opened_lines(file) as lines:
+    with open_lines(file) as lines:
         send_commands(cli, read_lines(lines, known), known, patience)
 
 

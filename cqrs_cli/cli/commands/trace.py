@@ -60,9 +60,9 @@ def trace(
         )
     if traced.of_aggregate:
         cli.note(f"no correlation and no command has the id {wanted}: it is an aggregate's")
-    if traced.unfollowed:
+    if traced.skipped_correlations:
         cli.note(
-            f"its {traced.unfollowed:,} correlations are not followed: these are its own messages alone",
+            f"its {traced.skipped_correlations:,} correlations are not followed: these are its own messages alone",
             "warning",
         )
     found = lineage(traced.messages)

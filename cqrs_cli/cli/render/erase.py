@@ -12,7 +12,7 @@ def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
         "aggregate": aggregate,
         "id": id,
         "events": found.events,
-        "plain_events": found.plain,
+        "plain_events": found.unencrypted,
         "deferred": found.deferred,
         "commands": found.commands,
         "dead_letters": found.dead_letters,
@@ -22,8 +22,8 @@ def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
     ]
     if found.deferred:
         lines.append(f"{counted(found.deferred, 'deferred command')}: rejected then, ERASED")
-    if found.plain:
-        lines.append(words_of_plain(found.plain))
+    if found.unencrypted:
+        lines.append(words_of_plain(found.unencrypted))
     if found.commands or found.dead_letters:
         there = f"{counted(found.commands, 'command')} and {counted(found.dead_letters, 'dead letter')}"
         lines.append(f"{there} as they were sent, until their retention is over")

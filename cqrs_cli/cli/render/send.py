@@ -10,7 +10,7 @@ import msgspec
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
-from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome, is_refused
+from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome, is_failure
 from cqrs_cli.client.send import SentCommand, SentCommands
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import Reason
@@ -62,10 +62,10 @@ class OutcomePrinter:
     def print(self, outcomes: Iterable[ReceivedOutcome]) -> None:
         """Print a row for each outcome."""
         for outcome in outcomes:
-            self.cli.result(msgspec.Raw(outcome.value), outcome_line(outcome.read))
-            self.counts[outcome.read.data.status] += 1
-            if is_refused(outcome.read):
-                self.refusals.append(outcome.read)
+            self.cli.result(msgspec.Raw(outcome.value), outcome_line(outcome.envelope))
+            self.counts[outcome.envelope.data.status] += 1
+            if is_failure(outcome.envelope):
+                self.refusals.append(outcome.envelope)
         self.cli.flush()
 
     def say_nobody_decides(self, connection: Connection) -> None:
@@ -74,7 +74,7 @@ class OutcomePrinter:
 
         waiting: dict[str, set[int]] = {}
         prefix = self.cli.settings.topic_prefix
-        for topic, partition in self.waiter.places:
+        for topic, partition in self.waiter.partitions:
             name = topic.removeprefix(prefix).removesuffix(".outcomes")
             waiting.setdefault(name, set()).add(partition)
         for name, partitions in sorted(waiting.items()):

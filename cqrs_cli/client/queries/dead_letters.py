@@ -19,10 +19,10 @@ from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: The prefix of the headers that a dead letter has in addition to the command's own headers.
-_WHY = "cqrs."
+_HEADER_PREFIX = "cqrs."
 
 #: Attributes of the first attempt, which a retry leaves out.
-_SPENT = ("notbefore", "deferredfrom", "attempt")
+_FIRST_ATTEMPT_ONLY = ("notbefore", "deferredfrom", "attempt")
 
 
 class FailedCommand(msgspec.Struct, frozen=True):
@@ -44,29 +44,33 @@ class FailedCommand(msgspec.Struct, frozen=True):
 
 
 def failed_commands(
-    placed: Iterator[tuple[int, Record]], keep: Callable[[FailedCommand], bool]
+    records: Iterator[tuple[int, Record]], keep: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """Yield the dead letters in `placed` (partition, record) that the filter `keep` accepts."""
-    for partition, record in placed:
-        told = {name: (content or b"").decode(errors="replace") for name, content in record.headers or []}
-        own = [header for header in record.headers or [] if not header[0].startswith(_WHY)]
-        plain = Record(record.offset, record.timestamp, record.key, record.value, own)
+    """Yield the dead letters in `records` (partition, record) that the filter `keep` accepts."""
+    for partition, record in records:
+        own_headers = {
+            name: (content or b"").decode(errors="replace") for name, content in record.headers or []
+        }
+        command_headers = [
+            header for header in record.headers or [] if not header[0].startswith(_HEADER_PREFIX)
+        ]
+        original = Record(record.offset, record.timestamp, record.key, record.value, command_headers)
         try:
-            command = read_command(plain)
+            command = read_command(original)
         except CheckFailed:
             command = None
-        found = FailedCommand(
+        letter = FailedCommand(
             partition,
             record.offset,
             rfc3339(record.timestamp),
-            told.get("cqrs.reason", ""),
-            told.get("cqrs.message", ""),
-            format_position(told.get("cqrs.partition", ""), told.get("cqrs.offset", "")),
-            plain,
+            own_headers.get("cqrs.reason", ""),
+            own_headers.get("cqrs.message", ""),
+            format_position(own_headers.get("cqrs.partition", ""), own_headers.get("cqrs.offset", "")),
+            original,
             command,
         )
-        if keep(found):
-            yield found
+        if keep(letter):
+            yield letter
 
 
 def open_letters(
@@ -80,13 +84,15 @@ def open_letters(
     last: dict[tuple[str, str], tuple[int, int]] = {}  # by subject and id: partition and offset
     times: dict[tuple[int, int], int] = {}
     oldest: dict[int, int] = {}
-    for one in letters:
-        if one.command is not None:
-            place = one.partition, one.offset
-            times.pop(last.get((one.command.subject, one.id), place), None)
-            last[one.command.subject, one.id] = place
-            times[place] = one.record.timestamp
-            oldest[one.partition] = min(one.record.timestamp, oldest.get(one.partition, one.record.timestamp))
+    for letter in letters:
+        if letter.command is not None:
+            position = letter.partition, letter.offset
+            times.pop(last.get((letter.command.subject, letter.id), position), None)
+            last[letter.command.subject, letter.id] = position
+            times[position] = letter.record.timestamp
+            oldest[letter.partition] = min(
+                letter.record.timestamp, oldest.get(letter.partition, letter.record.timestamp)
+            )
     for partition, moment in oldest.items():
         log = PartitionLog(connection, topics, partition)
         start = log.offset_at("outcomes", moment)
@@ -102,7 +108,7 @@ def open_letters(
                     decided = last.get((outcome.subject or "", outcome.causationid or ""))
                     if decided is not None and record.timestamp > times.get(decided, record.timestamp):
                         del times[decided]
-    return lambda one: one.command is None or (one.partition, one.offset) in times
+    return lambda letter: letter.command is None or (letter.partition, letter.offset) in times
 
 
 def oldest_letters(
@@ -110,14 +116,14 @@ def oldest_letters(
 ) -> Iterator[FailedCommand]:
     """Yield the letters of each partition before the first letter that `keep` rejects."""
     ended: set[int] = set()
-    for one in letters:
-        if one.partition not in ended and keep(one):
-            yield one
+    for letter in letters:
+        if letter.partition not in ended and keep(letter):
+            yield letter
         else:
-            ended.add(one.partition)
+            ended.add(letter.partition)
 
 
-def retried(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:
+def retry_command(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:
     """Return the command with its id, to send it again; None for a malformed command, which would fail again."""
     if failed.command is None:
         return None
@@ -125,7 +131,7 @@ def retried(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:
         members = read_members(plain_document(failed.record, failed.command))
     except CheckFailed:
         return None
-    kept = {name: value for name, value in members.items() if name not in _SPENT}
+    attributes = {name: value for name, value in members.items() if name not in _FIRST_ATTEMPT_ONLY}
     return ReadyCommand(
-        failed.command.id, aggregate, failed.command.subject, failed.command.type, encode_json(kept)
+        failed.command.id, aggregate, failed.command.subject, failed.command.type, encode_json(attributes)
     )

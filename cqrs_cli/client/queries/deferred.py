@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-def waiting(
+def deferred_commands(
     connection: Connection, topics: Topics, partitioner: Partitioner, keep: Callable[[Deferral], bool]
 ) -> list[Deferral]:
     """Return the deferred commands that `keep` accepts, sorted by due time. A command that has moved has entries in
@@ -26,23 +26,25 @@ def waiting(
     """
     found: list[Deferral] = []
     count = readers.partition_count(connection, topics.deferred)
-    keeper = _keeper(connection, topics, partitioner, count)
+    current_partition = _current_partition(connection, topics, partitioner, count)
     for partition in range(count):
         log = PartitionLog(connection, topics, partition)
         entries = deferred_entries(log, keep)
-        found += [one for one in entries if keeper is None or keeper(one) == partition]
-    return sorted(found, key=lambda one: (one.due, one.subject, one.id))
+        found += [
+            entry for entry in entries if current_partition is None or current_partition(entry) == partition
+        ]
+    return sorted(found, key=lambda entry: (entry.due, entry.subject, entry.id))
 
 
-def _keeper(
+def _current_partition(
     connection: Connection, topics: Topics, partitioner: Partitioner, count: int
 ) -> Callable[[Deferral], int] | None:
     """Return a function from a deferred command to its current partition; None if partitions were never added."""
     if not readers.exists(connection, topics.lineage):
         return None
     lineage = read_lineage(connection, topics, count)
-    last = lineage.counts[-1]
-    return lambda entry: lineage.keeper(target_partition(partitioner, entry.subject.encode(), last))
+    last_count = lineage.counts[-1]
+    return lambda entry: lineage.keeper(target_partition(partitioner, entry.subject.encode(), last_count))
 
 
 def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:
@@ -84,7 +86,7 @@ def command_type(entry: Deferral) -> str:
     return read_command(Record(entry.offset, entry.timestamp, b"", entry.command, [*HEADERS])).type
 
 
-def requests(aggregate: str, entries: list[Deferral], request: str) -> Iterator[ReadyCommand]:
+def request_commands(aggregate: str, entries: list[Deferral], request: str) -> Iterator[ReadyCommand]:
     """Yield commands that cancel or release the deferred commands: `request` is `cqrs.Cancel` or `cqrs.Release`."""
     for entry in entries:
         data = msgspec.json.encode({"id": entry.id})

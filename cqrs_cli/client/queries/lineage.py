@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cqrs_cli.client.queries.messages import CommandPlace, LinkedMessage
+from cqrs_cli.client.queries.messages import CommandPosition, LinkedMessage
 
 
 @dataclass
 class CommandNode:
     """A command and its results. `command` is None if its record is deleted, or older than the search."""
 
-    place: CommandPlace
+    position: CommandPosition
     command: LinkedMessage | None = None
     outcome: LinkedMessage | None = None
     dead_letter: LinkedMessage | None = None
@@ -29,9 +29,9 @@ class CommandNode:
         return [one for one in (self.command, self.outcome, self.dead_letter, *events) if one is not None]
 
     @property
-    def time(self) -> tuple[int, CommandPlace]:
+    def time(self) -> tuple[int, CommandPosition]:
         """The command's time for sorting, with its position: the earliest timestamp of its messages."""
-        return min(message.record.timestamp for message in self.messages), self.place
+        return min(message.record.timestamp for message in self.messages), self.position
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Lineage(NamedTuple):
 
 def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
     """Return the messages as trees: each command with its results, and the commands that the results caused."""
-    nodes: dict[CommandPlace, CommandNode] = {}
+    nodes: dict[CommandPosition, CommandNode] = {}
     anonymous: list[LinkedMessage] = []
     for message in messages:
         if message.is_anonymous:
@@ -69,15 +69,15 @@ def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
             causes[event.message.id].append(_Cause(node, event.commands))
         if node.command is not None:
             causes[node.command.id].append(_Cause(node, node.commands))
-    parents: dict[CommandPlace, CommandNode] = {}
+    parents: dict[CommandPosition, CommandNode] = {}
     roots: list[CommandNode] = []
     for node in ordered:
-        named = [] if node.command is None else causes.get(node.command.causation, [])
-        cause = _choose(named, node, parents)
+        candidates = [] if node.command is None else causes.get(node.command.causation, [])
+        cause = _choose(candidates, node, parents)
         if cause is None:
             roots.append(node)
         else:
-            parents[node.place] = cause.node
+            parents[node.position] = cause.node
             cause.commands.append(node)
     found = {message.correlation for node in ordered for message in node.messages}
     return Lineage(roots, sorted(found - {""}))
@@ -91,7 +91,7 @@ class _Cause(NamedTuple):
 
 
 def _choose(
-    named: list[_Cause], node: CommandNode, parents: dict[CommandPlace, CommandNode]
+    candidates: list[_Cause], node: CommandNode, parents: dict[CommandPosition, CommandNode]
 ) -> _Cause | None:
     """Return the cause of a command among the candidates with its causation id. There may be several candidates,
     because an event id is unique only in its topic.
@@ -99,26 +99,28 @@ def _choose(
     Prefer the latest candidate that is not later than the command, as far as the brokers' clocks agree. Never return a
     descendant of the command.
     """
-    named = _of_its_topic(named, "" if node.command is None else node.command.id)
-    earlier = [cause for cause in named if cause.node.time <= node.time]
-    for cause in [*reversed(earlier), *named]:
-        above: CommandNode | None = cause.node
-        while above is not None and above is not node:
-            above = parents.get(above.place)
-        if above is None:
+    candidates = _of_its_topic(candidates, "" if node.command is None else node.command.id)
+    earlier = [cause for cause in candidates if cause.node.time <= node.time]
+    for cause in [*reversed(earlier), *candidates]:
+        ancestor: CommandNode | None = cause.node
+        while ancestor is not None and ancestor is not node:
+            ancestor = parents.get(ancestor.position)
+        if ancestor is None:
             return cause
     return None
 
 
-def _of_its_topic(named: list[_Cause], id: str) -> list[_Cause]:
+def _of_its_topic(candidates: list[_Cause], id: str) -> list[_Cause]:
     """Return the candidates from the events topic in a process manager's command id, `<process>/<events topic>/…`; for
     other ids, all candidates.
     """
     _, _, rest = id.partition("/")
-    topic, at, _ = rest.partition("/")
-    found = [cause for cause in named if at and topic.endswith(f"{cause.node.place[0]}.events")]
-    longest = max((len(cause.node.place[0]) for cause in found), default=0)
-    return [cause for cause in found if len(cause.node.place[0]) == longest] or named
+    topic, separator, _ = rest.partition("/")
+    found = [
+        cause for cause in candidates if separator and topic.endswith(f"{cause.node.position[0]}.events")
+    ]
+    longest = max((len(cause.node.position[0]) for cause in found), default=0)
+    return [cause for cause in found if len(cause.node.position[0]) == longest] or candidates
 
 
 def _put(node: CommandNode, message: LinkedMessage) -> None:

@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.record import Record
 
 #: The position of a command record: aggregate name, partition and offset, e.g. `("bank_account", 3, 17)`. Outcomes,
 #: events and dead letters refer to it.
-CommandPlace = tuple[str, int, int]
+CommandPosition = tuple[str, int, int]
 
 
 class LinkedMessage(NamedTuple):
@@ -27,7 +27,7 @@ class LinkedMessage(NamedTuple):
     aggregate: str
     partition: int
     record: Record
-    caused_by: CommandPlace
+    caused_by: CommandPosition
     id: str = ""
     type: str = ""
     subject: str = ""
@@ -42,7 +42,7 @@ class LinkedMessage(NamedTuple):
         """
         return not (self.causation or self.correlation or self.id)
 
-    def belongs(self, wanted: Collection[str]) -> bool:
+    def concerns(self, wanted: Collection[str]) -> bool:
         """True if the message is about a command or correlation in `wanted`.
 
         The ids of outcomes and events are positions, so they are not compared.
@@ -59,14 +59,14 @@ def message_reader(wanted: Collection[str]) -> Callable[[str, str, int, Record],
     Most records are excluded by a search in their bytes, without parsing. Without a backslash, JSON has only one
     spelling of a text.
     """
-    needles = [msgspec.json.encode(text)[1:-1] for text in wanted]
+    patterns = [msgspec.json.encode(text)[1:-1] for text in wanted]
 
     def read(kind: str, aggregate: str, partition: int, record: Record) -> LinkedMessage | None:
         value = record.value or b""
         if (
             record.headers == HEADERS
             and b"\\" not in value
-            and not any(needle in value for needle in needles)
+            and not any(pattern in value for pattern in patterns)
             and not (kind == "outcomes" and b'"causationid"' not in value and _GIVEN_UP in value)
         ):
             return None
@@ -135,12 +135,12 @@ def _event(aggregate: str, partition: int, record: Record) -> LinkedMessage:
 
 def _dead_letter(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     headers = dict(record.headers or ())
-    place = (aggregate, partition, int(headers.get("cqrs.offset") or b""))
+    position = (aggregate, partition, int(headers.get("cqrs.offset") or b""))
     try:
         read = _command(aggregate, partition, record)
     except CheckFailed:
-        return LinkedMessage("dead-letters", aggregate, partition, record, place)
-    return read._replace(kind="dead-letters", caused_by=place)
+        return LinkedMessage("dead-letters", aggregate, partition, record, position)
+    return read._replace(kind="dead-letters", caused_by=position)
 
 
 _READERS: dict[str, Callable[[str, int, Record], LinkedMessage]] = {

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from cqrs_cli.client.history import find_ranges
-from cqrs_cli.client.queries.deferred import waiting
+from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
@@ -24,14 +24,14 @@ from cqrs_cli.payloads.download import checked_out
 
 @dataclass
 class PersonalRecords:
-    """Counts of the records of one aggregate. `plain`: events with a personal value that is not encrypted."""
+    """Counts of the records of one aggregate. `unencrypted`: events with a personal value that is not encrypted."""
 
     events: int = 0
-    plain: int = 0
+    unencrypted: int = 0
     deferred: int = 0
     dead_letters: int = 0
     commands: int = 0
-    ended: dict[str, str] = field(
+    erased_keys: dict[str, str] = field(
         default_factory=dict
     )  # id of the erase command → id of the deleted data key
 
@@ -48,20 +48,20 @@ def personal_records(
     Raises `ContradictionError` for an event that cannot be read.
     """
     key = aggregate_id.encode(errors="surrogateescape")
-    partitions = [place.partition for place in find_ranges(connection, topics, key, partitioner)]
-    found = PersonalRecords()
+    partitions = [segment.partition for segment in find_ranges(connection, topics, key, partitioner)]
+    counts = PersonalRecords()
     for partition, record in _of_key(connection, topics.events, key, partitions):
-        for (whole,) in checked_out(connection.payloads, topics.events, partition, [[record]]):
+        for (complete,) in checked_out(connection.payloads, topics.events, partition, [[record]]):
             try:
-                _count(found, aggregate, read_event(whole.value))
+                _count(counts, aggregate, read_event(complete.value))
             except ValueError as error:  # msgspec's errors are ValueErrors
-                place = (topics.events, partition, record.offset)
-                raise record_fault(topics.aggregate, "events", *place, error) from error
-    found.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
-    found.dead_letters = sum(1 for _ in _of_key(connection, topics.dead_letters, key, partitions))
-    mine = waiting(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
-    found.deferred = len(mine)
-    return found
+                segment = (topics.events, partition, record.offset)
+                raise record_fault(topics.aggregate, "events", *segment, error) from error
+    counts.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
+    counts.dead_letters = sum(1 for _ in _of_key(connection, topics.dead_letters, key, partitions))
+    mine = deferred_commands(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
+    counts.deferred = len(mine)
+    return counts
 
 
 def present_key(
@@ -84,10 +84,10 @@ def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -
     """Count an event. It is plain if it was written before its fields were annotated as personal."""
     found.events += 1
     if event.type == ERASED:
-        found.ended[event.causationid] = read_erased(event.data).key
+        found.erased_keys[event.causationid] = read_erased(event.data).key
     cls = aggregate.events.get(event.type)
     values = {} if cls is None else personal_values(cls, bytes(event.data))
-    found.plain += not all(map(is_sealed, values.values()))
+    found.unencrypted += not all(map(is_sealed, values.values()))
 
 
 def _of_key(

@@ -40,7 +40,7 @@ from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.upload import referring
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
-_PATIENCE = 2.0
+_POSITION_TIMEOUT = 2.0
 
 
 class SimulatedOutcome(NamedTuple):
@@ -51,7 +51,7 @@ class SimulatedOutcome(NamedTuple):
     events: list[bytes]
 
 
-class Rehearsal:
+class Simulation:
     """Decides commands to one aggregate as its owners would now, in the given order. Each command sees the results of
     the earlier commands.
     """
@@ -61,72 +61,74 @@ class Rehearsal:
         connection: Connection,
         topics: Topics,
         aggregate: Aggregate,
-        deciding: DecisionSettings,
+        settings: DecisionSettings,
         commands: Iterable[ReadyCommand],
         ids_may_repeat: bool = True,
     ) -> None:
         """Read the states of the aggregates in `commands`. If ids may repeat, also read the decisions within the dedup
         window, and the deferred commands.
         """
-        self.topics = _described(connection, topics)
+        self.topics = _describe_topics(connection, topics)
         count = self.topics.partitions
         lineage = find_lineage(connection, topics, count) or PartitionLineage((count,))
-        self._place = connection.payloads
+        self._payload_store = connection.payloads
         self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
-        self._deciding = deciding
+        self._settings = settings
         subjects: dict[int, set[bytes]] = {}
         for composed in commands:
             key = composed.subject.encode()
             subjects.setdefault(
-                target_partition(deciding.partitioner, key, self.topics.partitions), set()
+                target_partition(settings.partitioner, key, self.topics.partitions), set()
             ).add(key)
         self._marks = event_marks(aggregate)
-        self._opener = event_decryptor(connection, connection.keys, topics, self._marks)
+        self._decryptor = event_decryptor(connection, connection.keys, topics, self._marks)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
         self._batches: dict[int, Batch] = {}
-        self._ends: dict[int, int] = {}
+        self._next_offsets: dict[int, int] = {}
         for partition, keys in subjects.items():
             log = PartitionLog(connection, topics, partition, connection.payloads)
-            self._ends[partition] = log.bounds("commands")[1]
+            self._next_offsets[partition] = log.bounds("commands")[1]
             states: dict[str, VersionedState] = {}
             decided: dict[tuple[str, str], DedupEntry] = {}
-            for one in lineage.chain(partition):
-                link = replace(log, partition=one)
-                states = present_states(link, aggregate, keys, states, self._opener)
-                decided |= recent_decisions(link, keys, _now() - deciding.window) if ids_may_repeat else {}
-            keeper = replace(log, partition=lineage.keeper(partition))
-            waiting = _waiting(keeper, keys) if ids_may_repeat else []
-            self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, waiting))
-        self._opener.conclude()
+            for segment in lineage.chain(partition):
+                segment_log = replace(log, partition=segment)
+                states = current_states(segment_log, aggregate, keys, states, self._decryptor)
+                decided |= (
+                    recent_decisions(segment_log, keys, _now() - settings.window) if ids_may_repeat else {}
+                )
+            keeper_log = replace(log, partition=lineage.keeper(partition))
+            deferred = _deferred_of_keys(keeper_log, keys) if ids_may_repeat else []
+            self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, deferred))
+        self._decryptor.conclude()
         #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
-        self.undecided = _undecided(connection, topics, self._ends)
+        self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
     def decide(self, composed: ReadyCommand) -> SimulatedOutcome:
         """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
-        partition = target_partition(self._deciding.partitioner, key, self.topics.partitions)
+        partition = target_partition(self._settings.partitioner, key, self.topics.partitions)
         value = composed.value
-        if self._place is not None:
-            value, payloads = referring(self._place, self.topics.topics.commands, value)
+        if self._payload_store is not None:
+            value, payloads = referring(self._payload_store, self.topics.topics.commands, value)
             self._payloads.update(payloads)
-        record = Record(self._ends[partition], _now(), key, value, list(HEADERS))
-        self._ends[partition] += 1
+        record = Record(self._next_offsets[partition], _now(), key, value, list(HEADERS))
+        self._next_offsets[partition] += 1
         try:
-            decided = self._batches[partition].decide_piece([record])
+            decisions = self._batches[partition].decide_piece([record])
         except DecisionInterrupted as error:
             raise CqrsError(
                 f"cannot be decided here: {error}", "the aggregate's code ran out of something"
             ) from error
-        ((value, _, _),) = decided.outcomes
-        self._keys |= {key.kid: key for key in decided.keys.values() if key is not None}
-        events = [self._opened(restored(event, decided.payloads)) for event, _, _ in decided.events]
+        ((value, _, _),) = decisions.outcomes
+        self._keys |= {key.kid: key for key in decisions.keys.values() if key is not None}
+        events = [self._decrypted(restored(event, decisions.payloads)) for event, _, _ in decisions.events]
         return SimulatedOutcome(value, read_outcome(value), events)
 
     def close(self) -> None:
         """Release the data keys. Idempotent."""
-        self._opener.close()
+        self._decryptor.close()
 
-    def _opened(self, event: bytes) -> bytes:
+    def _decrypted(self, event: bytes) -> bytes:
         """Return a simulated event with its personal fields decrypted."""
         marked = None if self._marks is None else read_marked(event)
         if self._marks is None or marked is None:
@@ -134,7 +136,7 @@ class Rehearsal:
         return open_event(self._marks, event, marked, self._keys.get)
 
     def _key_of(self, partition: int, subject: str) -> DataKey | None:
-        key = self._opener.in_force(partition, subject)
+        key = self._decryptor.in_force(partition, subject)
         if key is not None:
             self._keys[key.kid] = key
         return key
@@ -144,22 +146,22 @@ class Rehearsal:
         partition: int,
         states: Mapping[str, VersionedState],
         decided: Mapping[tuple[str, str], DedupEntry],
-        waiting: Collection[Deferral],
+        deferred: Collection[Deferral],
     ) -> BatchContext:
-        rules = self._deciding.rules(self.topics, partition, self._place)
-        table = DeferralTable(waiting)
+        rules = self._settings.rules(self.topics, partition, self._payload_store)
+        table = DeferralTable(deferred)
         return rules.context(
             states.get,
             lambda subject, id: decided.get((subject, id)),
             _now,
             _now(),
-            rules.deferrals(lambda: table, bool(waiting)),
+            rules.deferrals(lambda: table, bool(deferred)),
             self._payloads,
             key_of=partial(self._key_of, partition),
         )
 
 
-def _described(connection: Connection, topics: Topics) -> AggregateTopics:
+def _describe_topics(connection: Connection, topics: Topics) -> AggregateTopics:
     with Admin(connection) as admin:
         found, extras = find_with_extras(admin, topics)
         if (error := missing_topics(topics, found)) is not None:
@@ -167,22 +169,22 @@ def _described(connection: Connection, topics: Topics) -> AggregateTopics:
         return aggregate_topics(topics, admin.cluster_id(), found, extras)
 
 
-def present_states(
+def current_states(
     log: PartitionLog,
     aggregate: Aggregate,
     keys: Collection[bytes],
-    before: Mapping[str, VersionedState] | None,
-    opener: EventDecryptor,
+    earlier: Mapping[str, VersionedState] | None,
+    decryptor: EventDecryptor,
 ) -> dict[str, VersionedState]:
-    """Fold the partition's committed events of these keys, and return the states by aggregate id. `before` holds the
+    """Fold the partition's committed events of these keys, and return the states by aggregate id. `earlier` holds the
     states from the earlier segments.
 
     Raises `ContradictionError` with the position of an invalid event.
     """
-    states = dict(before or {})
+    states = dict(earlier or {})
     batches = log.read("events", *log.bounds("events"))
-    mine = ([record for record in records if record.key in keys] for records in batches)
-    for records in opener.batches(log.partition, log.with_data("events", mine)):
+    own_records = ([record for record in records if record.key in keys] for records in batches)
+    for records in decryptor.batches(log.partition, log.with_data("events", own_records)):
         for record in records:
             try:
                 event = read_event(record.value)
@@ -206,15 +208,15 @@ def recent_decisions(
     return decided
 
 
-def _waiting(log: PartitionLog, keys: Collection[bytes]) -> list[Deferral]:
+def _deferred_of_keys(log: PartitionLog, keys: Collection[bytes]) -> list[Deferral]:
     """Return the deferred commands of these keys."""
     return deferred_entries(log, lambda entry: entry.subject.encode() in keys)
 
 
-def _undecided(connection: Connection, topics: Topics, ends: Mapping[int, int]) -> int:
+def _count_undecided(connection: Connection, topics: Topics, ends: Mapping[int, int]) -> int:
     with closing(clients.consumer(connection, group=topics.group, isolation="read_uncommitted")) as client:
         try:
-            positions = offsets.committed_offsets(client, topics.commands, ends, _PATIENCE)
+            positions = offsets.committed_offsets(client, topics.commands, ends, _POSITION_TIMEOUT)
         except KafkaException:
             return 0
     return sum(max(0, end - (positions[partition].offset or 0)) for partition, end in ends.items())

@@ -15,21 +15,21 @@ from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.download import look_up
 
 #: Partitions that are read concurrently.
-READERS = 8
+MAX_READERS = 8
 
 #: The maximal number of passes over the topics. The first pass finds the correlation of a command, the second pass
 #: finds all messages with this correlation.
-ROUNDS = 3
+MAX_PASSES = 3
 
 #: The maximal number of an aggregate's correlations to follow. With more, only the aggregate's own messages are shown.
-FOLLOWED = 50
+MAX_CORRELATIONS = 50
 
 
 class TraceResult(NamedTuple):
     """The messages that were found, the aggregates that were searched or missing, and the number of records read.
 
-    `of_aggregate`: no command and no correlation has the id, so the id was taken as an aggregate id. `unfollowed`: the
-    number of the aggregate's correlations if it exceeds `FOLLOWED`, else 0.
+    `of_aggregate`: no command and no correlation has the id, so the id was taken as an aggregate id.
+    `skipped_correlations`: the number of the aggregate's correlations if it exceeds `MAX_CORRELATIONS`, else 0.
     """
 
     messages: list[LinkedMessage]
@@ -37,7 +37,7 @@ class TraceResult(NamedTuple):
     missing: dict[str, ConfigurationError]
     records: int
     of_aggregate: bool = False
-    unfollowed: int = 0
+    skipped_correlations: int = 0
 
 
 def trace_messages(
@@ -46,94 +46,100 @@ def trace_messages(
     wanted: str,
     since: int,
     progress: Callable[[str], None],
-    openers: Mapping[str, EventDecryptor | None] | None = None,
+    decryptors: Mapping[str, EventDecryptor | None] | None = None,
 ) -> TraceResult:
     """Return all messages since `since` (ms) about a command or correlation, and about their correlations.
 
     If no command and no correlation has the id `wanted`, return the messages of the aggregates with this id, and of
-    their correlations. `openers`: the decryptors of events, by aggregate name. Aggregates without topics are skipped;
-    raises `ConfigurationError` if no aggregate has topics.
+    their correlations. `decryptors`: the decryptors of events, by aggregate name. Aggregates without topics are
+    skipped; raises `ConfigurationError` if no aggregate has topics.
     """
-    parts, missing = _partitions(connection, topics)
-    if not parts and missing:
+    partition_counts, missing = _partitions(connection, topics)
+    if not partition_counts and missing:
         raise next(iter(missing.values()))
-    stretches = _stretches(connection, topics, parts, since)
+    ranges = _log_ranges(connection, topics, partition_counts, since)
     ids, found, records, of_aggregate = {wanted}, dict[object, LinkedMessage](), 0, False
-    for number in range(ROUNDS):
-        progress(f"reading {sum(end - start for *_, start, end in stretches):,} records")
-        messages, count = _read(stretches, ids, wanted if number == 0 else None, openers or {})
+    for number in range(MAX_PASSES):
+        progress(f"reading {sum(end - start for *_, start, end in ranges):,} records")
+        messages, count = _read(ranges, ids, wanted if number == 0 else None, decryptors or {})
         records += count
         for message in messages:
             found[message.kind, message.aggregate, message.partition, message.record.offset] = message
-        known = {one.correlation for one in found.values() if one.belongs(ids)} - {""}
-        if not known and number == 0:
+        correlations = {message.correlation for message in found.values() if message.concerns(ids)} - {""}
+        if not correlations and number == 0:
             of_aggregate, ids = True, set()
-            known = {one.correlation for one in found.values() if one.subject == wanted} - {""}
-            if len(known) > FOLLOWED:
-                own = [one for one in found.values() if one.subject == wanted]
-                return TraceResult(own, list(parts), missing, records, True, len(known))
-        if known <= ids:
+            correlations = {
+                message.correlation for message in found.values() if message.subject == wanted
+            } - {""}
+            if len(correlations) > MAX_CORRELATIONS:
+                own = [message for message in found.values() if message.subject == wanted]
+                return TraceResult(own, list(partition_counts), missing, records, True, len(correlations))
+        if correlations <= ids:
             break
-        ids |= known
-    places = {one.caused_by for one in found.values() if one.belongs(ids)}
-    kept = [
-        one for one in found.values() if one.belongs(ids) or (one.is_anonymous and one.caused_by in places)
+        ids |= correlations
+    positions = {message.caused_by for message in found.values() if message.concerns(ids)}
+    messages = [
+        message
+        for message in found.values()
+        if message.concerns(ids) or (message.is_anonymous and message.caused_by in positions)
     ]
-    return TraceResult(kept, list(parts), missing, records, of_aggregate)
+    return TraceResult(messages, list(partition_counts), missing, records, of_aggregate)
 
 
 def _partitions(
     connection: Connection, topics: Mapping[str, Topics]
 ) -> tuple[dict[str, int], dict[str, ConfigurationError]]:
     """Return the partition count of each aggregate, and the error of each aggregate without topics."""
-    parts: dict[str, int] = {}
+    partition_counts: dict[str, int] = {}
     missing: dict[str, ConfigurationError] = {}
-    for name, of_one in topics.items():
+    for name, own_topics in topics.items():
         try:
-            parts[name] = readers.partition_count(connection, of_one.commands)
+            partition_counts[name] = readers.partition_count(connection, own_topics.commands)
         except ConfigurationError as error:
             missing[name] = error
-    return parts, missing
+    return partition_counts, missing
 
 
-_Stretch = tuple[PartitionLog, Kind, int, int]
+_LogRange = tuple[PartitionLog, Kind, int, int]
 
 
-def _stretches(
-    connection: Connection, topics: Mapping[str, Topics], parts: Mapping[str, int], since: int
-) -> list[_Stretch]:
+def _log_ranges(
+    connection: Connection, topics: Mapping[str, Topics], partition_counts: Mapping[str, int], since: int
+) -> list[_LogRange]:
     """Return the part of each log since `since`."""
 
-    def of_topic(name: str, kind: Kind) -> list[_Stretch]:
-        bounds = readers.bounds(connection, topics[name].name(kind), range(parts[name]))
-        found = []
+    def of_topic(name: str, kind: Kind) -> list[_LogRange]:
+        bounds = readers.bounds(connection, topics[name].name(kind), range(partition_counts[name]))
+        ranges = []
         for partition, (low, end) in bounds.items():
             log = PartitionLog(connection, topics[name], partition, connection.payloads)
             start = log.offset_at(kind, since) if low < end else None
             if start is not None and start < end:
-                found.append((log, kind, max(start, low), end))
-        return found
+                ranges.append((log, kind, max(start, low), end))
+        return ranges
 
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(MAX_READERS) as pool:
         kinds = [kind for kind in KINDS if kind != "deferred"]  # its records repeat commands
-        each = pool.map(lambda one: of_topic(*one), [(name, kind) for name in parts for kind in kinds])
-        return [stretch for found in each for stretch in found]
+        results = pool.map(
+            lambda one: of_topic(*one), [(name, kind) for name in partition_counts for kind in kinds]
+        )
+        return [log_range for ranges in results for log_range in ranges]
 
 
 def _read(
-    stretches: Iterable[_Stretch],
+    ranges: Iterable[_LogRange],
     ids: Iterable[str],
     subject: str | None,
-    openers: Mapping[str, EventDecryptor | None],
+    decryptors: Mapping[str, EventDecryptor | None],
 ) -> tuple[list[LinkedMessage], int]:
     """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
     wanted = set(ids)
     read = message_reader(wanted)
     stopped = Event()
 
-    def of_stretch(stretch: _Stretch) -> tuple[list[LinkedMessage], int]:
-        log, kind, start, end = stretch
-        found, count, place = [], 0, log.payloads
+    def read_range(log_range: _LogRange) -> tuple[list[LinkedMessage], int]:
+        log, kind, start, end = log_range
+        found, count, store = [], 0, log.payloads
         for records in log.read(kind, start, end):
             if stopped.is_set():
                 break
@@ -142,21 +148,21 @@ def _read(
                 message = read(kind, log.topics.aggregate, log.partition, record)
                 if message is None:
                     continue
-                if message.is_anonymous or message.belongs(wanted) or message.subject == subject:
-                    whole, opener = record, openers.get(log.topics.aggregate)
-                    if place is not None:
-                        (whole,), _ = look_up(place, log.topics.name(kind), [record])
-                    if opener is not None and kind == "events":
-                        (whole,) = opener.opened(log.partition, [whole])
-                    if whole is not record:
-                        message = read(kind, log.topics.aggregate, log.partition, whole) or message
+                if message.is_anonymous or message.concerns(wanted) or message.subject == subject:
+                    complete, decryptor = record, decryptors.get(log.topics.aggregate)
+                    if store is not None:
+                        (complete,), _ = look_up(store, log.topics.name(kind), [record])
+                    if decryptor is not None and kind == "events":
+                        (complete,) = decryptor.opened(log.partition, [complete])
+                    if complete is not record:
+                        message = read(kind, log.topics.aggregate, log.partition, complete) or message
                     found.append(message)
         return found, count
 
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(MAX_READERS) as pool:
         try:
-            each = list(pool.map(of_stretch, stretches))
+            results = list(pool.map(read_range, ranges))
         finally:
             stopped.set()  # an error or Ctrl-C stops the other threads, too
             pool.shutdown(cancel_futures=True)
-    return [message for found, _ in each for message in found], sum(count for _, count in each)
+    return [message for found, _ in results for message in found], sum(count for _, count in results)

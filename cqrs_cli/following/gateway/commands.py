@@ -46,7 +46,7 @@ async def handle_command(
     attributes = read_attributes(request.headers)
     try:
         composed = write_command(
-            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, spelling=_IN_HTTP
+            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, names=_IN_HTTP
         )
     except UsageError as error:
         raise Problem(400, "invalid command", str(error)) from None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from cqrs_cli.client.envelope import IN_PYTHON, Attributes, handed_on_again, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, Attributes, valid_propagated, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.deferral.entry import LAST_MOMENT
@@ -125,12 +125,12 @@ class Composer:
             causation=recorded.id,
             expiry=None if send.expires is None else _to_milliseconds(time, send.expires),
             not_before=None if send.not_before is None else _to_milliseconds(time, send.not_before),
-            **handed_on_again(recorded),
+            **valid_propagated(recorded),
         )
         subject, source = send.aggregate_id, self._source
         try:
             composed = write_command(
-                send.aggregate, subject, wire_type, data, source, attributes, spelling=IN_PYTHON
+                send.aggregate, subject, wire_type, data, source, attributes, names=IN_PYTHON
             )
         except CqrsError as error:
             raise InvalidReaction(f"{wire_type}: {error.message}") from error

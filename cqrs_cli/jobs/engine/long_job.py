@@ -14,7 +14,7 @@ from cqrs_cli.jobs.engine.partition_job import PartitionResult, result_accumulat
 from cqrs_cli.jobs.engine.slots import executors_of
 from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.system.concurrent_calls import call_together
+from cqrs_cli.system.concurrent_calls import call_concurrently
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -153,4 +153,4 @@ class LongJob(threading.Thread, Generic[_R]):
 
 def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:
     """Cancel these jobs at the same time. A JVM that does not answer costs a limited wait."""
-    call_together([job.cancel for job in jobs], 2 * CANCEL_TIMEOUT, workers=len(jobs))
+    call_concurrently([job.cancel for job in jobs], 2 * CANCEL_TIMEOUT, workers=len(jobs))

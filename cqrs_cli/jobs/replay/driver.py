@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.client.history import cut_bounds
+from cqrs_cli.client.history import bounds_until
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers, with_shipped_code
@@ -56,7 +56,7 @@ def plan_replay(
     chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
     bounds = readers.bounds(connection, topics.events, chains.current_partitions)
     if positions is not None:
-        bounds = cut_bounds(topics.events, bounds, positions)
+        bounds = bounds_until(topics.events, bounds, positions)
     return ReplayPlan(connection, topics, package, root, bounds, until, chains=chains)
 
 

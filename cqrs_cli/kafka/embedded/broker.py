@@ -79,7 +79,7 @@ def stop_broker(root: Path, on_stop: Callable[[], object] = lambda: None) -> boo
         if state is None or not broker_process.is_running(home, state):
             return False
         on_stop()
-        process.end(state.pid, state.born, STOP_GRACE)
+        process.terminate(state.pid, state.born, STOP_GRACE)
         return True
 
 
@@ -114,7 +114,7 @@ def _start(
             if not tries_left:
                 raise
         except BaseException:  # also on Ctrl-C: a broker without a waiting caller must not keep running
-            process.end(state.pid, state.born, STOP_GRACE)
+            process.terminate(state.pid, state.born, STOP_GRACE)
             raise
     return state
 

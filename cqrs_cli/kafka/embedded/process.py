@@ -119,13 +119,13 @@ def spawn_broker(
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:
         start_time = (
-            process.born(pid) or ""
+            process.start_time(pid) or ""
         )  # empty if it is dead already, which `wait_until_ready` then reports
         folder_id = files.folder_identity(folder)
         state = BrokerState(pid, start_time, folder_id, port, controller_port, cluster_id, release.version)
         files.write_state(folder, state)
     except BaseException:
-        process.end(pid, process.born(pid) or "", END_GRACE)
+        process.terminate(pid, process.start_time(pid) or "", END_GRACE)
         raise
     return state
 
@@ -150,7 +150,7 @@ def is_running(folder: Path, state: BrokerState) -> bool:
     return (
         bool(state.born)
         and files.folder_identity(folder) == state.place
-        and process.born(state.pid) == state.born
+        and process.start_time(state.pid) == state.born
     )
 
 

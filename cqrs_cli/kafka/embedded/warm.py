@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from cqrs_cli.kafka.embedded import jars, process
 from cqrs_cli.kafka.embedded.jars import Report
 from cqrs_cli.system.class_archive import WRITE_TIMEOUT
-from cqrs_cli.system.process import end
+from cqrs_cli.system.process import terminate
 
 _TOPIC = "warm"
 
@@ -33,7 +33,7 @@ def _run_broker(java: Path, library: Path, options: Sequence[str]) -> None:
             process.wait_until_ready(home, state, log_start=0)
             _load_classes(f"127.0.0.1:{state.port}")
         finally:
-            end(state.pid, state.born, WRITE_TIMEOUT)
+            terminate(state.pid, state.born, WRITE_TIMEOUT)
 
 
 def _load_classes(bootstrap_server: str) -> None:

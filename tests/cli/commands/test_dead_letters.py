@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.client.queries.dead_letters import failed_commands, retried
+from cqrs_cli.client.queries.dead_letters import failed_commands, retry_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import dead_letter
 from cqrs_cli.core.messages.record import Headers, Record
@@ -34,7 +34,7 @@ def test_retried_commands_are_what_they_were() -> None:
         "0@7",
         "c-1",
     )
-    again = retried("bank_account", failed)
+    again = retry_command("bank_account", failed)
     assert again is not None and json.loads(again.value) == whole
     assert (again.id, again.subject, again.type) == ("c-1", "acc", "bank_account.Close")
 
@@ -42,14 +42,14 @@ def test_retried_commands_are_what_they_were() -> None:
 def test_binary_commands_become_documents() -> None:
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in COMMAND.items()]
     (failed,) = failed_commands(iter([(0, letter(b'{"a":1}', headers))]), lambda one: True)
-    again = retried("bank_account", failed)
+    again = retry_command("bank_account", failed)
     assert again is not None and json.loads(again.value) == {**COMMAND, "data": {"a": 1}}
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b'{"specversion":"1.0"}'])
 def test_what_is_no_command_stays(value: bytes | None) -> None:
     (failed,) = failed_commands(iter([(0, letter(value, list(HEADERS)))]), lambda one: True)
-    assert failed.command is None and retried("bank_account", failed) is None
+    assert failed.command is None and retry_command("bank_account", failed) is None
 
 
 @pytest.fixture

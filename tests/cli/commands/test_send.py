@@ -146,10 +146,10 @@ def test_stopping_the_wait_names_the_id(
     ending: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def rest(self: OutcomeWaiter, patience: float) -> Iterator[list[ReceivedOutcome]]:
+    def remaining(self: OutcomeWaiter, timeout: float) -> Iterator[list[ReceivedOutcome]]:
         raise ending
 
-    monkeypatch.setattr(OutcomeWaiter, "rest", rest)
+    monkeypatch.setattr(OutcomeWaiter, "remaining", remaining)
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     said = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
     assert "sending again with the same id is safe: --id id-7\n" in said.err

@@ -84,7 +84,7 @@ def test_many_correlations_are_not_followed(
     (tmp_path / "rows.ndjson").write_text("\n".join(map(json.dumps, rows)))
     assert traced("send", "--file", "rows.ndjson").status == 0
     found = trace_messages(connection, {"bank_account": Topics("bank_account", prefix)}, "busy", 0, print)
-    assert (found.of_aggregate, found.unfollowed, len(found.messages)) == (True, 60, 60)
+    assert (found.of_aggregate, found.skipped_correlations, len(found.messages)) == (True, 60, 60)
 
 
 def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.client.envelope import ReadyCommand
-from cqrs_cli.client.queries.deferred import waiting
-from cqrs_cli.client.queries.simulation import Rehearsal
+from cqrs_cli.client.queries.deferred import deferred_commands
+from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from tests.deciding.growing import SUBJECTS, counters, first_rounds, round_of
@@ -28,7 +28,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 def test_moved_commands_wait_once(pair: TopicHarness) -> None:
     for _ in range(2):  # before and after the partitions split
-        found = waiting(pair.connection, pair.topics, "murmur2", lambda _: True)
+        found = deferred_commands(pair.connection, pair.topics, "murmur2", lambda _: True)
         assert sorted(one.subject for one in found) == sorted(SUBJECTS)
         quietly(pair.plan())
 
@@ -46,7 +46,7 @@ def test_rehearsal_knows_what_was_before(pair: TopicHarness) -> None:
     }
     asked = [one for some in composed.values() for one in some]
     deciding = DecisionSettings("murmur2", 86_400_000, 20)
-    rehearsal = Rehearsal(pair.connection, pair.topics, pair.aggregate, deciding, asked)
+    rehearsal = Simulation(pair.connection, pair.topics, pair.aggregate, deciding, asked)
     statuses = {
         number: {rehearsal.decide(one).read.data.status for one in some} for number, some in composed.items()
     }

@@ -118,7 +118,7 @@ def test_a_circle_of_causes_ends(causes: tuple[str, str]) -> None:
 def test_outcomes_without_their_command_stay() -> None:
     given = outcome(9, 3, causationid="a", correlationid="order-9", subject="s")
     (root,) = lineage(messages(("order", "outcomes", given))).roots
-    assert (root.place, root.command, root.outcome is not None) == (("order", 0, 3), None, True)
+    assert (root.position, root.command, root.outcome is not None) == (("order", 0, 3), None, True)
 
 
 def test_given_up_commands_find_their_outcome() -> None:
@@ -151,7 +151,7 @@ def test_binary_commands_are_read() -> None:
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     found = read("commands", record(3, b"{}", [*headers, ("ce_correlationid", b"order-9")]))
     assert found is not None
-    assert found.belongs(WANTED)
+    assert found.concerns(WANTED)
 
 
 def test_escaped_ids_are_found() -> None:
@@ -161,7 +161,7 @@ def test_escaped_ids_are_found() -> None:
     )
     found = read("commands", escaped)
     assert found is not None
-    assert found.belongs(WANTED)
+    assert found.concerns(WANTED)
 
 
 def test_other_messages_are_skipped() -> None:
@@ -174,8 +174,8 @@ def test_ids_of_events_are_places() -> None:
     """Ids of events and outcomes exist in every topic, so they are not searched."""
     found = read("events", event(4, 3, "a"), {"0/3/0"})
     assert found is not None
-    assert not found.belongs({"0/3/0"})
-    assert found.belongs({"a"})
+    assert not found.concerns({"0/3/0"})
+    assert found.concerns({"a"})
 
 
 def test_process_commands_name_their_topic() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Attributes
-from cqrs_cli.client.queries.simulation import Rehearsal
+from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from tests.deciding.deferred.patient import patients
@@ -16,7 +16,7 @@ def test_rehearsals_put_commands_off(connection: Connection, prefix: str, tmp_pa
     harness = patients(connection, prefix, tmp_path)
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     deciding = DecisionSettings("murmur2", 1000, 20)
-    rehearsal = Rehearsal(connection, harness.topics, harness.aggregate, deciding, commands)
+    rehearsal = Simulation(connection, harness.topics, harness.aggregate, deciding, commands)
     later, again = (rehearsal.decide(one).read.data for one in commands)
     assert (later.status, later.reason, later.attempt, later.message) == ("deferred", "LATER", 1, "0 of 1")
     assert later.due is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cqrs_cli.client.history import cut_bounds, find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.client.history import bounds_until, find_ranges, fold_history, parse_at, read_records
 from cqrs_cli.core.digest import as_hex
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
@@ -64,5 +64,5 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
 def test_positions_are_those_of_the_log(positions: dict[int, int], complaint: str) -> None:
     bounds = {0: (0, 5), 1: (2, 8)}
     with pytest.raises(UsageError, match=complaint):
-        cut_bounds("bank.events", bounds, positions)
-    assert cut_bounds("bank.events", bounds, {0: 3, 1: 2, 7: 1}) == {0: (0, 3), 1: (2, 2)}
+        bounds_until("bank.events", bounds, positions)
+    assert bounds_until("bank.events", bounds, {0: 3, 1: 2, 7: 1}) == {0: (0, 3), 1: (2, 2)}

@@ -69,7 +69,7 @@ def create_topic(broker: Broker, name: str) -> None:
 
 def kill(broker: Broker) -> None:
     os.kill(broker.pid, signal.SIGKILL)
-    eventually(lambda: process.born(broker.pid) is None)
+    eventually(lambda: process.start_time(broker.pid) is None)
 
 
 def test_second_start_finds_running_broker(root: Path) -> None:
@@ -211,7 +211,7 @@ def test_an_interrupted_start_leaves_no_broker(root: Path) -> None:
         eventually(lambda: state(root).pid != before)
         starting.send_signal(signal.SIGINT)
     assert starting.returncode == -signal.SIGINT
-    assert process.born(state(root).pid) is None
+    assert process.start_time(state(root).pid) is None
 
 
 def test_broker_that_dies_starting_is_explained(root: Path) -> None:

@@ -148,7 +148,7 @@ def secured(folder: Path) -> Iterator[Secured]:
         yield broker
         broker.client.close()
     finally:
-        process.end(state.pid, state.born, patience=0)
+        process.terminate(state.pid, state.born, timeout=0)
 
 
 def _settings(broker: Secured) -> str:

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) -> None:
     """Print the outcome that each command would have now; raises `RefusedError` if one would be rejected or fail."""
     from cqrs_cli.cli.render.send import refusal_of
-    from cqrs_cli.client.outcomes import is_refused
-    from cqrs_cli.client.queries.simulation import Rehearsal
+    from cqrs_cli.client.outcomes import is_failure
+    from cqrs_cli.client.queries.simulation import Simulation
     from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 
     connection = cli.connection()
-    rehearsals: dict[str, Rehearsal] = {}
+    rehearsals: dict[str, Simulation] = {}
     with cli.working("reading events"):
         for name in dict.fromkeys(composed.aggregate for composed in commands):
             mine = [composed for composed in commands if composed.aggregate == name]
-            rehearsals[name] = Rehearsal(
+            rehearsals[name] = Simulation(
                 connection,
                 cli.topics(name),
                 cli.aggregate(name),
@@ -40,7 +40,7 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
     for composed in commands:
         rehearsed = rehearsals[composed.aggregate].decide(composed)
         cli.result(*decided_here(rehearsed))
-        if is_refused(rehearsed.read):
+        if is_failure(rehearsed.read):
             refused.append(rehearsed.read)
     cli.flush()
     for name, rehearsal in rehearsals.items():

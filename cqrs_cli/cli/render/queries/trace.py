@@ -34,7 +34,7 @@ def trace_document(found: Lineage, traced: TraceResult, since: int) -> dict[str,
 
 def command_document(node: CommandNode) -> dict[str, Any]:
     """Return a command with its outcome, its events and the commands that it caused."""
-    aggregate, partition, offset = node.place
+    aggregate, partition, offset = node.position
     named = node.command or next((one for one in node.messages if one.subject), node.messages[0])
     sent = node.command or node.dead_letter
     return {
@@ -115,7 +115,7 @@ def _grow(tree: "Tree", node: CommandNode) -> None:
 def _command_line(node: CommandNode) -> "Text":
     from rich.text import Text
 
-    aggregate, partition, offset = node.place
+    aggregate, partition, offset = node.position
     place = format_position(partition, offset)
     sent = node.command or node.dead_letter
     when = rfc3339(node.time[0])[11:]
