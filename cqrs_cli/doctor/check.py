@@ -8,7 +8,7 @@ from typing import Literal
 from cqrs_cli.errors import CqrsError
 
 #: The end of a hint that refers to `cqrs doctor`.
-_BACK = re.compile(r"(: |^see )cqrs doctor$")
+_DOCTOR_REFERENCE = re.compile(r"(: |^see )cqrs doctor$")
 
 CheckStatus = Literal["ok", "warn", "fail"]
 
@@ -36,16 +36,16 @@ def warn(name: str, detail: str, hint: str) -> Check:
 
 def fail(name: str, error: CqrsError) -> Check:
     """Return a finding for an error that would end a command. A hint that refers to `cqrs doctor` is left out."""
-    hint = _BACK.sub("", error.hint)
+    hint = _DOCTOR_REFERENCE.sub("", error.hint)
     if error.hint and not hint:
-        hint = "the log of the broker may say why"
+        hint = "see the log of the broker"
     return Check(name, "fail", error.message, hint, error.exit_code)
 
 
-def examined(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+def run_check(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     """Yield the findings of one check. An error is a finding, too, so that the other checks still run."""
     try:
-        yield from look()
+        yield from check()
     except CqrsError as error:
         yield fail(name, error)
     except Exception as error:

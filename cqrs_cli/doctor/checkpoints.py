@@ -21,13 +21,13 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.storage.folder import open_folder
 
 #: Timeout in seconds for an answer of the store.
-STORE_PATIENCE = 30.0
+STORE_TIMEOUT = 30.0
 
 #: The number of concurrent requests to the store.
-_AT_ONCE = 8
+_CONCURRENCY = 8
 
 #: The number of partitions that a finding names, those with the largest lag first.
-_NAMED = 8
+_MAX_NAMED = 8
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class PartitionCheckpoint(NamedTuple):
     newest: Manifest | None
 
     @property
-    def behind(self) -> int:
+    def offset_lag(self) -> int:
         """The number of offsets that were decided since the checkpoint."""
         return max(0, self.decided - (0 if self.newest is None else self.newest.positions.commands))
 
@@ -63,105 +63,119 @@ class PartitionCheckpoint(NamedTuple):
     def __str__(self) -> str:
         name = f"partition {self.identity.partition}"
         if self.newest is None:
-            return f"{name} has none"
-        other = ", of other topics, code or window" if self.is_of_another else ""
-        return f"{name} ({rough_time(self.age)} old, {counted(self.behind, 'offset')} behind{other})"
+            return f"{name} has no checkpoint"
+        other = ", for other topics, code or dedup window" if self.is_of_another else ""
+        return f"{name} ({rough_time(self.age)} old, {counted(self.offset_lag, 'offset')} behind{other})"
 
 
-def check_checkpoint_store(uri: str, patience: float = STORE_PATIENCE) -> Iterator[Check]:
+def check_checkpoint_store(uri: str, timeout: float = STORE_TIMEOUT) -> Iterator[Check]:
     """Check that the store answers and accepts a small file, which is removed at once."""
     try:
         folder = open_folder(uri, Path("/"))
-        there = _within_time(uri, {"": folder.try_out}, patience)[""]
+        exists = _within_time(uri, {"": folder.try_out}, timeout)[""]
     except CqrsError as error:
-        yield warn("checkpoints", error.message, f"{error.hint}; until then none is written, nor used")
+        yield warn("checkpoints", error.message, f"{error.hint}; until then no checkpoint is written or used")
         return
-    if there:
-        yield ok("checkpoints", f"{folder.uri} answers and can be written")
+    if exists:
+        yield ok("checkpoints", f"{folder.uri} responds and is writable")
     else:
-        hint = "the first checkpoint makes it; all machines must see the same one"
+        hint = "the first checkpoint creates it; all machines must see the same folder"
         yield warn("checkpoints", f"{folder.uri} does not exist yet", hint)
 
 
-def check_newest(
+def check_latest_checkpoints(
     name: str,
     uri: str,
     folder: str,
     every: timedelta,
     identities: Sequence[Identity],
     decided: Mapping[int, int],
-    has_news: Callable[[int, Manifest], bool],
+    has_newer_outcomes: Callable[[int, Manifest], bool],
 ) -> Iterator[Check]:
     """Check the newest checkpoint of each partition of the aggregate `name`. A warning reports checkpoints that are
     missing, that no owner could start from, or that are older than twice `every` with commands decided since.
 
-    `folder`: of the aggregate, in the store; `decided`: partition → offset; `has_news` returns whether a partition has
-    outcomes after a checkpoint: transactions leave offsets that are no commands.
+    `folder`: of the aggregate, in the store; `decided`: partition → offset; `has_newer_outcomes` returns whether a
+    partition has outcomes after a checkpoint: transactions leave offsets that are no commands.
     """
     notes: list[str] = []
     try:
-        newest = _newest(uri, folder, identities, notes.append)
+        newest = _read_latest(uri, folder, identities, notes.append)
     except CqrsError as error:
         yield warn("checkpoints", f"{name}: {error.message}", error.hint)
         return
-    found = [
-        PartitionCheckpoint(one, decided.get(one.partition, 0), newest[one.partition]) for one in identities
+    checkpoints = [
+        PartitionCheckpoint(checkpoint, decided.get(checkpoint.partition, 0), newest[checkpoint.partition])
+        for checkpoint in identities
     ]
-    late = 2 * every.total_seconds()
-    wrong = [
-        one
-        for one in found
-        if one.is_missing
-        or one.is_of_another
-        or (one.newest and one.behind and one.age > late and has_news(one.identity.partition, one.newest))
-    ]
-    for note in notes:
-        yield warn(
-            "checkpoints", f"{name}: {note}", "owners pass it over; the next ones that are written replace it"
+    max_age = 2 * every.total_seconds()
+    outdated = [
+        checkpoint
+        for checkpoint in checkpoints
+        if checkpoint.is_missing
+        or checkpoint.is_of_another
+        or (
+            checkpoint.newest
+            and checkpoint.offset_lag
+            and checkpoint.age > max_age
+            and has_newer_outcomes(checkpoint.identity.partition, checkpoint.newest)
         )
-    if wrong:
+    ]
+    for report in notes:
+        yield warn(
+            "checkpoints", f"{name}: {report}", "owners skip this checkpoint; the next checkpoints replace it"
+        )
+    if outdated:
         yield warn(
             "checkpoints",
-            f"{name}: {_named(wrong)}",
-            f"cqrs run writes one every {show_duration(every)} while it decides; its notes say why it did not",
+            f"{name}: {_list_partitions(outdated)}",
+            f"cqrs run writes a checkpoint every {show_duration(every)} while it decides; its messages contain the "
+            "reason if it fails",
         )
-    elif any(one.newest for one in found):
-        yield ok("checkpoints", f"{name}: {_named([one for one in found if one.newest])}")
+    elif any(checkpoint.newest for checkpoint in checkpoints):
+        yield ok(
+            "checkpoints",
+            f"{name}: {_list_partitions([checkpoint for checkpoint in checkpoints if checkpoint.newest])}",
+        )
     else:
-        yield ok("checkpoints", f"{name}: none yet, nothing was decided")
+        yield ok("checkpoints", f"{name}: no checkpoint yet, because no command was decided")
 
 
-def _newest(
-    uri: str, folder: str, identities: Sequence[Identity], note: Callable[[str], None]
+def _read_latest(
+    uri: str, folder: str, identities: Sequence[Identity], report: Callable[[str], None]
 ) -> dict[int, Manifest | None]:
     store = open_folder(uri, Path("/"))
-    looks = {
-        one.partition: partial(
-            Checkpoints(store.within(one.cluster_id, folder, str(one.partition))).manifests, note
+    calls_ = {
+        checkpoint.partition: partial(
+            Checkpoints(store.within(checkpoint.cluster_id, folder, str(checkpoint.partition))).manifests,
+            report,
         )
-        for one in identities
+        for checkpoint in identities
     }
-    return {number: next(iter(found), None) for number, found in _within_time(uri, looks).items()}
+    return {
+        number: next(iter(checkpoints), None) for number, checkpoints in _within_time(uri, calls_).items()
+    }
 
 
-def _named(found: list[PartitionCheckpoint]) -> str:
-    first = sorted(found, key=lambda one: -one.behind)[:_NAMED]
-    more = f", and {len(found) - len(first)} more" if len(found) > len(first) else ""
+def _list_partitions(checkpoints: list[PartitionCheckpoint]) -> str:
+    first = sorted(checkpoints, key=lambda checkpoint: -checkpoint.offset_lag)[:_MAX_NAMED]
+    more = f", and {len(checkpoints) - len(first)} more" if len(checkpoints) > len(first) else ""
     return ", ".join(map(str, first)) + more
 
 
 def _within_time(
-    uri: str, calls: Mapping[_K, Callable[[], _T]], patience: float = STORE_PATIENCE
+    uri: str, calls: Mapping[_K, Callable[[], _T]], timeout: float = STORE_TIMEOUT
 ) -> dict[_K, _T]:
     """Return the answers of all calls; raises the first error, and `UnavailableError` if the store does not answer."""
     answers: dict[_K, _T] = {}
-    for name, result in TransferPool(_AT_ONCE).call(calls, patience).items():
+    for name, result in TransferPool(_CONCURRENCY).call(calls, timeout).items():
         if isinstance(result, Exception):
             raise result
         answers[name] = result
     if len(answers) < len(calls):
         where = uri.partition("?")[0]
         raise UnavailableError(
-            f"{where} has not answered for {patience:.0f} s", "is the store up, and its address right?"
+            f"{where} did not respond for {timeout:.0f} s",
+            "check that the store runs and that its address is right",
         )
     return answers

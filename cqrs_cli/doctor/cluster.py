@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from cqrs_cli.core.deferral.deferrals import EARLY
-from cqrs_cli.doctor.check import Check, examined, fail, ok, warn
+from cqrs_cli.doctor.check import Check, fail, ok, run_check, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
@@ -65,19 +65,19 @@ def check_cluster(
         brokers = admin.broker_count()
         said = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
         yield ok("broker", f"{said}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
-        yield from examined("data path", lambda: _data_path(connection))
-        yield from examined("clock", lambda: compare_clocks(admin, tolerance))
+        yield from run_check("data path", lambda: _data_path(connection))
+        yield from run_check("clock", lambda: compare_clocks(admin, tolerance))
         found: dict[str, TopicInfo] = {}
         for topics in (
             aggregates if set(roles) != {"send"} else ()
         ):  # a client that only sends may not see all of them
             plan = TopicPlan(dedup_window=window, personal=topics.aggregate in personal)
-            yield from examined("topics", partial(_topics, admin, topics, plan, brokers, found))
+            yield from run_check("topics", partial(_topics, admin, topics, plan, brokers, found))
         if processes:
-            yield from examined("processes", lambda: _positions(admin, processes, found))
+            yield from run_check("processes", lambda: _positions(admin, processes, found))
         if "run" in roles:
-            yield from examined("transactions", lambda: _transactions(admin, found))
-        yield from examined("acls", lambda: _acls(admin, aggregates, roles, processes, personal))
+            yield from run_check("transactions", lambda: _transactions(admin, found))
+        yield from run_check("acls", lambda: _acls(admin, aggregates, roles, processes, personal))
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:

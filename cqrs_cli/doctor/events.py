@@ -14,49 +14,51 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Offsets to read at each end of a partition: retired events are among the oldest, wrong deployments at the end.
-LOOK = 2000
+SAMPLE_OFFSETS = 2000
 
 
 def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -> Iterator[Check]:
     """Check that the code reads the oldest and newest events of each partition; report one of each unreadable type."""
     count = readers.partition_count(connection, topics.events)
     seen, total = 0, 0
-    unread: dict[str, str] = {}  # the event's type → where and why
+    unreadable_types: dict[str, str] = {}  # the event's type → where and why
     for partition, (start, end) in readers.bounds(connection, topics.events, range(count)).items():
         total += end - start
-        for low, high in _stretches(start, end):
+        for low, high in _sample_ranges(start, end):
             log = PartitionLog(connection, topics, partition, connection.payloads)
             for records in log.events(low, high):
                 seen += high - low
                 for record in records:
-                    _look(aggregate, f"{topics.events}:{partition}@{record.offset}", record, unread)
-    yield from (fail("events", unreadable(said)) for said in unread.values())
-    if not unread:
-        rest = "" if seen >= total else "; cqrs check --log looks at all"
+                    _check_event(
+                        aggregate, f"{topics.events}:{partition}@{record.offset}", record, unreadable_types
+                    )
+    yield from (fail("events", unreadable(problem)) for problem in unreadable_types.values())
+    if not unreadable_types:
+        rest = "" if seen >= total else "; cqrs check --log checks all events"
         yield ok("events", f"{aggregate.name}: the code reads the oldest and newest events{rest}")
 
 
-def _stretches(start: int, end: int) -> list[tuple[int, int]]:
-    """Return the ranges with the first and the last `LOOK` offsets, or one range with all offsets."""
-    if end - start <= 2 * LOOK:
+def _sample_ranges(start: int, end: int) -> list[tuple[int, int]]:
+    """Return the ranges with the first and the last `SAMPLE_OFFSETS` offsets, or one range with all offsets."""
+    if end - start <= 2 * SAMPLE_OFFSETS:
         return [(start, end)]
-    return [(start, start + LOOK), (end - LOOK, end)]
+    return [(start, start + SAMPLE_OFFSETS), (end - SAMPLE_OFFSETS, end)]
 
 
-def _look(aggregate: Aggregate, place: str, record: Record, unread: dict[str, str]) -> None:
+def _check_event(aggregate: Aggregate, place: str, record: Record, unreadable_types: dict[str, str]) -> None:
     try:
         event = read_event(record.value)
     except ValueError as error:
-        unread.setdefault("", f"{place} is not an event: {error}")
+        unreadable_types.setdefault("", f"{place} is not an event: {error}")
         return
     try:
         decode_event(aggregate, event)
     except FoldError as error:
-        unread.setdefault(event.type, f"{place}: {error}")
+        unreadable_types.setdefault(event.type, f"{place}: {error}")
 
 
-def unreadable(said: str) -> ContradictionError:
+def unreadable(problem: str) -> ContradictionError:
     """Return the error that would end a run."""
     return ContradictionError(
-        said, "cqrs run stops there: keep the class, or write Decider(…, upcasters={…})"
+        problem, "cqrs run stops there: keep the class, or write Decider(…, upcasters={…})"
     )

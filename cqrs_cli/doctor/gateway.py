@@ -18,10 +18,10 @@ _LIBRARIES = ("starlette", "uvicorn")
 INSTALL_GATEWAY = "pip install 'cqrs-cli[gateway]'"
 
 #: Timeout in seconds for each answer.
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 #: The largest answer in bytes: the description of a hundred aggregates is smaller.
-_LARGEST = 16 << 20
+_MAX_ANSWER_BYTES = 16 << 20
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -80,43 +80,43 @@ def parse_gateway(url: str) -> GatewayAddress:
 
 
 def check_gateway(
-    at: GatewayAddress, token: str | None, known: Collection[str], describe: Describe
+    address: GatewayAddress, token: str | None, known: Collection[str], describe: Describe
 ) -> Iterator[Check]:
     """Check a gateway. `known`: the project's aggregates.
 
     Raises `UnavailableError` if there is no answer, `ConfigurationError` if another server answers.
     """
-    _require_alive(at)
-    yield ok("gateway", f"{at} answers")
-    yield _readiness(at)
-    free = _get(at, "/openapi.json")
-    if free.status == 200:
-        yield _open(at)
-        yield from _served(at, free.body, known, describe)
-    elif free.status != 401:
-        raise _surprise(at, "/openapi.json", free)
+    _require_alive(address)
+    yield ok("gateway", f"{address} answers")
+    yield _check_readiness(address)
+    response = _request(address, "/openapi.json")
+    if response.status == 200:
+        yield _token_check(address)
+        yield from _compare_api(address, response.body, known, describe)
+    elif response.status != 401:
+        raise _not_a_gateway(address, "/openapi.json", response)
     elif token is None:
-        hint = "name the file that has it: --token-file FILE"
-        yield warn("gateway", f"{at} wants a token: which aggregates it serves is not known", hint)
+        hint = "name the file of the token: --token-file FILE"
+        yield warn("gateway", f"{address} requires a token, so its aggregates are not known", hint)
     else:
-        yield from _with_token(at, token, known, describe)
+        yield from _check_with_token(address, token, known, describe)
 
 
-def _with_token(
-    at: GatewayAddress, token: str, known: Collection[str], describe: Describe
+def _check_with_token(
+    address: GatewayAddress, token: str, known: Collection[str], describe: Describe
 ) -> Iterator[Check]:
-    if at.scheme == "http" and not at.is_here:
-        hint = "put something in front of the gateway that does TLS, and use https"
-        yield warn("gateway", f"tokens for {at} can be read on their way", hint)
-    told = _get(at, "/openapi.json", token)
-    if told.status == 401:
-        hint = "is it the file of cqrs serve --token-file? A gateway reads it when it starts"
-        yield fail("gateway", ConfigurationError(f"{at} does not take this token", hint))
-    elif told.status != 200:
-        raise _surprise(at, "/openapi.json", told)
+    if address.scheme == "http" and not address.is_here:
+        hint = "put a proxy with TLS in front of the gateway, and use https"
+        yield warn("gateway", f"tokens for {address} are sent in plain text", hint)
+    response = _request(address, "/openapi.json", token)
+    if response.status == 401:
+        hint = "check that it is the file of cqrs serve --token-file, which the gateway reads when it starts"
+        yield fail("gateway", ConfigurationError(f"{address} rejects this token", hint))
+    elif response.status != 200:
+        raise _not_a_gateway(address, "/openapi.json", response)
     else:
-        yield ok("gateway", f"{at} wants a token, and takes this one")
-        yield from _served(at, told.body, known, describe)
+        yield ok("gateway", f"{address} requires a token, and accepts this token")
+        yield from _compare_api(address, response.body, known, describe)
 
 
 class _Answer(NamedTuple):
@@ -127,24 +127,24 @@ class _Answer(NamedTuple):
     location: str
 
 
-def _get(at: GatewayAddress, path: str, token: str | None = None) -> _Answer:
+def _request(address: GatewayAddress, path: str, token: str | None = None) -> _Answer:
     """Send one request, and follow no redirect: the token must not reach another server."""
-    kind = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-    client = kind(at.host, at.port, timeout=_PATIENCE)
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    client = kind(address.host, address.port, timeout=_TIMEOUT)
     headers = {"Accept": "application/json"} | ({} if token is None else {"Authorization": f"Bearer {token}"})
     try:
-        client.request("GET", f"{at.path}{path}", headers=headers)
-        found = client.getresponse()
-        content = found.read(_LARGEST)
+        client.request("GET", f"{address.path}{path}", headers=headers)
+        response = client.getresponse()
+        content = response.read(_MAX_ANSWER_BYTES)
     except ssl.SSLCertVerificationError as error:
         raise ConfigurationError(
-            f"the certificate of {at} is not trusted ({error.verify_message})",
+            f"the certificate of {address} is not trusted ({error.verify_message})",
             "SSL_CERT_FILE names a file with other authorities",
         ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UnavailableError(
-            f"no answer from {at} ({getattr(error, 'strerror', None) or error or type(error).__name__})",
-            "is the address right, and does cqrs serve run there? its stderr says why it ended",
+            f"no answer from {address} ({getattr(error, 'strerror', None) or error or type(error).__name__})",
+            "check the address, and that cqrs serve runs there; its stderr contains the reason of an exit",
         ) from error
     finally:
         client.close()
@@ -152,77 +152,81 @@ def _get(at: GatewayAddress, path: str, token: str | None = None) -> _Answer:
         body = json.loads(content)
     except (ValueError, RecursionError):
         body = None
-    return _Answer(found.status, body, found.getheader("Location", ""))
+    return _Answer(response.status, body, response.getheader("Location", ""))
 
 
-def _require_alive(at: GatewayAddress) -> None:
-    found = _get(at, "/healthz")
-    if found.status == 421:
+def _require_alive(address: GatewayAddress) -> None:
+    response = _request(address, "/healthz")
+    if response.status == 421:
         raise ConfigurationError(
-            f"{at} is not meant by that name", f"name it there: cqrs serve --allow-host {at.host}"
+            f"{address} does not accept this host name", f"allow it: cqrs serve --allow-host {address.host}"
         )
-    if found.status != 200 or found.body != {"alive": True}:
-        raise _surprise(at, "/healthz", found)
+    if response.status != 200 or response.body != {"alive": True}:
+        raise _not_a_gateway(address, "/healthz", response)
 
 
-def _surprise(at: GatewayAddress, path: str, found: _Answer) -> ConfigurationError:
-    leads = f", which leads to {found.location[:200]}" if found.location else ""
+def _not_a_gateway(address: GatewayAddress, path: str, response: _Answer) -> ConfigurationError:
+    leads = f", which leads to {response.location[:200]}" if response.location else ""
     return ConfigurationError(
-        f"{at}{path} answers {found.status}{leads}: that is not a gateway",
-        "is the address right? what stands in front of it must hand on its paths as they are",
+        f"{address}{path} responds with {response.status}{leads}: it is not a gateway",
+        "check the address; a proxy in front of the gateway must not change the paths",
     )
 
 
-def _readiness(at: GatewayAddress) -> Check:
-    found = _get(at, "/readyz")
-    if found.status == 200:
-        return ok("gateway", f"{at} has caught up with the events that were there when it started")
-    waiting = found.body.get("waiting") if isinstance(found.body, dict) else None
-    if found.status != 503 or not isinstance(waiting, dict):
-        raise _surprise(at, "/readyz", found)
+def _check_readiness(address: GatewayAddress) -> Check:
+    response = _request(address, "/readyz")
+    if response.status == 200:
+        return ok("gateway", f"{address} has processed the events from before its start")
+    waiting = response.body.get("waiting") if isinstance(response.body, dict) else None
+    if response.status != 503 or not isinstance(waiting, dict):
+        raise _not_a_gateway(address, "/readyz", response)
     why = "; ".join(f"{name}: {text}" for name, text in sorted(waiting.items()))
     return warn(
-        "gateway", f"{at} answers with states of before ({why})", "wait; if it stays, look at its stderr"
+        "gateway", f"{address} serves outdated states ({why})", "wait; if this persists, check its stderr"
     )
 
 
-def _open(at: GatewayAddress) -> Check:
-    if at.is_here:
-        return ok("gateway", f"{at} wants no token")
-    hint = "cqrs serve --token-file FILE, or let what stands in front of it ask who they are"
-    return warn("gateway", f"{at} wants no token: whoever reaches it reads everything", hint)
+def _token_check(address: GatewayAddress) -> Check:
+    if address.is_here:
+        return ok("gateway", f"{address} requires no token")
+    hint = "cqrs serve --token-file FILE, or let a proxy in front of it authenticate the clients"
+    return warn("gateway", f"{address} requires no token: everybody who reaches it can read everything", hint)
 
 
-def _served(at: GatewayAddress, api: Any, known: Collection[str], describe: Describe) -> Iterator[Check]:
+def _compare_api(
+    address: GatewayAddress, api: Any, known: Collection[str], describe: Describe
+) -> Iterator[Check]:
     """Compare the gateway's API with the project."""
     try:
         version, paths, schemas = api["info"]["version"], api["paths"], api["components"]["schemas"]
         served = sorted({path.split("/")[1] for path in paths})
     except (TypeError, KeyError, AttributeError, IndexError):
-        raise _surprise(at, "/openapi.json", _Answer(200, api, "")) from None
+        raise _not_a_gateway(address, "/openapi.json", _Answer(200, api, "")) from None
     names = ", ".join(served) or "nothing"
     if not set(served) & set(known):
-        hint = "is it the gateway of another project?"
-        error = ConfigurationError(f"{at} serves {names}, and no aggregate of this project", hint)
+        hint = "check that it is the gateway of this project"
+        error = ConfigurationError(f"{address} serves {names}, and no aggregate of this project", hint)
         yield fail("gateway", error)
         return
-    if strange := sorted(set(served) - set(known)):
-        hint = "is it the gateway of another project, or of other code?"
-        yield warn("gateway", f"{at} serves {', '.join(strange)}, which this project does not have", hint)
+    if unknown := sorted(set(served) - set(known)):
+        hint = "check that it is the gateway of this project, with the same code"
+        yield warn(
+            "gateway", f"{address} serves {', '.join(unknown)}, which this project does not have", hint
+        )
     if missing := sorted(set(known) - set(served)):
         hint = f"start it without names, or with them: cqrs serve {' '.join([*served, *missing])}"
-        yield warn("gateway", f"{at} does not serve {', '.join(missing)}", hint)
+        yield warn("gateway", f"{address} does not serve {', '.join(missing)}", hint)
     read_only = not any("post" in item for item in paths.values())
     takes = "no commands" if read_only else "commands"
     if version != __version__:
         hint = "install the same version on both sides"
-        yield warn("gateway", f"{at} is cqrs {version}, this is {__version__}", hint)
-    if version != __version__ or strange:
-        yield ok("gateway", f"{at} serves {names}, and takes {takes}")
+        yield warn("gateway", f"{address} is cqrs {version}, this is {__version__}", hint)
+    if version != __version__ or unknown:
+        yield ok("gateway", f"{address} serves {names}, and accepts {takes}")
         return
-    ours = describe(served, read_only)
-    if (ours["paths"], ours["components"]["schemas"]) == (paths, schemas):
-        yield ok("gateway", f"{at} serves {names} as this project's code has them, and takes {takes}")
+    expected = describe(served, read_only)
+    if (expected["paths"], expected["components"]["schemas"]) == (paths, schemas):
+        yield ok("gateway", f"{address} serves {names} with this project's code, and accepts {takes}")
     else:
-        hint = "start it again with the project's code; until then its states and checks are those of its own"
-        yield warn("gateway", f"{at} serves {names} with other code than this project's", hint)
+        hint = "restart it with the project's code; until then it serves states of its own code"
+        yield warn("gateway", f"{address} serves {names} with other code than this project's", hint)

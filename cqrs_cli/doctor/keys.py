@@ -15,30 +15,30 @@ from cqrs_cli.keys.keyring import Keyring
 _NAME = "keys"
 
 
-def check_ring(address: KeyRingAddress | None, personal: Sequence[str], runs: bool) -> Iterator[Check]:
+def check_keyring(address: KeyRingAddress | None, personal: Sequence[str], runs: bool) -> Iterator[Check]:
     """Check the keyring of a project in which these aggregates have personal fields. `runs`: for `cqrs run`.
 
     Raises `ConfigurationError` for a keyring that cannot be read.
     """
     if address is None:
         if personal:
-            yield _without_ring(", ".join(personal), runs)
+            yield _missing_keyring(", ".join(personal), runs)
         return
     ring = ring_at(address)
     more = f", and {len(ring.names) - 1} older" if len(ring.names) > 1 else ""
     file = address.file
     if file is not None and file.stat().st_mode & stat.S_IROTH:
-        yield warn(_NAME, f"everybody on this machine may read {address.shown}", f"chmod o-rwx {file}")
+        yield warn(_NAME, f"every user of this machine may read {address.shown}", f"chmod o-rwx {file}")
     else:
         yield ok(_NAME, f"{address.shown} has the master key {ring.current}{more}")
 
 
-def _without_ring(names: str, runs: bool) -> Check:
+def _missing_keyring(names: str, runs: bool) -> Check:
     what = f"{names}: personal fields, and no keyring is set"
-    hint = "set it to the ring of master keys; cqrs keys init makes one"
+    hint = "set keyring to a keyring file; cqrs keys init creates one"
     if runs:
         return fail(_NAME, ConfigurationError(f"{what}: cqrs run needs them", hint))
-    return warn(_NAME, f"{what}: readers see placeholders", hint)
+    return warn(_NAME, f"{what}: readers see redacted values", hint)
 
 
 def check_masters(connection: Cluster, topics: Topics, ring: Keyring) -> Iterator[Check]:

@@ -16,8 +16,8 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-LEAST_SPARK = (4, 1)
-LITTLE_ROOM = 1 << 30  # bytes
+MIN_SPARK = (4, 1)
+MIN_FREE_BYTES = 1 << 30  # bytes
 
 #: Environment variables that are not settings.
 _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
@@ -52,16 +52,20 @@ def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     try:
         import pyspark
     except ImportError as error:
-        raise UnavailableError(f"pyspark cannot be imported: {error}", "pip install cqrs-cli again") from None
+        raise UnavailableError(
+            f"pyspark cannot be imported: {error}", "reinstall: pip install cqrs-cli"
+        ) from None
     here = Path(str(pyspark.__file__)).parent
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if version < LEAST_SPARK:
-        least = ".".join(map(str, LEAST_SPARK))
+    if version < MIN_SPARK:
+        least = ".".join(map(str, MIN_SPARK))
         raise UnavailableError(f"Spark {pyspark.__version__} is too old", f"pip install 'pyspark>={least}'")
     home = environ.get("SPARK_HOME", "")
     if home and Path(home).resolve() != here.resolve():
         yield warn(
-            "spark", f"Spark {pyspark.__version__}, but SPARK_HOME is {home}", f"unset it, or make it {here}"
+            "spark",
+            f"Spark {pyspark.__version__}, but SPARK_HOME is {home}",
+            f"unset it, or set it to {here}",
         )
     else:
         yield ok("spark", f"Spark {pyspark.__version__} at {here}")
@@ -100,8 +104,8 @@ def check_state(folder: Path) -> Iterator[Check]:
             "choose another folder with --state-dir or CQRS_STATE_DIR",
         ) from None
     free = shutil.disk_usage(place).free
-    if free < LITTLE_ROOM:
-        yield warn("state", f"{folder}: {free >> 20} MiB free", "make room, or set CQRS_STATE_DIR")
+    if free < MIN_FREE_BYTES:
+        yield warn("state", f"{folder}: {free >> 20} MiB free", "free disk space, or set CQRS_STATE_DIR")
     else:
         yield ok("state", f"{folder}: writable, local, {free >> 30} GiB free")
 
@@ -139,7 +143,9 @@ def check_aggregates(settings: "Settings") -> Iterator[Check]:
     names = registry.names(settings.aggregates, settings.root)
     if not names:
         place = settings.root / settings.aggregates.replace(".", "/")
-        yield warn("aggregates", f"there are none in {place}", "cqrs new DIR makes a project with one")
+        yield warn(
+            "aggregates", f"no aggregates in {place}", "create a project with an aggregate: cqrs new DIR"
+        )
     broken: list[Check] = []
     for name in names:
         try:

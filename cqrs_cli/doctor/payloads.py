@@ -13,7 +13,7 @@ def check_payloads(place: PayloadStoreAddress | None) -> Iterator[Check]:
         return
     transfer = payload_transfer(place)
     if transfer.ask(transfer.store.exists):
-        yield ok("payloads", f"{place.uri} answers")
+        yield ok("payloads", f"{place.uri} responds")
     else:
-        hint = "the first payload makes it; all machines must see the same one"
+        hint = "the first payload creates it; all machines must see the same folder"
         yield warn("payloads", f"{place.uri} does not exist yet", hint)

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.doctor.checkpoints import (
-    STORE_PATIENCE,
+    STORE_TIMEOUT,
     check_checkpoint_store,
-    check_newest,
+    check_latest_checkpoints,
 )
 from cqrs_cli.state.checkpoint.manifest import MANIFEST_SUFFIX, read_manifest
 from cqrs_cli.storage.folder import open_folder
@@ -29,7 +29,7 @@ from tests.support.owners import quietly
 Found = list[tuple[str, str]]
 
 
-def stored(uri: str, patience: float = STORE_PATIENCE) -> Found:
+def stored(uri: str, patience: float = STORE_TIMEOUT) -> Found:
     return [(check.status, check.detail) for check in check_checkpoint_store(uri, patience)]
 
 
@@ -37,13 +37,13 @@ def test_store_is_written_to(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     assert stored(str(folder)) == [("warn", f"{folder} does not exist yet")]
     folder.mkdir()
-    assert stored(str(folder)) == [("ok", f"{folder} answers and can be written")]
+    assert stored(str(folder)) == [("ok", f"{folder} responds and is writable")]
     assert list(folder.iterdir()) == []
 
     with files_end_at(0):
         (check,) = check_checkpoint_store(str(folder))
     assert check.status == "warn" and f"{folder} cannot be used: " in check.detail
-    assert str(check.hint).endswith("; until then none is written, nor used")
+    assert str(check.hint).endswith("; until then no checkpoint is written or used")
     assert list(folder.iterdir()) == []
 
 
@@ -63,14 +63,16 @@ def test_silent_store_ends_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         at = f"127.0.0.1:{silent.getsockname()[1]}"
         said = stored(f"s3://b/x?scheme=http&region=here&endpoint_override={at}", 0.1)
-    assert said == [("warn", "s3://b/x has not answered for 0 s")]
+    assert said == [("warn", "s3://b/x did not respond for 0 s")]
 
 
 def newest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> Found:
     """Check three partitions."""
     identities = [replace(IDENTITY, partition=number) for number in range(3)]
     every = timedelta(hours=1)
-    checks = check_newest("a", str(folder), "x.a", every, identities, decided, lambda *_: has_news)
+    checks = check_latest_checkpoints(
+        "a", str(folder), "x.a", every, identities, decided, lambda *_: has_news
+    )
     return [(check.status, check.detail) for check in checks]
 
 
@@ -84,7 +86,7 @@ def keep(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
 
 
 def test_ages_and_lags_are_told(tmp_path: Path) -> None:
-    assert newest(tmp_path, {}) == [("ok", "a: none yet, nothing was decided")]
+    assert newest(tmp_path, {}) == [("ok", "a: no checkpoint yet, because no command was decided")]
     keep(tmp_path, 0, 1.5)
     keep(tmp_path, 1, 50)
     told = "a: partition 0 (90 min old, 1,460 offsets behind), partition 1 (2 days old, 0 offsets behind)"
@@ -97,8 +99,8 @@ def test_what_helps_nobody_is_a_warning(tmp_path: Path) -> None:
     assert newest(tmp_path, {0: 41, 1: 40, 2: 7}) == [
         (
             "warn",
-            "a: partition 2 has none, partition 0 (3 h old, 1 offset behind), "
-            "partition 1 (0 s old, 0 offsets behind, of other topics, code or window)",
+            "a: partition 2 has no checkpoint, partition 0 (3 h old, 1 offset behind), "
+            "partition 1 (0 s old, 0 offsets behind, for other topics, code or dedup window)",
         )
     ]
     keep(tmp_path, 1, 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.cli.main import main
-from cqrs_cli.doctor.check import examined
+from cqrs_cli.doctor.check import run_check
 from cqrs_cli.doctor.gateway import check_gateway, check_gateway_extra, parse_gateway
 from cqrs_cli.errors import UsageError
 from cqrs_cli.version import __version__
@@ -68,15 +68,15 @@ def ours(names: Collection[str], read_only: bool) -> Mapping[str, Any]:
 def found(url: str, token: str | None = None, known: Collection[str] = ("counter",)) -> list[tuple[str, str]]:
     """Return status and detail of each check, without the address."""
     at = parse_gateway(url)
-    checks = examined("gateway", lambda: check_gateway(at, token, known, ours))
+    checks = run_check("gateway", lambda: check_gateway(at, token, known, ours))
     return [(check.status, check.detail.replace(str(at), "it")) for check in checks]
 
 
 GOOD = [
     ("ok", "it answers"),
-    ("ok", "it has caught up with the events that were there when it started"),
-    ("ok", "it wants no token"),
-    ("ok", "it serves counter as this project's code has them, and takes commands"),
+    ("ok", "it has processed the events from before its start"),
+    ("ok", "it requires no token"),
+    ("ok", "it serves counter with this project's code, and accepts commands"),
 ]
 
 
@@ -88,14 +88,14 @@ def test_good_gateway_is_all_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((404, {}), "it/healthz answers 404: that is not a gateway"),
-        ((200, b"<html>"), "it/healthz answers 200: that is not a gateway"),
-        ((200, b"[" * 100_000), "it/healthz answers 200: that is not a gateway"),
+        ((404, {}), "it/healthz responds with 404: it is not a gateway"),
+        ((200, b"<html>"), "it/healthz responds with 200: it is not a gateway"),
+        ((200, b"[" * 100_000), "it/healthz responds with 200: it is not a gateway"),
         (
             (302, b""),
-            "it/healthz answers 302, which leads to https://elsewhere.example/: that is not a gateway",
+            "it/healthz responds with 302, which leads to https://elsewhere.example/: it is not a gateway",
         ),
-        ((421, {}), "it is not meant by that name"),
+        ((421, {}), "it does not accept this host name"),
     ],
 )
 def test_others_are_told_apart(answer: tuple[int, Any], said: str) -> None:
@@ -115,24 +115,28 @@ def test_late_states_are_named() -> None:
     with answering(readyz=(503, waiting)) as url:
         assert found(url)[1] == (
             "warn",
-            "it answers with states of before (counter: 7 offsets behind its start)",
+            "it serves outdated states (counter: 7 offsets behind its start)",
         )
 
 
 def test_token_is_asked_for() -> None:
     with answering(openapi_json=(401, API)) as url:
-        wanted = ("warn", "it wants a token: which aggregates it serves is not known")
+        wanted = ("warn", "it requires a token, so its aggregates are not known")
         assert found(url) == [*GOOD[:2], wanted]
-        assert found(url, "wrong") == [*GOOD[:2], ("fail", "it does not take this token")]
-        assert found(url, "right") == [*GOOD[:2], ("ok", "it wants a token, and takes this one"), GOOD[3]]
+        assert found(url, "wrong") == [*GOOD[:2], ("fail", "it rejects this token")]
+        assert found(url, "right") == [
+            *GOOD[:2],
+            ("ok", "it requires a token, and accepts this token"),
+            GOOD[3],
+        ]
 
 
 def test_open_doors_are_pointed_out() -> None:
     """A gateway that other machines reach needs a token, and TLS to protect the token."""
     with answering(host="0.0.0.0") as url:
-        assert found(url)[2] == ("warn", "it wants no token: whoever reaches it reads everything")
+        assert found(url)[2] == ("warn", "it requires no token: everybody who reaches it can read everything")
     with answering(host="0.0.0.0", openapi_json=(401, API)) as url:
-        assert found(url, "right")[2] == ("warn", "tokens for it can be read on their way")
+        assert found(url, "right")[2] == ("warn", "tokens for it are sent in plain text")
 
 
 def test_aggregates_are_compared() -> None:
@@ -145,7 +149,7 @@ def test_aggregates_are_compared() -> None:
     with answering(openapi_json=(200, both)) as url:
         (*_, strange, served) = found(url)
         assert strange == ("warn", "it serves theatre, which this project does not have")
-        assert served == ("ok", "it serves counter, theatre, and takes commands")
+        assert served == ("ok", "it serves counter, theatre, and accepts commands")
 
 
 def test_other_code_and_versions_are_named() -> None:
@@ -154,14 +158,14 @@ def test_other_code_and_versions_are_named() -> None:
     with answering(openapi_json=(200, {**API, "info": {"version": "0.0.1"}})) as url:
         old, served = found(url)[3:]
         assert old == ("warn", f"it is cqrs 0.0.1, this is {__version__}")
-        assert served == ("ok", "it serves counter, and takes commands")
+        assert served == ("ok", "it serves counter, and accepts commands")
 
 
 @pytest.mark.parametrize("body", [[], {}, {"info": {}}, {**API, "paths": {"": {}}}, {**API, "paths": [1]}])
 def test_odd_descriptions_are_no_bugs(body: object) -> None:
     with answering(openapi_json=(200, body)) as url:
         (*_, (status, said)) = found(url)
-        assert status == "fail" and said.endswith("that is not a gateway")
+        assert status == "fail" and said.endswith("it is not a gateway")
 
 
 @pytest.mark.parametrize(

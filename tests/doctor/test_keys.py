@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.personal.encryption import DataKey
-from cqrs_cli.doctor.check import examined
-from cqrs_cli.doctor.keys import check_masters, check_ring
+from cqrs_cli.doctor.check import run_check
+from cqrs_cli.doctor.keys import check_keyring, check_masters
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
@@ -19,7 +19,7 @@ from cqrs_cli.keys.topic import key_value
 
 
 def found(address: KeyRingAddress | None, runs: bool = True, *personal: str) -> list[tuple[str, str, int]]:
-    checks = examined("keys", lambda: check_ring(address, personal, runs))
+    checks = run_check("keys", lambda: check_keyring(address, personal, runs))
     return [(check.status, check.detail, check.exit_code) for check in checks]
 
 
@@ -40,7 +40,7 @@ def test_ring_is_named_without_its_keys(address: KeyRingAddress) -> None:
 def test_open_file_is_pointed_out(address: KeyRingAddress) -> None:
     (address.root / "keys.json").chmod(0o644)
     ((status, detail, code),) = found(address)
-    assert (status, code) == ("warn", 0) and "everybody on this machine may read" in detail
+    assert (status, code) == ("warn", 0) and "every user of this machine may read" in detail
 
 
 def test_runs_need_the_ring() -> None:
@@ -62,7 +62,7 @@ def test_lacking_master_key_fails(connection: Connection, prefix: str) -> None:
     topics, old, new = Topics("customer", prefix), Keyring({"old": bytes(64)}), Keyring({"new": bytes(64)})
 
     def checked(ring: Keyring) -> list[tuple[str, str, int]]:
-        checks = examined("keys", lambda: check_masters(connection, topics, ring))
+        checks = run_check("keys", lambda: check_masters(connection, topics, ring))
         return [(check.status, check.detail, check.exit_code) for check in checks]
 
     with Admin(connection) as admin:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
     """Yield the checks of the cluster, if a broker runs: the embedded broker is not started."""
     from cqrs_cli.doctor import cluster
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
 
     if settings.bootstrap_server is None:
-        found = list(examined("embedded", lambda: cluster.check_embedded(settings.root)))
+        found = list(run_check("embedded", lambda: cluster.check_embedded(settings.root)))
         yield from found
         if found[0].status != "ok":
             return
@@ -39,7 +39,7 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
             personal_aggregates(settings),
         )
 
-    yield from examined("broker", look)
+    yield from run_check("broker", look)
 
 
 def _has_broker(settings: "Settings") -> bool:
@@ -51,12 +51,12 @@ def _has_broker(settings: "Settings") -> bool:
 
 def check_stored_events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Check that the code reads the stored events, if a broker is available."""
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
 
     if not _has_broker(settings):
         return
     for name in cli.aggregate_names():
-        yield from examined("events", partial(_events_of, cli, name))
+        yield from run_check("events", partial(_events_of, cli, name))
 
 
 def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
@@ -71,12 +71,12 @@ def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
 
 def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Check that the keyring has the KEKs that are in use, if a keyring is set and a broker is available."""
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
 
     address = settings.keys()
     if address is not None and _has_broker(settings):
         for name in personal_aggregates(settings):
-            yield from examined("keys", partial(_masters_of, cli, address, name))
+            yield from run_check("keys", partial(_masters_of, cli, address, name))
 
 
 def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
@@ -91,20 +91,20 @@ def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Che
 
 def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":
     """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate."""
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store
 
-    found = list(examined("checkpoints", lambda: check_checkpoint_store(uri)))
+    found = list(run_check("checkpoints", lambda: check_checkpoint_store(uri)))
     yield from found
     if found[0].status == "ok" and is_reached and _has_broker(settings):
         for name in cli.aggregate_names():
-            yield from examined("checkpoints", partial(_newest_of, cli, settings, uri, name))
+            yield from run_check("checkpoints", partial(_newest_of, cli, settings, uri, name))
 
 
 def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
     """Check the newest checkpoints of one aggregate. Another check reports errors of its topics."""
     from cqrs_cli.deciding.plan import shard_folder, shard_identity
-    from cqrs_cli.doctor.checkpoints import check_newest
+    from cqrs_cli.doctor.checkpoints import check_latest_checkpoints
     from cqrs_cli.errors import ConfigurationError
     from cqrs_cli.kafka.admin.topics import Admin, check_topics
     from cqrs_cli.kafka.offsets import committed_offsets_now
@@ -128,4 +128,6 @@ def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator
             start, end = log.bounds("outcomes")
             return log.first_record("outcomes", max(start, newest.positions.outcomes), end) is not None
 
-        yield from check_newest(name, uri, folder, settings.checkpoint_every, identities, decided, has_news)
+        yield from check_latest_checkpoints(
+            name, uri, folder, settings.checkpoint_every, identities, decided, has_news
+        )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) -> "Iterator[Check]":
     """Check the gateway at this address."""
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.gateway import check_gateway
     from cqrs_cli.following.gateway.token import read_token
 
@@ -29,4 +29,4 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
         token = None if token_file is None else read_token(token_file)
         return check_gateway(address, token, cli.aggregate_names(), describe)
 
-    yield from examined("gateway", look)
+    yield from run_check("gateway", look)

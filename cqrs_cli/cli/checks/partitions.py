@@ -19,7 +19,7 @@ _NAME = "partitions"
 
 def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Poll all partitions once. Other checks report the errors that prevent the poll."""
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
     from cqrs_cli.errors import CqrsError
     from cqrs_cli.status.reader import StatusReader
 
@@ -36,7 +36,7 @@ def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
         )
         with closing(reader):
             look = reader.poll()
-        yield from examined(_NAME, lambda: judge_places(look))
+        yield from run_check(_NAME, lambda: judge_places(look))
 
 
 def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":

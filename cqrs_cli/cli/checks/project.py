@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def check_this_machine() -> "Iterator[Check]":
     from cqrs_cli.doctor import machine
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
 
-    yield from examined("java", machine.check_java)
-    yield from examined("python", machine.check_python)
-    yield from examined("spark", machine.check_spark)
-    yield from examined("archives", _archives)
+    yield from run_check("java", machine.check_java)
+    yield from run_check("python", machine.check_python)
+    yield from run_check("spark", machine.check_spark)
+    yield from run_check("archives", _archives)
 
 
 def _archives() -> "Iterator[Check]":
@@ -45,25 +45,25 @@ def _archives() -> "Iterator[Check]":
 def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
     """Yield the checks of the project. `runs`: include the requirements of `cqrs run`."""
     from cqrs_cli.doctor import machine
-    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.gateway import check_gateway_extra
-    from cqrs_cli.doctor.keys import check_ring
+    from cqrs_cli.doctor.keys import check_keyring
     from cqrs_cli.doctor.payloads import check_payloads
 
-    yield from examined("settings", lambda: machine.check_settings(settings))
-    yield from examined("aggregates", lambda: machine.check_aggregates(settings))
-    yield from examined("processes", lambda: _processes(settings))
+    yield from run_check("settings", lambda: machine.check_settings(settings))
+    yield from run_check("aggregates", lambda: machine.check_aggregates(settings))
+    yield from run_check("processes", lambda: _processes(settings))
     in_memory = settings.store == "memory"
-    yield from examined(
+    yield from run_check(
         "state",
         lambda: machine.check_memory(settings) if in_memory else machine.check_state(settings.state_dir),
     )
-    yield from examined("payloads", lambda: check_payloads(settings.payloads()))
-    yield from examined("keys", lambda: check_ring(settings.keys(), personal_aggregates(settings), runs))
-    yield from examined("gateway", check_gateway_extra)
-    yield from examined("limits", lambda: machine.check_limits(settings))
+    yield from run_check("payloads", lambda: check_payloads(settings.payloads()))
+    yield from run_check("keys", lambda: check_keyring(settings.keys(), personal_aggregates(settings), runs))
+    yield from run_check("gateway", check_gateway_extra)
+    yield from run_check("limits", lambda: machine.check_limits(settings))
     if not in_memory:  # the in-memory store holds no state from older code
-        yield from examined("revision", lambda: _revisions(settings))
+        yield from run_check("revision", lambda: _revisions(settings))
 
 
 def _processes(settings: "Settings") -> "Iterator[Check]":

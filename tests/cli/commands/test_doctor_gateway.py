@@ -52,9 +52,9 @@ def test_gateway_of_the_project_is_known(
         at = f"http://127.0.0.1:{gateway.port}"
         assert found(capfd, "--gateway", at) == [
             ("ok", f"{at} answers"),
-            ("ok", f"{at} has caught up with the events that were there when it started"),
-            ("ok", f"{at} wants no token"),
-            ("ok", f"{at} serves bank_account as this project's code has them, and takes commands"),
+            ("ok", f"{at} has processed the events from before its start"),
+            ("ok", f"{at} requires no token"),
+            ("ok", f"{at} serves bank_account with this project's code, and accepts commands"),
         ]
 
 
@@ -79,15 +79,15 @@ def test_token_opens_the_gateway(
         at = f"http://127.0.0.1:{gateway.port}"
         assert [status for status, _ in found(capfd, "--gateway", at)] == ["ok", "ok", "warn"]
         assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [
-            ("ok", f"{at} wants a token, and takes this one"),
-            ("ok", f"{at} serves bank_account as this project's code has them, and takes no commands"),
+            ("ok", f"{at} requires a token, and accepts this token"),
+            ("ok", f"{at} serves bank_account with this project's code, and accepts no commands"),
         ]
         (shop / "token").write_text(TOKEN[::-1])
         assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [
-            ("fail", f"{at} does not take this token")
+            ("fail", f"{at} rejects this token")
         ]
         other = f"http://localhost:{gateway.port}"
-        assert found(capfd, "--gateway", other) == [("fail", f"{other} is not meant by that name")]
+        assert found(capfd, "--gateway", other) == [("fail", f"{other} does not accept this host name")]
 
 
 def test_token_file_is_for_a_gateway(cqrs: Cqrs) -> None:
