@@ -52,8 +52,8 @@ def growth_work(
         partition: count for partition in range(last) if (count := lineage.count(partition)) is not None
     }
     current_owner = [
-        max(partition for partition in lineage.chain(target_of) if partition in count_by_partition)
-        for target_of in range(last)
+        max(partition for partition in lineage.chain(target) if partition in count_by_partition)
+        for target in range(last)
     ]
 
     def target_of(entry: Deferral) -> int:
@@ -63,9 +63,9 @@ def growth_work(
         connection,
         topics,
         partitioner,
-        lambda partition: current_owner[target_of(partition)] != target_of(partition),
+        lambda entry: current_owner[target_of(entry)] != target_of(entry),
     )
-    deferred = Counter(current_owner[target_of(partition)] for partition in entries)
+    deferred = Counter(current_owner[target_of(entry)] for entry in entries)
     moving = tuple(
         MovingKeys(
             partition,
@@ -78,5 +78,5 @@ def growth_work(
     )
     return GrowthWork(
         moving,
-        sum(sizes.get(partition, 0) for target_of in range(last) for partition in lineage.chain(target_of)),
+        sum(sizes.get(partition, 0) for target in range(last) for partition in lineage.chain(target)),
     )
