@@ -17,7 +17,7 @@ from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.keyring import load_ring
+from cqrs_cli.keys.keyring import load_keyring
 from tests.core.personal.customer import CUSTOMER
 from tests.support.page import Page
 
@@ -53,7 +53,7 @@ def test_recipes_name_a_command(recipe: str) -> None:
 def test_rings_are_as_told() -> None:
     """The keyring is a JSON object in a command's output, with the current KEK first."""
     ring = msgspec.json.encode({"2026-11": "A" * 86 + "==", "2025-11": "B" * 86 + "=="}).decode()
-    found = load_ring(f"exec:echo {shlex.quote(ring)}")
+    found = load_keyring(f"exec:echo {shlex.quote(ring)}")
     assert found.current == "2026-11"
 
 

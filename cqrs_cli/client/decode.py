@@ -11,7 +11,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.payloads.download import check_out
+from cqrs_cli.payloads.download import download_events
 
 
 class _Typed(msgspec.Struct, gc=False):
@@ -41,9 +41,13 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
         known = project_aggregates(Path.cwd() if project is None else Path(project))
         aggregate = known.aggregate(name)
         if known.payloads is not None:
-            downloaded, _ = check_out(known.payloads, topic, partition, [Record(offset, 0, None, value)])
+            downloaded, _ = download_events(
+                known.payloads, topic, partition, [Record(offset, 0, None, value)]
+            )
             value = downloaded[0].value
-        (complete,) = known.decryptor(aggregate, topic).opened(partition, [Record(offset, 0, None, value)])
+        (complete,) = known.decryptor(aggregate, topic).view_events(
+            partition, [Record(offset, 0, None, value)]
+        )
         value = complete.value
         return record_event(aggregate, value, topic, partition, offset)
     except (FoldError, ValueError) as failure:

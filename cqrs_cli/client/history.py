@@ -17,7 +17,7 @@ from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventView
-from cqrs_cli.payloads.download import checked_out
+from cqrs_cli.payloads.download import download_batches
 from cqrs_cli.settings.moments import parse_moment
 
 #: True if a state of the aggregate is not after the requested version or time.
@@ -156,12 +156,12 @@ def read_records(
 
     for log_range in ranges:
         own_records = map(chosen, readers.read(connection, *log_range))
-        complete = checked_out(connection.payloads, log_range.topic, log_range.partition, own_records)
-        for records in complete if view is None else view.batches(log_range.partition, complete):
+        complete = download_batches(connection.payloads, log_range.topic, log_range.partition, own_records)
+        for records in complete if view is None else view.view_batches(log_range.partition, complete):
             for record in records:
                 yield log_range, record
     if view is not None:
-        view.conclude()
+        view.check_no_lost_keys()
 
 
 def fold_history(

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
-from cqrs_cli.payloads.upload import checked_in
+from cqrs_cli.payloads.upload import upload_data
 
 #: Called with the partition and offset of a delivered command.
 OnDelivered = Callable[[int, int], None]
@@ -129,7 +129,7 @@ class CommandProducer:
         """
         store = self._connection.payloads
         if store is not None and len(value) > store.threshold:
-            value = checked_in(store, topic, value)
+            value = upload_data(store, topic, value)
         report = (
             self._on_failure if on_delivered is None else self._delivery_callback(on_delivered, on_failure)
         )

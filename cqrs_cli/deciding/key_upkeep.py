@@ -12,7 +12,7 @@ from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.keys.topic import BEAT
+from cqrs_cli.keys.topic import COMPACTION_TICK
 
 
 class KeyUpkeep:
@@ -47,7 +47,7 @@ class KeyUpkeep:
         session, cache, keys = self._session, self._cache, self._keys
         cache.flush()
         done = Decisions(cache.positions.clock, keys={**wrapped})
-        records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.keys) or [BEAT]
+        records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.keys) or [COMPACTION_TICK]
         refused, hint = f"{keys.place} does not take keys", "see what its settings allow: cqrs doctor"
         with session.transaction(at, refused, hint) as transaction:
             transaction.write(done)

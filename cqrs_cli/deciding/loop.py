@@ -23,7 +23,7 @@ from cqrs_cli.ownership.claim import after_batch
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.trials.attempts import Attempts
-from cqrs_cli.payloads.owner_payloads import PayloadExchange
+from cqrs_cli.payloads.owner_payloads import OwnerPayloads
 
 
 class DecideLoop(Loop):
@@ -58,7 +58,7 @@ class DecideLoop(Loop):
         self.upkeep = None
         if cache.keys is not None and drain_end is None:
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
-        self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
+        self.payloads = OwnerPayloads(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
         self.log_end = position  # the log's end, as last seen by the consumer
 
@@ -139,7 +139,7 @@ class DecideLoop(Loop):
                     for piece in self._pieces(batch, records):
                         if not decided:
                             failpoints.reached("decide.after")
-                        self.payloads.store(piece.payloads)
+                        self.payloads.upload(piece.payloads)
                         transaction.write(piece)
                         decided += len(piece.outcomes)
                     session.writer.append_deferred(values(decisions.deferred))

@@ -11,7 +11,7 @@ from cqrs_cli.deciding.state_cache import DOUBTFUL
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
-from cqrs_cli.keys.address import ring_at
+from cqrs_cli.keys.address import keyring_at
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys, open_keys
@@ -25,7 +25,7 @@ def required_ring(connection: Connection, aggregate: str) -> Keyring:
             f"{aggregate} has personal fields, and no keys are set that seal them",
             "set keyring to the ring of master keys; cqrs keys init makes one",
         )
-    return ring_at(connection.keys)
+    return keyring_at(connection.keys)
 
 
 @contextmanager
@@ -53,5 +53,5 @@ def refuse_doubts(store: Store, place: str) -> None:
 
     Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
     """
-    if store.noted(DOUBTFUL):
+    if store.get_value(DOUBTFUL):
         raise CorruptError(f"the shard of {place} may miss values whose key was not there", REBUILD)

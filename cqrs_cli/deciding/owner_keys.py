@@ -28,7 +28,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.partition_keys import KeysLog, key_records
 from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value
-from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, changed
+from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, apply_change
 
 #: Keys that are kept unwrapped in memory: a kilobyte each.
 READY = 10_000
@@ -67,7 +67,7 @@ class OwnerKeys:
 
     def forget(self) -> None:
         """Remove the keys on disk, so that the next `learn` reads all of them again."""
-        self._kept.forget()
+        self._kept.clear()
 
     def learn(self, noted: int, keeps: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys up to their high watermark. Request the end of the events first.
@@ -89,7 +89,7 @@ class OwnerKeys:
         self._drop_changes()
         seen = self._kept.offsets.events
         if afresh or seen < noted or (keeps is not None and seen == 0):
-            self._kept.forget()
+            self._kept.clear()
         before = self._kept.offsets
         self.read = before.keys
         start, end = self._log.bounds(self.partition)
@@ -115,7 +115,7 @@ class OwnerKeys:
         self.read = self._learnt = end
         self._write(noted)
         if self._newest_master:  # the KEK of the active run: a standby must have it before it takes over
-            self._ring.check_masters(self._log.topic, [self._newest_master])
+            self._ring.check_keks(self._log.topic, [self._newest_master])
 
     def check_level(self, events: int, accepted: bool = False) -> None:
         """Record that all events are folded; raises `ContradictionError` for a missing key that was not erased.
@@ -243,10 +243,10 @@ class OwnerKeys:
             self._note(EndedKey(subject, kid))
 
     def _known(self, subject: str) -> KeyTable:
-        return self._changed.get(subject) or self._kept.known(subject)
+        return self._changed.get(subject) or self._kept.keys_of(subject)
 
     def _note(self, change: KeyChange) -> None:
-        self._changed[change.subject] = changed(self._known(change.subject), change)
+        self._changed[change.subject] = apply_change(self._known(change.subject), change)
         self._changes.append(change)
         self._ready.pop(change.subject, None)
 

@@ -80,7 +80,7 @@ class StateCache:
         self._waiting_budget = budget / 2
         self._mean: float = _UNKNOWN  # mean bytes of the states that were last applied
         self._measures: Measures | None = None  # receives the progress of folding
-        self._is_doubtful = bool(keys is not None and store.noted(DOUBTFUL))
+        self._is_doubtful = bool(keys is not None and store.get_value(DOUBTFUL))
         self._look_at_deferred()
 
     @contextmanager
@@ -103,7 +103,7 @@ class StateCache:
         if saved is None:
             return None
         folded = unpack(self._aggregate, aggregate_id, saved, self._seal)
-        self._decoded.keep_all({aggregate_id: folded}, [len(saved.state)])
+        self._decoded.put_all({aggregate_id: folded}, [len(saved.state)])
         return folded
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
@@ -164,7 +164,7 @@ class StateCache:
         """
         if self.keys is not None:
             afresh = afresh or (keeps is not None and self._kept() < keeps.partition_count)
-            self.keys.learn(int(self._store.noted(_KEYS) or 0), keeps, afresh)
+            self.keys.learn(int(self._store.get_value(_KEYS) or 0), keeps, afresh)
 
     def check_keys(self, accepted: bool = False) -> None:
         """Raise `ContradictionError` for a lost key, unless a loss was `accepted`. All events must be folded."""
@@ -199,19 +199,19 @@ class StateCache:
         self.flush()
         moved = [name for name, _ in self._store.items() if not is_ours(name.encode())]
         for start in range(0, len(moved), _PORTION):
-            self._store.drop(moved[start : start + _PORTION], self._token)
-        self._store.note(_KEPT, b"%d" % count, self._token)
+            self._store.drop_aggregates(moved[start : start + _PORTION], self._token)
+        self._store.set_value(_KEPT, b"%d" % count, self._token)
 
     def _kept(self) -> int:
-        return int(self._store.noted(_KEPT) or 0)
+        return int(self._store.get_value(_KEPT) or 0)
 
     def inherited(self) -> dict[int, FoldedOfParent]:
         """Return the offsets up to which each parent is folded into the shard, by partition."""
-        return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
+        return msgspec.json.decode(self._store.get_value(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
 
     def note_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
         """Record the offsets up to which each parent is folded into the shard."""
-        self._store.note(_INHERITED, msgspec.json.encode(inherited), self._token)
+        self._store.set_value(_INHERITED, msgspec.json.encode(inherited), self._token)
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
         """Report the progress of folding to `measures`, up to these ends of the logs."""
@@ -248,7 +248,7 @@ class StateCache:
             self._look_at_deferred()
         if states:
             sizes = [len(saved.state) for saved in packed.values()]
-            self._mean = self._decoded.keep_all(states, sizes) / len(states)
+            self._mean = self._decoded.put_all(states, sizes) / len(states)
 
     def _flush_keys(self, keys: OwnerKeys, end: Positions) -> bool:
         """Write changes of keys to disk before the shard changes, so that the shard is never ahead of the key cache.
@@ -257,9 +257,9 @@ class StateCache:
         if keys.doubts and not self._is_doubtful:
             self._note_doubts(b"1")
         if keys.flush(end.events):
-            self._store.note(_KEYS, b"%d" % end.events, self._token)
+            self._store.set_value(_KEYS, b"%d" % end.events, self._token)
         return bool(keys.doubts)
 
     def _note_doubts(self, doubts: bytes) -> None:
-        self._store.note(DOUBTFUL, doubts, self._token)
+        self._store.set_value(DOUBTFUL, doubts, self._token)
         self._is_doubtful = bool(doubts)

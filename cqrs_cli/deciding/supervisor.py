@@ -107,10 +107,10 @@ class DecidingSupervisor(Supervisor):
                 try:
                     return self._serve(store)
                 except CorruptError as error:
-                    if opened.fresh and not isinstance(error, AheadError):
+                    if opened.is_new and not isinstance(error, AheadError):
                         raise  # the shard was new: the disk is damaged, not an old file
                     self.notes.append(f"{self.label}: {error.message}")
-                    store.condemn()
+                    store.close_as_damaged()
 
     def _serve(self, store: Store) -> None:
         path = None if self.plan.store == "memory" else self.folder.with_name(self.folder.name + KEYS_SUFFIX)
@@ -178,7 +178,7 @@ class DecidingSupervisor(Supervisor):
         if (
             (reason := super().stuck_reason(running_for))
             or store is None
-            or min(running_for, store.waiting) <= self.timing.stuck_shard_timeout
+            or min(running_for, store.seconds_waiting_for_lock) <= self.timing.stuck_shard_timeout
         ):
             return reason
         return "a stopped process holds the shard in the middle of a change"

@@ -72,7 +72,7 @@ def check_checkpoint_store(uri: str, timeout: float = STORE_TIMEOUT) -> Iterator
     """Check that the store answers and accepts a small file, which is removed at once."""
     try:
         folder = open_folder(uri, Path("/"))
-        exists = _within_time(uri, {"": folder.try_out}, timeout)[""]
+        exists = _within_time(uri, {"": folder.check_writable}, timeout)[""]
     except CqrsError as error:
         yield warn("checkpoints", error.message, f"{error.hint}; until then no checkpoint is written or used")
         return
@@ -147,7 +147,7 @@ def _read_latest(
     store = open_folder(uri, Path("/"))
     calls_ = {
         checkpoint.partition: partial(
-            Checkpoints(store.within(checkpoint.cluster_id, folder, str(checkpoint.partition))).manifests,
+            Checkpoints(store.subfolder(checkpoint.cluster_id, folder, str(checkpoint.partition))).manifests,
             report,
         )
         for checkpoint in identities

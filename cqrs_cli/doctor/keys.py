@@ -9,7 +9,7 @@ from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.keyring import Keyring
 
 _NAME = "keys"
@@ -24,7 +24,7 @@ def check_keyring(address: KeyRingAddress | None, personal: Sequence[str], runs:
         if personal:
             yield _missing_keyring(", ".join(personal), runs)
         return
-    ring = ring_at(address)
+    ring = keyring_at(address)
     more = f", and {len(ring.names) - 1} older" if len(ring.names) > 1 else ""
     file = address.file
     if file is not None and file.stat().st_mode & stat.S_IROTH:
@@ -47,7 +47,7 @@ def check_masters(connection: Cluster, topics: Topics, ring: Keyring) -> Iterato
     Raises `ContradictionError` for a missing KEK.
     """
     used = {name: use.current for name, use in count_kek_usage(connection, topics).items() if use.current}
-    ring.check_masters(topics.keys, used)
+    ring.check_keks(topics.keys, used)
     under = ", ".join(f"{count:,} under {name}" for name, count in used.items())
     yield ok(
         _NAME, f"{topics.aggregate}: {counted(sum(used.values()), 'key')}{f', {under}' if under else ''}"

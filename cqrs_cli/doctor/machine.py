@@ -91,9 +91,9 @@ def check_settings(settings: "Settings") -> Iterator[Check]:
 
 def check_state(folder: Path) -> Iterator[Check]:
     """Check that shards can be stored in `folder`, which need not exist yet."""
-    from cqrs_cli.state.errors import refuse_network
+    from cqrs_cli.state.errors import reject_network_file_system
 
-    refuse_network(folder)
+    reject_network_file_system(folder)
     place = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=place) as file:

@@ -12,7 +12,7 @@ def check_payloads(place: PayloadStoreAddress | None) -> Iterator[Check]:
     if place is None:
         return
     transfer = payload_transfer(place)
-    if transfer.ask(transfer.store.exists):
+    if transfer.call_with_retries(transfer.store.exists):
         yield ok("payloads", f"{place.uri} responds")
     else:
         hint = "the first payload creates it; all machines must see the same folder"

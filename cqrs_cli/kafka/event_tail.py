@@ -17,7 +17,7 @@ from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.download import check_out
+from cqrs_cli.payloads.download import download_events
 
 #: Reports a message to the operator.
 ReportProgress = Callable[[str], None]
@@ -102,10 +102,12 @@ class PartitionTail:
         self._pending = self._pending or self._received(max_records)
         records, rest = self._pending, list[Record]()
         if store is not None:
-            records, rest = check_out(store, source.topic, source.partition, self._pending[:max_records])
+            records, rest = download_events(
+                store, source.topic, source.partition, self._pending[:max_records]
+            )
             rest = [*rest, *self._pending[max_records:]]
         if self._decryptor is not None:
-            records = self._decryptor.opened(source.partition, records)
+            records = self._decryptor.view_events(source.partition, records)
         self._pending = rest
         return records, self._pending[0].offset if self._pending else self._position
 

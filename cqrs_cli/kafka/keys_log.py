@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys
+from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor
 
 
 class KafkaKeysLog:
@@ -83,5 +83,5 @@ def event_decryptor(
     max_key_age: float | None = None,
 ) -> EventDecryptor:
     """Return the decryptor of an aggregate's events, which reads the keys at the first encrypted member. Close it."""
-    keys = None if ring is None else OpenerKeys(ring, KafkaKeysLog(connection, topics))
+    keys = None if ring is None else DecryptorKeys(ring, KafkaKeysLog(connection, topics))
     return EventDecryptor(topics.events, marks, keys, only, max_key_age)

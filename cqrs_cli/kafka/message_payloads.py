@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.download import check_out, holds_events, look_up
+from cqrs_cli.payloads.download import download_available, download_events, is_events_topic
 
 
 def messages_with_data(
@@ -27,8 +27,8 @@ def messages_with_data(
     unavailable; a command without available data is unchanged.
     """
     for messages in _with_payloads(store, topic, partition, batches):
-        if decryptor is not None and holds_events(topic):
-            decryptor.fill(partition, messages)
+        if decryptor is not None and is_events_topic(topic):
+            decryptor.decrypt_in_place(partition, messages)
         yield messages
 
 
@@ -39,7 +39,9 @@ def _with_payloads(
         yield from batches
         return
     download = (
-        partial(check_out, store, topic, partition) if holds_events(topic) else partial(look_up, store, topic)
+        partial(download_events, store, topic, partition)
+        if is_events_topic(topic)
+        else partial(download_available, store, topic)
     )
     for messages in batches:
         if not any(map(_may_refer, messages)):

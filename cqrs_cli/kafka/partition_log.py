@@ -19,7 +19,7 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.download import checked_out
+from cqrs_cli.payloads.download import download_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class PartitionLog:
 
     def with_data(self, kind: Kind, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
         """Yield the given records: events with their data, other records unchanged."""
-        return checked_out(self.payloads, self.topics.name(kind), self.partition, batches)
+        return download_batches(self.payloads, self.topics.name(kind), self.partition, batches)
 
     def read_with(
         self, client: Consumer, kind: Kind, start: int, end: int, timeout: float = REQUEST_TIMEOUT

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.keys.event_decryptor import EventDecryptor, EventView
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
-from cqrs_cli.payloads.download import check_out, holds_events, look_up
+from cqrs_cli.payloads.download import download_available, download_events, is_events_topic
 from cqrs_cli.settings.moments import parse_moment
 
 #: A partition and a record in it.
@@ -192,11 +192,13 @@ def events_with_data(
         rest = [record for _, record in group]
         while rest and partition not in missing:
             try:
-                complete, rest = (rest, []) if store is None else check_out(store, topic, partition, rest)
+                complete, rest = (
+                    (rest, []) if store is None else download_events(store, topic, partition, rest)
+                )
             except PayloadUnavailableError as error:
                 missing[partition] = error
                 break
-            yield [(partition, record) for record in view.opened(partition, complete)]
+            yield [(partition, record) for record in view.view_events(partition, complete)]
     for first in missing.values():
         raise first
 
@@ -213,8 +215,8 @@ def records_with_data(
     """
     complete = records if store is None else _with_payloads(store, topic, records)
     for partition, record in complete:
-        if decryptor is not None and holds_events(topic):
-            (record,) = decryptor.opened(partition, [record])
+        if decryptor is not None and is_events_topic(topic):
+            (record,) = decryptor.view_events(partition, [record])
         yield partition, record
 
 
@@ -226,9 +228,9 @@ def _with_payloads(
         while group:
             (partition, _), references = group[0], [record for _, record in group]
             complete, _ = (
-                check_out(store, topic, partition, references)
-                if holds_events(topic)
-                else look_up(store, topic, references)
+                download_events(store, topic, partition, references)
+                if is_events_topic(topic)
+                else download_available(store, topic, references)
             )
             yield from zip((number for number, _ in group), complete, strict=False)
             group = group[len(complete) :]

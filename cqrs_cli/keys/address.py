@@ -4,28 +4,28 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from cqrs_cli.keys.keyring import Keyring, load_ring, shown_place
+from cqrs_cli.keys.keyring import Keyring, load_keyring, shown_address
 
 
 class KeyRingAddress(NamedTuple):
     """The address of a keyring: `file:PATH`, relative to the project's `root`, `env:NAME` or `exec:COMMAND`."""
 
-    place: str
+    address: str
     root: Path
 
     @property
     def file(self) -> Path | None:
         """The path of a keyring in a file, else None."""
-        kind, _, rest = self.place.partition(":")
+        kind, _, rest = self.address.partition(":")
         return self.root / rest if kind == "file" else None
 
     @property
     def shown(self) -> str:
         """The address for messages, without the arguments of a command."""
-        return shown_place(self.place)
+        return shown_address(self.address)
 
 
 @cache
-def ring_at(address: KeyRingAddress) -> Keyring:
-    """Return the keyring, which is read once in each process; raises `ConfigurationError` as `load_ring` does."""
-    return load_ring(address.place, address.root)
+def keyring_at(address: KeyRingAddress) -> Keyring:
+    """Return the keyring, which is read once in each process; raises `ConfigurationError` as `load_keyring` does."""
+    return load_keyring(address.address, address.root)

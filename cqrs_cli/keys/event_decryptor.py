@@ -23,13 +23,13 @@ from cqrs_cli.core.encrypted_events import (
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey, SealError
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys
 
 _value: Callable[[Any], bytes | None] = methodcaller("value")
 
 
-class OpenerKeys(NamedTuple):
+class DecryptorKeys(NamedTuple):
     """The keys of a reader: the keyring, and the log with the data keys."""
 
     ring: KeyRingAddress
@@ -49,7 +49,7 @@ class EventDecryptor:
         self,
         topic: str,
         marks: EventMarks | None,
-        keys: OpenerKeys | None = None,
+        keys: DecryptorKeys | None = None,
         only: str | None = None,
         max_key_age: float | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class EventDecryptor:
         self._count = 0  # partitions of the keys topic, 0 until known
         self._lock = threading.Lock()
 
-    def opened(self, partition: int, records: list[Record]) -> list[Record]:
+    def view_events(self, partition: int, records: list[Record]) -> list[Record]:
         """Return the events with decrypted members. A member whose key is gone gets the redacted value.
 
         Raises `ContradictionError` if a member cannot be decrypted with its own key, and errors of reading the keys.
@@ -70,43 +70,45 @@ class EventDecryptor:
         marked = {number: event for number, event in read if event is not None}
         if not marked:
             return records
-        opened = list(records)
+        viewed = list(records)
         with self._lock:
-            needs = {
-                number: self._needs(partition, records[number], event) for number, event in marked.items()
+            uses = {
+                number: self._key_uses(partition, records[number], event) for number, event in marked.items()
             }
             known = self._learn(
-                partition, marked.values(), [need for some in needs.values() for need in some]
+                partition, marked.values(), [use for event_uses in uses.values() for use in event_uses]
             )
             for number, event in marked.items():
-                keys = {need.kid: self._find(known, partition, need) for need in needs[number]}
-                opened[number] = self._opened(partition, records[number], event, keys)
-        return opened
+                keys = {use.kid: self._find(known, partition, use) for use in uses[number]}
+                viewed[number] = self._decrypt(partition, records[number], event, keys)
+        return viewed
 
-    def batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yield the result of `opened` for consecutive batches."""
+    def view_batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """Yield the result of `view_events` for consecutive batches."""
         for records in batches:
-            yield self.opened(partition, records)
+            yield self.view_events(partition, records)
 
-    def fill(self, partition: int, messages: Sequence[Any]) -> None:
-        """Decrypt messages of librdkafka in place, as `opened` does."""
+    def decrypt_in_place(self, partition: int, messages: Sequence[Any]) -> None:
+        """Decrypt messages of librdkafka in place, as `view_events` does."""
         if self._marks is None or not any(map(may_be_marked, map(_value, messages))):
             return
         records = [Record(one.offset(), 0, None, one.value()) for one in messages]
-        for message, before, after in zip(messages, records, self.opened(partition, records), strict=True):
+        for message, before, after in zip(
+            messages, records, self.view_events(partition, records), strict=True
+        ):
             if after is not before:
                 message.set_value(after.value)
 
-    def in_force(self, partition: int, subject: str) -> DataKey | None:
+    def current_key(self, partition: int, subject: str) -> DataKey | None:
         """Return the current data key of an aggregate; None if it has no key, or the reader has no keyring."""
         if self._marks is None or self._keys is None:
             return None
         with self._lock:
-            known = self._part(self._keys.log, partition)
-            known.read_on()
-            return known.in_force(ring_at(self._keys.ring), subject)
+            known = self._partition_keys(self._keys.log, partition)
+            known.read_to_end()
+            return known.current_key(keyring_at(self._keys.ring), subject)
 
-    def conclude(self) -> None:
+    def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
 
         Call it at the end of a read. An `Erased` is committed together with the tombstone of its key, after all events
@@ -114,9 +116,9 @@ class EventDecryptor:
         """
         with self._lock:
             for number, known in self._parts.items():
-                if known.doubts:
-                    self._look_ahead(known, number)
-                    known.check_doubts()
+                if known.unresolved_keys:
+                    self._search_erasures(known, number)
+                    known.check_all_resolved()
 
     def close(self) -> None:
         """Drop the keys and close their log. Idempotent."""
@@ -124,23 +126,23 @@ class EventDecryptor:
         if self._keys is not None:
             self._keys.log.close()
 
-    def _needs(self, partition: int, record: Record, event: MarkedEvent) -> list[KeyUse]:
+    def _key_uses(self, partition: int, record: Record, event: MarkedEvent) -> list[KeyUse]:
         try:
             return [KeyUse(event.subject, kid, record.offset) for kid in event.kids()]
         except ValueError as error:  # not a valid encrypted value
             raise self._fault(partition, record, error) from None
 
     def _learn(
-        self, partition: int, events: Iterable[MarkedEvent], needs: list[KeyUse]
+        self, partition: int, events: Iterable[MarkedEvent], uses: list[KeyUse]
     ) -> PartitionKeys | None:
         """Apply the `Erased` of these events and read the keys that they need. Return the known keys; None for a reader
         without a keyring, and before any key is needed.
         """
-        if self._keys is None or (not self._parts and not needs):
+        if self._keys is None or (not self._parts and not uses):
             return None
-        known = self._part(self._keys.log, partition)
+        known = self._partition_keys(self._keys.log, partition)
         self._end_keys(known, events)
-        known.learn(partition, needs)
+        known.read_if_needed(partition, uses)
         return known
 
     def _end_keys(self, known: PartitionKeys, events: Iterable[MarkedEvent]) -> None:
@@ -149,27 +151,27 @@ class EventDecryptor:
                 if (kid := event.ends) is not None and self._only in (None, event.subject):
                     known.end_key(event.subject, kid)
 
-    def _look_ahead(self, known: PartitionKeys, number: int) -> None:
+    def _search_erasures(self, known: PartitionKeys, keys_partition: int) -> None:
         """Search the events, also of target partitions, for an `Erased` of the unresolved keys."""
         assert self._keys is not None
-        log, behind = self._keys.log, known.doubtful_offsets()
-        for partition in range(number, log.event_partitions(), self._count):
-            if partition < min(behind):
+        log, start_offsets = self._keys.log, known.unresolved_offsets()
+        for partition in range(keys_partition, log.event_partitions(), self._count):
+            if partition < min(start_offsets):
                 continue
-            for records in log.events_from(partition, behind.get(partition, 0)):
+            for records in log.events_from(partition, start_offsets.get(partition, 0)):
                 self._end_keys(known, filter(None, (read_marked(record.value) for record in records)))
 
-    def _part(self, log: KeysLog, partition: int) -> PartitionKeys:
+    def _partition_keys(self, log: KeysLog, partition: int) -> PartitionKeys:
         self._count = self._count or log.partition_count()
         number = partition % self._count
         return self._parts.setdefault(number, PartitionKeys(log, number, self._only, self._max_key_age))
 
-    def _find(self, known: PartitionKeys | None, partition: int, need: KeyUse) -> DataKey | None:
-        if known is None or self._keys is None or self._only not in (None, need.subject):
+    def _find(self, known: PartitionKeys | None, partition: int, use: KeyUse) -> DataKey | None:
+        if known is None or self._keys is None or self._only not in (None, use.subject):
             return None
-        return known.find(ring_at(self._keys.ring), partition, need)
+        return known.find(keyring_at(self._keys.ring), partition, use)
 
-    def _opened(
+    def _decrypt(
         self, partition: int, record: Record, event: MarkedEvent, keys: dict[str, DataKey | None]
     ) -> Record:
         if not keys or self._marks is None:
@@ -198,19 +200,19 @@ class EventRedactor:
     def __init__(self, marks: EventMarks | None) -> None:
         self._marks = marks
 
-    def opened(self, partition: int, records: list[Record]) -> list[Record]:
+    def view_events(self, partition: int, records: list[Record]) -> list[Record]:
         """Return the events with redacted values."""
         marks = self._marks
         if marks is None:
             return records
         return [replace(one, value=masked_event(marks, one.value or b"")) for one in records]
 
-    def batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yield the result of `opened` for consecutive batches."""
+    def view_batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """Yield the result of `view_events` for consecutive batches."""
         for records in batches:
-            yield self.opened(partition, records)
+            yield self.view_events(partition, records)
 
-    def conclude(self) -> None:
+    def check_no_lost_keys(self) -> None:
         """Do nothing, since no key was needed."""
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from cqrs_cli.keys.topic import WrappedKey, unwrap_key, wrap_key
 SIZES = (32, 48, 64)
 
 #: Timeout in seconds for a command that prints the keyring.
-COMMAND_PATIENCE = 30.0
+COMMAND_TIMEOUT = 30.0
 
 _FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current one first'
 _TRY = "run it by hand: it is to print the ring, and nothing else"
@@ -36,9 +36,9 @@ _PLACES = "write file:PATH, env:NAME or exec:COMMAND"
 class Keyring:
     """KEKs by name; the first is the current KEK."""
 
-    def __init__(self, masters: Mapping[str, bytes], reread: "Callable[[], Keyring] | None" = None) -> None:
+    def __init__(self, keks: Mapping[str, bytes], reread: "Callable[[], Keyring] | None" = None) -> None:
         """`reread` returns the keyring as it is now: a KEK may have been added since, by `cqrs keys rotate`."""
-        self._ciphers = {name: siv(master) for name, master in masters.items()}
+        self._ciphers = {name: siv(kek) for name, kek in keks.items()}
         self.current = next(iter(self._ciphers))
         self._reread = reread
 
@@ -57,7 +57,7 @@ class Keyring:
     def unwrap(self, topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
         """Decrypt the data key of a record; raises `ContradictionError` if no KEK of the keyring decrypts it."""
         if not self._has(wrapped.master):
-            raise _lacking(f"key {wrapped.kid} of {topic} is", wrapped.master)
+            raise _missing_kek(f"key {wrapped.kid} of {topic} is", wrapped.master)
         cipher = self._ciphers[wrapped.master]
         try:
             return unwrap_key(cipher, topic, subject, wrapped)
@@ -67,11 +67,11 @@ class Keyring:
                 "the ring has another key under this name, or the record was altered",
             ) from None
 
-    def check_masters(self, topic: str, masters: Iterable[str]) -> None:
+    def check_keks(self, topic: str, masters: Iterable[str]) -> None:
         """Raise `ContradictionError` for the first KEK in use by a keys topic (`masters`) that the keyring lacks."""
         for master in masters:
             if not self._has(master):
-                raise _lacking(f"keys of {topic} are", master)
+                raise _missing_kek(f"keys of {topic} are", master)
 
     def _has(self, master: str) -> bool:
         """Return True if the keyring has this KEK. Before it returns False, it reads the keyring again."""
@@ -86,31 +86,31 @@ class MissingMasterKeyError(ContradictionError):
     """The keyring lacks the KEK of a data key. Waiting does not help."""
 
 
-def _lacking(what: str, master: str) -> ContradictionError:
+def _missing_kek(what: str, master: str) -> ContradictionError:
     return MissingMasterKeyError(
         f"{what} under the master key {master!r}, which the ring lacks",
         "put it back into the ring of keyring",
     )
 
 
-def load_ring(place: str, root: Path = Path()) -> Keyring:
+def load_keyring(address: str, root: Path = Path()) -> Keyring:
     """Load the keyring at an address, a path relative to `root`; raises `ConfigurationError` with the correction."""
-    kind, _, rest = place.partition(":")
+    kind, _, rest = address.partition(":")
     text: str | bytes
     match kind:
         case "file" if rest:
-            text = _of_file(root / rest)
+            text = _read_file(root / rest)
         case "env" if rest:
-            text = _of_environment(rest)
+            text = _read_environment(rest)
         case "exec" if rest:
-            text = _of_command(rest)
+            text = _run_command(rest)
         case _:
             raise ConfigurationError("keyring does not name a ring of keys", _PLACES)
-    return read_ring(text, place, partial(load_ring, place, root))
+    return parse_keyring(text, address, partial(load_keyring, address, root))
 
 
-def read_ring(text: str | bytes, place: str, reread: Callable[[], Keyring] | None = None) -> Keyring:
-    """Parse a keyring from a JSON document; `place`: its address for errors. Raises `ConfigurationError`.
+def parse_keyring(text: str | bytes, address: str, reread: Callable[[], Keyring] | None = None) -> Keyring:
+    """Parse a keyring from a JSON document; `address`: its address for errors. Raises `ConfigurationError`.
 
     `reread` returns the keyring as it is at a later time.
     """
@@ -118,20 +118,25 @@ def read_ring(text: str | bytes, place: str, reread: Callable[[], Keyring] | Non
         pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would drop a repeated name
         if not isinstance(pairs, tuple):
             raise ValueError
-        masters = {name: b64decode(key, validate=True) for name, key in pairs}
+        keks = {name: b64decode(key, validate=True) for name, key in pairs}
     except (ValueError, TypeError, RecursionError):
-        raise ConfigurationError(f"what {shown_place(place)} gives is not a ring of keys", _FORM) from None
-    if not masters or len(masters) < len(pairs):
-        raise ConfigurationError(f"the ring of {shown_place(place)} has no keys, or two of one name", _FORM)
-    for number, (name, master) in enumerate(masters.items(), 1):  # the error omits the name: it may be a key
-        if not name or len(master) not in SIZES:
+        raise ConfigurationError(
+            f"what {shown_address(address)} gives is not a ring of keys", _FORM
+        ) from None
+    if not keks or len(keks) < len(pairs):
+        raise ConfigurationError(
+            f"the ring of {shown_address(address)} has no keys, or two of one name", _FORM
+        )
+    for number, (name, kek) in enumerate(keks.items(), 1):  # the error omits the name: it may be a key
+        if not name or len(kek) not in SIZES:
             raise ConfigurationError(
-                f"key {number} in the ring of {shown_place(place)} has {len(master)} bytes, or no name", _FORM
+                f"key {number} in the ring of {shown_address(address)} has {len(kek)} bytes, or no name",
+                _FORM,
             )
-    return Keyring(masters, reread)
+    return Keyring(keks, reread)
 
 
-def _of_file(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -140,34 +145,34 @@ def _of_file(path: Path) -> bytes:
         ) from None
 
 
-def _of_environment(name: str) -> str:
+def _read_environment(name: str) -> str:
     if name not in os.environ:
         raise ConfigurationError(f"the variable {name} with the ring of keys is not set", "set it")
     return os.environ[name]
 
 
-def _of_command(command: str) -> bytes:
+def _run_command(command: str) -> bytes:
     """Return the output of a command, which runs without a shell."""
     try:
         done = subprocess.run(
             shlex.split(command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            timeout=COMMAND_PATIENCE,
+            timeout=COMMAND_TIMEOUT,
             check=True,
         )
     except subprocess.CalledProcessError as error:
         raise ConfigurationError(f"the command of keyring ended with {error.returncode}", _TRY) from None
     except subprocess.TimeoutExpired:
         raise ConfigurationError(
-            f"the command of keyring took more than {COMMAND_PATIENCE:g} s", _TRY
+            f"the command of keyring took more than {COMMAND_TIMEOUT:g} s", _TRY
         ) from None
     except (OSError, ValueError, IndexError) as error:  # IndexError: the command is empty
         raise ConfigurationError(f"the command of keyring cannot be run: {error}", _TRY) from None
     return done.stdout
 
 
-def shown_place(place: str) -> str:
+def shown_address(address: str) -> str:
     """Return an address for messages, without the arguments of a command, which may be secret."""
-    kind, _, rest = place.partition(":")
-    return f"{kind}:{rest.split()[0]} …" if kind == "exec" and len(rest.split()) > 1 else place
+    kind, _, rest = address.partition(":")
+    return f"{kind}:{rest.split()[0]} …" if kind == "exec" and len(rest.split()) > 1 else address

@@ -12,28 +12,28 @@ from pathlib import Path
 from typing import IO
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keys.keyring import read_ring
-from cqrs_cli.storage.private import replaced
+from cqrs_cli.keys.keyring import parse_keyring
+from cqrs_cli.storage.private import atomic_write
 
 #: Bytes of a new KEK: two keys of AES-256.
-MASTER_BYTES = 64
+KEK_BYTES = 64
 
 
-def make_ring_file(path: Path, month: str, secret: bytes) -> str:
+def create_keyring_file(path: Path, month: str, secret: bytes) -> str:
     """Create a keyring with one KEK, named after its month; return the name. An existing file stays unchanged.
 
     Raises `ConfigurationError` if the file exists or cannot be created.
     """
-    with _written(path) as file:
+    with _replace_keyring(path) as file:
         if path.exists():
             raise ConfigurationError(
                 f"{path} exists: it may hold a ring", "another master key: cqrs keys rotate"
             )
-        file.write(_document({month: _text(secret)}))
+        file.write(_document({month: _kek_text(secret)}))
     return month
 
 
-def rotate_ring_file(path: Path, month: str, secret: bytes) -> str:
+def rotate_keyring_file(path: Path, month: str, secret: bytes) -> str:
     """Put a new KEK in front; return its name. The file is replaced atomically, with the same mode and owner.
 
     Raises `ConfigurationError` if the file is not a keyring or cannot be replaced.
@@ -41,13 +41,13 @@ def rotate_ring_file(path: Path, month: str, secret: bytes) -> str:
     try:
         path = path.resolve(strict=True)
     except OSError as error:
-        raise _cannot("read", path, error) from None
-    with _written(path) as file:  # from here on no other program replaces the file
+        raise _file_error("read", path, error) from None
+    with _replace_keyring(path) as file:  # from here on no other program replaces the file
         text, status = path.read_bytes(), path.stat()
-        name = free_name(month, read_ring(text, f"file:{path}").names)
+        name = free_name(month, parse_keyring(text, f"file:{path}").names)
         os.fchown(file.fileno(), status.st_uid, status.st_gid)
         os.fchmod(file.fileno(), status.st_mode & 0o777)
-        file.write(_document({name: _text(secret), **json.loads(text)}))
+        file.write(_document({name: _kek_text(secret), **json.loads(text)}))
     return name
 
 
@@ -62,7 +62,7 @@ def free_name(month: str, taken: Iterable[str]) -> str:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[IO[bytes]]:
+def _replace_keyring(path: Path) -> Iterator[IO[bytes]]:
     """Write a file that replaces `path` when the block ends, and is then synced to disk: if a KEK that was used is
     lost, so are all data keys that it encrypts.
 
@@ -70,7 +70,7 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
     """
     partial = path.with_name(f".{path.name}.new")
     try:
-        with replaced(path, partial.name) as file:
+        with atomic_write(path, partial.name) as file:
             yield file
     except FileExistsError:
         raise ConfigurationError(
@@ -78,12 +78,12 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
             "remove it if none is at work",
         ) from None
     except OSError as error:
-        raise _cannot("written", path, error) from None
+        raise _file_error("written", path, error) from None
 
 
-def _text(secret: bytes) -> str:
-    if len(secret) != MASTER_BYTES:
-        raise ValueError(f"a master key has {MASTER_BYTES} bytes, not {len(secret)}")
+def _kek_text(secret: bytes) -> str:
+    if len(secret) != KEK_BYTES:
+        raise ValueError(f"a master key has {KEK_BYTES} bytes, not {len(secret)}")
     return b64encode(secret).decode()
 
 
@@ -91,8 +91,8 @@ def _document(masters: dict[str, str]) -> bytes:
     return json.dumps(masters, indent=2).encode() + b"\n"
 
 
-def _cannot(be: str, path: Path, error: OSError) -> ConfigurationError:
+def _file_error(verb: str, path: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(
-        f"the ring of keys {path} cannot be {be}: {error.strerror}",
+        f"the ring of keys {path} cannot be {verb}: {error.strerror}",
         "correct keyring, or the rights of the file and its folder",
     )

@@ -10,10 +10,10 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.keyring import Keyring
-from cqrs_cli.keys.topic import KeyTable, Reading, WrappedKey, read_key
+from cqrs_cli.keys.topic import KeyTable, Treatment, WrappedKey, read_key
 
 #: Limit of the cache of decrypted data keys, which is emptied when it is full.
-_MOST_AT_HAND = 10_000
+_MAX_UNWRAPPED = 10_000
 
 #: Age in seconds from which keys are read from the start again: compaction may have removed a tombstone by then. The
 #: keys topic keeps a tombstone for a day (`delete.retention.ms`).
@@ -90,35 +90,35 @@ class PartitionKeys:
         self._max_age, self._clock = max_age, clock
         self._read_at = 0.0  # the time of the last read
         self._known: dict[str, KeyTable] = {}
-        self._at_hand: dict[str, DataKey] = {}
-        self._read = 0  # the offset up to which the keys were read
+        self._unwrapped: dict[str, DataKey] = {}
+        self._next_offset = 0  # the offset up to which the keys were read
         self._end: int | None = None  # their high watermark at the last request
         self._seen: dict[int, int] = {}  # earlier events were committed before then
         #: Unresolved keys by key id: the key is gone, and no `Erased` has named it yet.
-        self.doubts: dict[str, UnresolvedKey] = {}
+        self.unresolved_keys: dict[str, UnresolvedKey] = {}
 
     def end_key(self, subject: str, kid: str) -> None:
         """Drop a key that an `Erased` names, and never use it again."""
         self._known[subject] = self._known.get(subject, _NOTHING).with_erased(kid)
-        self._at_hand.pop(kid, None)
-        self.doubts.pop(kid, None)
+        self._unwrapped.pop(kid, None)
+        self.unresolved_keys.pop(kid, None)
 
-    def learn(self, events: int, needs: list[KeyUse]) -> None:
-        """Read more keys if one of these values, in the partition `events`, cannot be classified yet.
+    def read_if_needed(self, events_partition: int, uses: list[KeyUse]) -> None:
+        """Read more keys if one of these values, in the partition `events_partition`, cannot be classified yet.
 
         All events that are committed when the end of the keys is requested count as seen, so a replay requests it once.
 
         Raises `ContradictionError` if the topic has no record: compaction leaves at least one, so these keys were lost.
         """
-        if needs:
+        if uses:
             self._refresh()
-        unknown = [need for need in needs if self._reading(events, need) == "wait"]
+        unknown = [use for use in uses if self._treatment(events_partition, use) == "wait"]
         if not unknown:
             return
-        seen = max(self._log.end_of_events(events), *(need.offset + 1 for need in needs))
-        if not self.read_on():
+        seen = max(self._log.end_of_events(events_partition), *(use.offset + 1 for use in uses))
+        if not self.read_to_end():
             raise self._lost(unknown[0])
-        self._seen[events] = seen
+        self._seen[events_partition] = seen
 
     def _refresh(self) -> None:
         """Drop the keys that were erased since the last read, if that is older than `max_age`."""
@@ -127,87 +127,88 @@ class PartitionKeys:
         age = self._clock() - self._read_at
         if 0 <= age < _REREAD_AFTER:
             if age >= self._max_age:
-                self.read_on()
+                self.read_to_end()
             return
         self._known = {subject: KeyTable(ended=table.ended) for subject, table in self._known.items()}
-        self._at_hand.clear()
+        self._unwrapped.clear()
         self._seen.clear()
-        self._read, self._end = 0, None
+        self._next_offset, self._end = 0, None
 
-    def read_on(self) -> bool:
+    def read_to_end(self) -> bool:
         """Read the keys up to their current end; return False if there is no record at all.
 
         Raises `ContradictionError` if the topic ends before the offset that was read: then keys were lost, not erased.
         """
         self._read_at = self._clock()
         start, end = self._log.bounds(self._partition)
-        if end < self._read:
+        if end < self._next_offset:
             raise ContradictionError(
-                f"{self._log.topic} partition {self._partition} ends at {end}, before the {self._read} that was read",
+                f"{self._log.topic} partition {self._partition} ends at {end}, "
+                f"before the {self._next_offset} that was read",
                 "the topic was truncated or replaced: restore it before anything is read by its keys",
             )
-        for records in self._log.read(self._partition, max(start, self._read), end):
-            for subject, wrapped in self._records(records):
+        for records in self._log.read(self._partition, max(start, self._next_offset), end):
+            for subject, wrapped in self._own_records(records):
                 before = self._known.get(subject, _NOTHING)
                 self._known[subject] = after = before.with_record(wrapped)
-                if before.current is not None and after.is_over(before.current.kid):
-                    self._at_hand.pop(before.current.kid, None)
-        self._read = self._end = end
+                if before.current is not None and after.is_erased(before.current.kid):
+                    self._unwrapped.pop(before.current.kid, None)
+        self._next_offset = self._end = end
         return start < end
 
-    def find(self, ring: Keyring, events: int, need: KeyUse) -> DataKey | None:
-        """Return the data key of a value; None if the key is gone. Call it after `learn`."""
-        reading = self._reading(events, need)
-        assert reading != "wait"
-        if reading == "erased":
-            if need.kid not in self._known.get(need.subject, _NOTHING).ended:
-                self.doubts[need.kid] = UnresolvedKey(need.subject, events, need.offset)
+    def find(self, keyring: Keyring, events_partition: int, use: KeyUse) -> DataKey | None:
+        """Return the data key of a value; None if the key is gone. Call it after `read_if_needed`."""
+        treatment = self._treatment(events_partition, use)
+        assert treatment != "wait"
+        if treatment == "erased":
+            if use.kid not in self._known.get(use.subject, _NOTHING).ended:
+                self.unresolved_keys[use.kid] = UnresolvedKey(use.subject, events_partition, use.offset)
             return None
-        return self._at_hand.get(need.kid) or self.in_force(ring, need.subject)
+        return self._unwrapped.get(use.kid) or self.current_key(keyring, use.subject)
 
     def wrapped(self, subject: str) -> WrappedKey | None:
         """Return the encrypted data key of an aggregate, as far as the keys were read; None if it has no key."""
         return self._known.get(subject, _NOTHING).current
 
-    def in_force(self, ring: Keyring, subject: str) -> DataKey | None:
+    def current_key(self, keyring: Keyring, subject: str) -> DataKey | None:
         """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""
         wrapped = self.wrapped(subject)
         if wrapped is None:
             return None
-        if len(self._at_hand) >= _MOST_AT_HAND:
-            self._at_hand.clear()
-        key = self._at_hand[wrapped.kid] = ring.unwrap(self._log.topic, subject, wrapped)
+        if len(self._unwrapped) >= _MAX_UNWRAPPED:
+            self._unwrapped.clear()
+        key = self._unwrapped[wrapped.kid] = keyring.unwrap(self._log.topic, subject, wrapped)
         return key
 
-    def doubtful_offsets(self) -> dict[int, int]:
+    def unresolved_offsets(self) -> dict[int, int]:
         """Return the first offset of a value with an unresolved key, by partition of the events."""
-        found = dict[int, int]()
-        for doubt in self.doubts.values():
-            found[doubt.partition] = min(doubt.offset, found.get(doubt.partition, doubt.offset))
-        return found
+        offsets = dict[int, int]()
+        for key in self.unresolved_keys.values():
+            offsets[key.partition] = min(key.offset, offsets.get(key.partition, key.offset))
+        return offsets
 
-    def check_doubts(self) -> None:
+    def check_all_resolved(self) -> None:
         """Raise `ContradictionError` for the first unresolved key."""
-        for kid, doubt in self.doubts.items():
+        for kid, key in self.unresolved_keys.items():
             raise ContradictionError(
-                f"key {kid} of {doubt.subject!r} is not in {self._log.topic} partition {self._partition}, and nobody"
+                f"key {kid} of {key.subject!r} is not in {self._log.topic} partition {self._partition}, and nobody"
                 " erased it",
                 "restore its record; without the ring, all else can be read",
             )
 
-    def _lost(self, need: KeyUse) -> ContradictionError:
+    def _lost(self, use: KeyUse) -> ContradictionError:
         return ContradictionError(
-            f"{self._log.topic} partition {self._partition} has no records, not even key {need.kid} of"
-            f" {need.subject!r}, and nobody erased it",
+            f"{self._log.topic} partition {self._partition} has no records, not even key {use.kid} of"
+            f" {use.subject!r}, and nobody erased it",
             "the topic was emptied or made again: restore its records, or nothing personal can be read",
         )
 
-    def _reading(self, events: int, need: KeyUse) -> Reading:
+    def _treatment(self, events_partition: int, use: KeyUse) -> Treatment:
         """Return how to treat a value. An end of the keys from before the value was seen proves nothing."""
-        end = self._end if need.offset < self._seen.get(events, 0) else None
-        return self._known.get(need.subject, _NOTHING).reading(need.kid, self._read, end)
+        end = self._end if use.offset < self._seen.get(events_partition, 0) else None
+        return self._known.get(use.subject, _NOTHING).treatment(use.kid, self._next_offset, end)
 
-    def _records(self, records: Iterable[Record]) -> Iterator[tuple[str, WrappedKey | None]]:
+    def _own_records(self, records: Iterable[Record]) -> Iterator[tuple[str, WrappedKey | None]]:
         found = key_records(self._log.topic, self._partition, records)
         return ((subject, wrapped) for subject, wrapped in found if self._only in (None, subject))
 

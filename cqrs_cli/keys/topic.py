@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 #: How a reader treats an encrypted value: it decrypts it, redacts it, or reads more keys first.
-Reading = Literal["open", "erased", "wait"]
+Treatment = Literal["open", "erased", "wait"]
 
 
 #: A compaction tick, (value, subject): a record without a key, as no subject is empty. It lets Kafka compact the keys.
-BEAT: tuple[None, bytes] = None, b""
+COMPACTION_TICK: tuple[None, bytes] = None, b""
 
 
 class WrappedKey(Struct, frozen=True):
@@ -40,10 +40,10 @@ class WrappedKey(Struct, frozen=True):
     key: str
 
 
-def wrap_key(cipher: "AESSIV", master: str, topic: str, subject: str, key: DataKey) -> WrappedKey:
-    """Encrypt a data key with a KEK. `cipher`: the cipher of the KEK; `master`: its name."""
-    closed = cipher.encrypt(key.secret, bound((topic, subject, key.kid)))
-    return WrappedKey(key.kid, master, as_text(closed))
+def wrap_key(cipher: "AESSIV", kek: str, topic: str, subject: str, key: DataKey) -> WrappedKey:
+    """Encrypt a data key with a KEK. `cipher`: the cipher of the KEK; `kek`: its name."""
+    encrypted = cipher.encrypt(key.secret, bound((topic, subject, key.kid)))
+    return WrappedKey(key.kid, kek, as_text(encrypted))
 
 
 def unwrap_key(cipher: "AESSIV", topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
@@ -90,7 +90,7 @@ class KeyTable(Struct, frozen=True):
         current = None if self.current is not None and self.current.kid == kid else self.current
         return KeyTable(current, self.ended | {kid})
 
-    def reading(self, kid: str, read: int, end: int | None) -> Reading:
+    def treatment(self, kid: str, read: int, end: int | None) -> Treatment:
         """Return how to treat a value that is encrypted with this key.
 
         `read`: the offset up to which the keys were read. `end`: the high watermark of the keys, requested after the
@@ -102,6 +102,6 @@ class KeyTable(Struct, frozen=True):
         is_read = end is not None and read >= end
         return "erased" if kid in self.ended or is_read else "wait"
 
-    def is_over(self, kid: str) -> bool:
+    def is_erased(self, kid: str) -> bool:
         """True if the key is not in force. Owners know all keys of their partitions, so its values are erased."""
         return self.current is None or self.current.kid != kid

@@ -12,14 +12,14 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
-class MostPayloads(NamedTuple):
+class PayloadLimits(NamedTuple):
     """Limits for the payloads of one batch: number and bytes. The first payload may exceed the limit of bytes."""
 
     payloads: int = 500
     bytes: int = 64 * 1024 * 1024
 
 
-MOST_AT_ONCE = MostPayloads()
+BATCH_LIMITS = PayloadLimits()
 
 
 class FetchedBatch(NamedTuple):
@@ -37,30 +37,30 @@ class WantedPayloads(NamedTuple):
 
 
 def fetch_payloads(
-    place: PayloadStoreAddress | None, topic: str, records: list[Record], most: MostPayloads = MOST_AT_ONCE
+    store: PayloadStoreAddress | None, topic: str, records: list[Record], limits: PayloadLimits = BATCH_LIMITS
 ) -> FetchedBatch:
     """Return the first records that may be decided together, and their payloads. Without a store: all records."""
-    if place is None or not any(map(may_refer, records)):
+    if store is None or not any(map(may_refer, records)):
         return FetchedBatch(records, {})
     references = (command_reference(record) if may_refer(record) else None for record in records)
-    count, wanted = first_payloads(references, most)
-    payloads = payload_transfer(place).fetch(payload_folder(topic), wanted)
+    count, wanted = first_payloads(references, limits)
+    payloads = payload_transfer(store).fetch(payload_folder(topic), wanted)
     return FetchedBatch(records if count == len(records) else records[:count], payloads)
 
 
 def first_payloads(
     references: Iterable[PayloadReference | None],
-    most: MostPayloads = MOST_AT_ONCE,
-    each_its_own: bool = False,
+    limits: PayloadLimits = BATCH_LIMITS,
+    count_repeats: bool = False,
 ) -> WantedPayloads:
-    """Return how many records fit into the limits. `each_its_own`: a payload counts once for each of its records."""
+    """Return how many records fit into the limits. `count_repeats`: a payload counts once for each of its records."""
     wanted: dict[PayloadReference, None] = {}
     total = number = 0
     for number, reference in enumerate(references, 1):
-        if reference is None or (reference in wanted and not each_its_own):
+        if reference is None or (reference in wanted and not count_repeats):
             continue
         total += reference.size
-        if wanted and (total > most.bytes or len(wanted) == most.payloads):
+        if wanted and (total > limits.bytes or len(wanted) == limits.payloads):
             return WantedPayloads(number - 1, wanted)
         wanted[reference] = None
     return WantedPayloads(number, wanted)

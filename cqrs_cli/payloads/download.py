@@ -18,44 +18,44 @@ from cqrs_cli.core.messages.payload_reference import (
 )
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
-from cqrs_cli.payloads.batch import MOST_AT_ONCE, MostPayloads, command_reference, first_payloads, may_refer
+from cqrs_cli.payloads.batch import BATCH_LIMITS, PayloadLimits, command_reference, first_payloads, may_refer
 from cqrs_cli.payloads.transfer import payload_transfer
 
 _HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
 
 
-def checked_out(
-    place: PayloadStoreAddress | None,
+def download_batches(
+    store: PayloadStoreAddress | None,
     topic: str,
     partition: int,
     batches: Iterable[list[Record]],
-    most: MostPayloads = MOST_AT_ONCE,
+    limits: PayloadLimits = BATCH_LIMITS,
 ) -> Iterator[list[Record]]:
     """Yield batches of records: events with their data, others unchanged. Raises `PayloadUnavailableError`.
 
     Without a store all records are unchanged: the code that reads an event rejects an event without its data.
     """
-    if place is None or not holds_events(topic):
+    if store is None or not is_events_topic(topic):
         yield from batches
         return
     for records in batches:
         rest = records
         while rest:
-            whole, rest = check_out(place, topic, partition, rest, most)
-            yield whole
+            complete, rest = download_events(store, topic, partition, rest, limits)
+            yield complete
 
 
-def holds_events(topic: str) -> bool:
+def is_events_topic(topic: str) -> bool:
     """True for an events topic."""
     return topic.endswith(".events")
 
 
-def check_out(
-    place: PayloadStoreAddress,
+def download_events(
+    store: PayloadStoreAddress,
     topic: str,
     partition: int,
     records: list[Record],
-    most: MostPayloads = MOST_AT_ONCE,
+    limits: PayloadLimits = BATCH_LIMITS,
 ) -> tuple[list[Record], list[Record]]:
     """Return the first events with their data, as many as fit into the limits, and the remaining records unchanged.
 
@@ -65,44 +65,49 @@ def check_out(
     if not any(record.value is not None and MARK in record.value for record in records):
         return records, []
     references = [_event_reference(record) for record in records]
-    whole = _with_payloads(place, topic, records, references, most)
-    found: list[Record] = []
-    for one in whole:
-        if isinstance(one, str):
+    results = _with_payloads(store, topic, records, references, limits)
+    complete: list[Record] = []
+    for result in results:
+        if isinstance(result, str):
             break
-        found.append(one)
-    if not found and references[0] is not None:
-        raise unavailable(place, f"{topic}:{partition}@{records[0].offset}", references[0], str(whole[0]))
-    return found, records[len(found) :]
+        complete.append(result)
+    if not complete and references[0] is not None:
+        raise unavailable_error(
+            store, f"{topic}:{partition}@{records[0].offset}", references[0], str(results[0])
+        )
+    return complete, records[len(complete) :]
 
 
-def look_up(
-    place: PayloadStoreAddress, topic: str, records: list[Record]
+def download_available(
+    store: PayloadStoreAddress, topic: str, records: list[Record]
 ) -> tuple[list[Record], list[Record]]:
     """Return the first commands or dead letters, with their data if available, and the remaining records unchanged."""
     if not any(map(may_refer, records)):
         return records, []
     references = [command_reference(record) if may_refer(record) else None for record in records]
-    whole = _with_payloads(place, topic, records, references)
-    found = [one if isinstance(one, Record) else record for record, one in zip(records, whole, strict=False)]
-    return found, records[len(found) :]
+    results = _with_payloads(store, topic, records, references)
+    shown = [
+        result if isinstance(result, Record) else record
+        for record, result in zip(records, results, strict=False)
+    ]
+    return shown, records[len(shown) :]
 
 
 def _with_payloads(
-    place: PayloadStoreAddress,
+    store: PayloadStoreAddress,
     topic: str,
     records: list[Record],
     references: list[PayloadReference | None],
-    most: MostPayloads = MOST_AT_ONCE,
+    limits: PayloadLimits = BATCH_LIMITS,
 ) -> list[Record | str]:
     """Return the first records with their data, or for an unavailable payload the reason in place of the record."""
-    count, wanted = first_payloads(references, most, each_its_own=True)
-    payloads = payload_transfer(place).fetch(payload_folder(topic), wanted) if wanted else {}
-    whole: list[Record | str] = []
+    count, wanted = first_payloads(references, limits, count_repeats=True)
+    payloads = payload_transfer(store).fetch(payload_folder(topic), wanted) if wanted else {}
+    results: list[Record | str] = []
     for record, reference in zip(records[:count], references, strict=False):
         data = None if reference is None else payloads[reference]
-        whole.append(_with_payload(record, data) if isinstance(data, bytes) else data or record)
-    return whole
+        results.append(_with_payload(record, data) if isinstance(data, bytes) else data or record)
+    return results
 
 
 def _event_reference(record: Record) -> PayloadReference | None:
@@ -112,13 +117,13 @@ def _event_reference(record: Record) -> PayloadReference | None:
         return None
 
 
-def unavailable(
-    place: PayloadStoreAddress, where: str, reference: PayloadReference, why: str
+def unavailable_error(
+    store: PayloadStoreAddress, location: str, reference: PayloadReference, reason: str
 ) -> PayloadUnavailableError:
     """Return the error for a record whose payload is unavailable."""
     return PayloadUnavailableError(
-        f"{where} refers to payload {reference.sha256}: {why}",
-        f"restore it in {place.uri}; cqrs doctor looks at the store",
+        f"{location} refers to payload {reference.sha256}: {reason}",
+        f"restore it in {store.uri}; cqrs doctor looks at the store",
     )
 
 

@@ -9,17 +9,17 @@ from cqrs_cli.payloads.batch import FetchedBatch, fetch_payloads
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
-class PayloadExchange:
+class OwnerPayloads:
     """The payload store of an owner. Without a store, events keep their data, and a command with a reference fails."""
 
-    def __init__(self, place: PayloadStoreAddress | None, topic: str) -> None:
-        self._place, self._topic = place, topic
+    def __init__(self, store: PayloadStoreAddress | None, topic: str) -> None:
+        self._store, self._topic = store, topic
 
     def fetch(self, records: list[Record]) -> FetchedBatch:
         """Return the first commands that may be decided together, with their payloads."""
-        return fetch_payloads(self._place, self._topic, records)
+        return fetch_payloads(self._store, self._topic, records)
 
-    def store(self, payloads: Mapping[PayloadReference, bytes]) -> None:
+    def upload(self, payloads: Mapping[PayloadReference, bytes]) -> None:
         """Upload the payloads of events; raises `PayloadUnavailableError`, and then the batch must not be committed."""
-        if payloads and self._place is not None:
-            payload_transfer(self._place).upload(payload_folder(self._topic), payloads)
+        if payloads and self._store is not None:
+            payload_transfer(self._store).upload(payload_folder(self._topic), payloads)

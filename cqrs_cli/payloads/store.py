@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.storage.buckets import list_files, require_bucket
 from cqrs_cli.storage.folder import open_folder
-from cqrs_cli.storage.private import make_folder, replaced
+from cqrs_cli.storage.private import atomic_write, make_folder
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _YOUNG = 30 * 60
 
 #: Limit in bytes for one read.
-_STRETCH = 8 * 1024 * 1024
+_CHUNK = 8 * 1024 * 1024
 
 
 #: The subfolder for payloads that `payloads gc` has found to be unused. Readers still find them there.
@@ -47,30 +47,30 @@ class PayloadStore:
         self.uri = uri
 
     @cached_property
-    def _opened(self) -> "tuple[FileSystem, str]":
-        return open_folder(self.uri, Path("/")).opened()
+    def _filesystem_and_path(self) -> "tuple[FileSystem, str]":
+        return open_folder(self.uri, Path("/")).filesystem_and_path()
 
-    def open(self) -> None:
+    def load_client(self) -> None:
         """Load the file system's client; raises `ConfigurationError` for a URI of no known file system."""
-        _ = self._opened
+        _ = self._filesystem_and_path
 
     def exists(self) -> bool:
         """True if the store's folder exists; the first upload creates it. Raises `OSError` if the bucket is missing."""
-        filesystem, base = self._opened
+        filesystem, base = self._filesystem_and_path
         (found,) = filesystem.get_file_info([base])
         require_bucket(filesystem, base)
         return bool(found.type.name == "Directory" or filesystem.type_name == "s3")
 
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
         """Write a payload unless a young copy exists. The write is atomic; a local file is synced to disk."""
-        filesystem, base = self._opened
+        filesystem, base = self._filesystem_and_path
         path = f"{base}/{folder}/{reference.sha256}"
         (found,) = filesystem.get_file_info([path])
         if found.is_file and found.size == reference.size and _age(found.mtime) < _YOUNG:
             return
         if filesystem.type_name == "local":
             make_folder(Path(path).parent)
-            with replaced(Path(path)) as file:
+            with atomic_write(Path(path)) as file:
                 file.write(data)
             return
         with filesystem.open_output_stream(
@@ -83,41 +83,41 @@ class PayloadStore:
         try:
             data = self._read(f"{folder}/{reference.sha256}", reference.size + 1)
         except FileNotFoundError:
-            require_bucket(*self._opened)
+            require_bucket(*self._filesystem_and_path)
             data = self._read(f"{folder}/{ASIDE}/{reference.sha256}", reference.size + 1)
         if not reference.accepts(data):
             raise AlteredError(f"its {len(data)} bytes are not those that were stored")
         return data
 
-    def _read(self, path: str, most: int) -> bytes:
-        filesystem, base = self._opened
+    def _read(self, path: str, limit: int) -> bytes:
+        filesystem, base = self._filesystem_and_path
         parts: list[bytes] = []
         with filesystem.open_input_stream(f"{base}/{path}", compression=None) as stream:
-            while most and (part := stream.read(min(most, _STRETCH))):
+            while limit and (part := stream.read(min(limit, _CHUNK))):
                 parts.append(part)
-                most -= len(part)
+                limit -= len(part)
         return b"".join(parts)
 
-    def stored(self, folder: str) -> Iterator[StoredPayload]:
+    def list_payloads(self, folder: str) -> Iterator[StoredPayload]:
         """Yield the files of a folder, in no order."""
-        filesystem, base = self._opened
+        filesystem, base = self._filesystem_and_path
         for found in list_files(filesystem, f"{base}/{folder}"):
             yield StoredPayload(found.base_name, found.size, _age(found.mtime))
 
     def age(self, folder: str, name: str) -> float | None:
         """Return the current age of a file in seconds; None if the file does not exist."""
-        filesystem, base = self._opened
+        filesystem, base = self._filesystem_and_path
         (found,) = filesystem.get_file_info([f"{base}/{folder}/{name}"])
         return _age(found.mtime) if found.is_file else None
 
     def remove(self, folder: str, name: str) -> None:
         """Delete one file."""
-        filesystem, base = self._opened
+        filesystem, base = self._filesystem_and_path
         filesystem.delete_file(f"{base}/{folder}/{name}")
 
     def move(self, source: str, folder: str, name: str) -> None:
         """Move a file to another folder, which makes it young. It is in at least one of the folders at any time."""
-        filesystem, base = self._opened
+        filesystem, base = self._filesystem_and_path
         before, after = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
         if filesystem.type_name == "local":
             make_folder(Path(after).parent)

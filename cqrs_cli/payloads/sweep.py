@@ -34,9 +34,9 @@ class Swept(NamedTuple):
 class Sweep:
     """A sweep of one folder. Create it before the records are read, and call `sweep` afterwards."""
 
-    def __init__(self, place: PayloadStoreAddress, folder: str) -> None:
+    def __init__(self, address: PayloadStoreAddress, folder: str) -> None:
         """List the folder; raises `PayloadUnavailableError`."""
-        self._transfer: PayloadTransfer = payload_transfer(place)
+        self._transfer: PayloadTransfer = payload_transfer(address)
         self._store, self._folder, self._aside = self._transfer.store, folder, f"{folder}/{ASIDE}"
         self._listed = self._list(self._folder)
         self._put_aside = [one for one in self._list(self._aside) if _NAME.fullmatch(one.name)]
@@ -44,42 +44,44 @@ class Sweep:
     def _list(self, folder: str) -> list[StoredPayload]:
         """Return the files of a folder. This has no timeout, since a store lists only 1,000 files with one request."""
         try:
-            return list(self._store.stored(folder))
+            return list(self._store.list_payloads(folder))
         except OSError as error:
             raise unusable(self._store.uri, error) from error
 
     @property
-    def questioned(self) -> set[str]:
+    def candidate_digests(self) -> set[str]:
         """The SHA-256 sums to search for in the records."""
         return {one.name for one in [*self._old(), *self._put_aside]}
 
     def _old(self) -> list[StoredPayload]:
         return [one for one in self._listed if _NAME.fullmatch(one.name) and one.age > SPARED]
 
-    def sweep(self, named: Collection[str], dry_run: bool) -> Swept:
-        """Move and delete files, unless this is a dry run. `named`: the sums of `questioned` that records contain."""
-        aside = [one for one in self._old() if one.name not in named]
-        back = [one for one in self._put_aside if one.name in named]
-        gone = [one for one in self._put_aside if one.name not in named and one.age > SPARED]
+    def sweep(self, referenced: Collection[str], dry_run: bool) -> Swept:
+        """Move and delete files, unless this is a dry run. `referenced`: the sums of `candidate_digests` that records
+        contain.
+        """
+        unused = [one for one in self._old() if one.name not in referenced]
+        used = [one for one in self._put_aside if one.name in referenced]
+        expired = [one for one in self._put_aside if one.name not in referenced and one.age > SPARED]
         drafts = [one for one in self._listed if _DRAFT.fullmatch(one.name) and one.age > SPARED]
         if not dry_run:
-            aside = [one for one in aside if self._is_moved(one)]
-            for one in back:
-                self._ask(partial(self._store.move, self._aside, self._folder, one.name))
-            for one in gone:
-                self._ask(partial(self._store.remove, self._aside, one.name))
+            unused = [one for one in unused if self._is_moved(one)]
+            for one in used:
+                self._call(partial(self._store.move, self._aside, self._folder, one.name))
+            for one in expired:
+                self._call(partial(self._store.remove, self._aside, one.name))
             for one in drafts:
-                self._ask(partial(self._store.remove, self._folder, one.name))
-        kept = sum(_NAME.fullmatch(one.name) is not None for one in self._listed) - len(aside) + len(back)
-        return Swept(kept, aside, back, [*gone, *drafts])
+                self._call(partial(self._store.remove, self._folder, one.name))
+        kept = sum(_NAME.fullmatch(one.name) is not None for one in self._listed) - len(unused) + len(used)
+        return Swept(kept, unused, used, [*expired, *drafts])
 
-    def _is_moved(self, one: StoredPayload) -> bool:
+    def _is_moved(self, payload: StoredPayload) -> bool:
         """Move a payload aside unless it was written again since the listing; True if it was moved."""
-        age = self._transfer.ask(partial(self._store.age, self._folder, one.name))
+        age = self._transfer.call_with_retries(partial(self._store.age, self._folder, payload.name))
         if age is None or age <= SPARED:
             return False
-        self._ask(partial(self._store.move, self._folder, self._aside, one.name))
+        self._call(partial(self._store.move, self._folder, self._aside, payload.name))
         return True
 
-    def _ask(self, call: Callable[[], None]) -> None:
-        self._transfer.ask(call)
+    def _call(self, call: Callable[[], None]) -> None:
+        self._transfer.call_with_retries(call)

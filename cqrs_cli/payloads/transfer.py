@@ -28,10 +28,10 @@ Fetched = bytes | str
 class PayloadTransfer:
     """Uploads to one payload store, and downloads from it."""
 
-    def __init__(self, place: PayloadStoreAddress) -> None:
-        self.place = place
-        self.store = PayloadStore(place.uri)
-        self._crew = TransferPool(_AT_ONCE)
+    def __init__(self, address: PayloadStoreAddress) -> None:
+        self.address = address
+        self.store = PayloadStore(address.uri)
+        self._pool = TransferPool(_AT_ONCE)
 
     def fetch(self, folder: str, wanted: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
         """Return for each payload its bytes, or the reason why it is unavailable."""
@@ -52,7 +52,7 @@ class PayloadTransfer:
                 reason.hint,
             )
 
-    def ask(self, call: Callable[[], _T]) -> _T:
+    def call_with_retries(self, call: Callable[[], _T]) -> _T:
         """Make one call, with retries, and return its result; raises `PayloadUnavailableError`."""
         done, failed = self._call({"": partial(call)})
         for error in failed.values():
@@ -61,31 +61,31 @@ class PayloadTransfer:
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
         """Make calls, with retries. Return the results, and for each failed call its last error, None for a timeout."""
-        self.store.open()  # outside of the timeout of a call
-        done: dict[_K, _T] = {}
+        self.store.load_client()  # outside of the timeout of a call
+        results: dict[_K, _T] = {}
         failed: dict[_K, Exception | None] = {}
-        left, until, pause = dict(calls), time.monotonic() + self.place.retry_for, _FIRST_PAUSE
-        while left:
-            results = self._crew.call(left, self.place.timeout)
+        remaining, deadline, pause = dict(calls), time.monotonic() + self.address.retry_for, _FIRST_PAUSE
+        while remaining:
+            answers = self._pool.call(remaining, self.address.timeout)
             failed = {}
-            for reference in left:
-                result = results.get(reference)
-                if reference not in results or isinstance(result, Exception):
+            for reference in remaining:
+                result = answers.get(reference)
+                if reference not in answers or isinstance(result, Exception):
                     failed[reference] = result if isinstance(result, Exception) else None
                 else:
-                    done[reference] = result  # type: ignore[assignment]
-            left = {reference: calls[reference] for reference in failed}
-            if time.monotonic() + pause > until:
+                    results[reference] = result  # type: ignore[assignment]
+            remaining = {reference: calls[reference] for reference in failed}
+            if time.monotonic() + pause > deadline:
                 break
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-        return done, failed
+        return results, failed
 
 
 @lru_cache(maxsize=8)
-def payload_transfer(place: PayloadStoreAddress) -> PayloadTransfer:
+def payload_transfer(address: PayloadStoreAddress) -> PayloadTransfer:
     """Return this process's transfer for a store; all callers share its threads and connections."""
-    return PayloadTransfer(place)
+    return PayloadTransfer(address)
 
 
 def unusable(uri: str, error: Exception | None) -> PayloadUnavailableError:

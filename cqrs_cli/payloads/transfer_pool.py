@@ -19,7 +19,7 @@ class _Round(Generic[_K, _V]):
         self.results: dict[_K, _V | Exception] = {}
         self.changed = threading.Condition()
 
-    def make(self, name: _K) -> None:
+    def make_call(self, name: _K) -> None:
         """Make one call, unless the timeout has passed."""
         if time.monotonic() > self.deadline:
             return
@@ -32,7 +32,7 @@ class _Round(Generic[_K, _V]):
             self.results[name] = result
             self.changed.notify()
 
-    def wait(self) -> dict[_K, _V | Exception]:
+    def wait_for_results(self) -> dict[_K, _V | Exception]:
         """Return the results of the calls that have returned in time."""
         with self.changed:
             while len(self.results) < len(self.calls):
@@ -56,8 +56,8 @@ class TransferPool:
         """Make the calls; return the result or exception of each call that has returned after `timeout` seconds."""
         round = _Round(calls, time.monotonic() + timeout)
         for name in calls:
-            self._submit(lambda name=name: round.make(name))  # type: ignore[misc]
-        return round.wait()
+            self._submit(lambda name=name: round.make_call(name))  # type: ignore[misc]
+        return round.wait_for_results()
 
     def _submit(self, job: Callable[[], None]) -> None:
         with self._lock:

@@ -13,26 +13,26 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
-def checked_in(place: PayloadStoreAddress, topic: str, document: bytes) -> bytes:
+def upload_data(store: PayloadStoreAddress, topic: str, document: bytes) -> bytes:
     """Return the document to send to `topic`. If its data are large, they are in the store when this function returns.
 
     Raises `PayloadUnavailableError` if the upload fails, `UsageError` if the data are larger than owners accept.
     """
-    document, payloads = referring(place, topic, document)
+    document, payloads = replace_large_data(store, topic, document)
     if payloads:
-        payload_transfer(place).upload(payload_folder(topic), payloads)
+        payload_transfer(store).upload(payload_folder(topic), payloads)
     return document
 
 
-def referring(
-    place: PayloadStoreAddress, topic: str, document: bytes
+def replace_large_data(
+    store: PayloadStoreAddress, topic: str, document: bytes
 ) -> tuple[bytes, dict[PayloadReference, bytes]]:
     """Return the document to send to `topic`, and its payload to upload if its data are large."""
     try:
         data = data_within(document)
     except (ValueError, RecursionError):  # the owner rejects it
         return document, {}
-    if data is None or len(data) <= place.threshold:
+    if data is None or len(data) <= store.threshold:
         return document, {}
     if len(data) > MAX_PAYLOAD:
         raise UsageError(f"a command has {len(data)} bytes of data", f"owners read {MAX_PAYLOAD} at most")

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.spark.columns import wire_type
 from cqrs_cli.spark.options import ReadOptions, SourceKind
-from cqrs_cli.storage.private import replaced
+from cqrs_cli.storage.private import atomic_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
 
     file = Path(SparkFiles.getRootDirectory()) / f"cqrs-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
     if not file.exists():
-        with replaced(file) as opened:
+        with atomic_write(file) as opened:
             opened.write(archive)
     return registry.load(name, package, file)
 

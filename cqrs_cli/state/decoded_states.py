@@ -25,7 +25,7 @@ class DecodedStates:
         self._total = 0  # an upper bound of the bytes of all states
         self.get = self._states.get
 
-    def keep_all(self, states: Mapping[str, VersionedState], encoded: Iterable[int]) -> int:
+    def put_all(self, states: Mapping[str, VersionedState], encoded: Iterable[int]) -> int:
         """Add states; `encoded` are the bytes of their JSON. The oldest states are dropped if there is no room.
 
         Returns the estimated bytes of objects of the added states.
@@ -36,10 +36,10 @@ class DecodedStates:
         self._states.update(states)
         self._total += total  # replaced states count twice, until `_forget` computes the exact sum
         if self._total > self._budget or len(self._states) > self._capacity:
-            self._forget(next(reversed(sizes)))
+            self._evict(next(reversed(sizes)))
         return total
 
-    def _forget(self, newest: str) -> None:
+    def _evict(self, newest: str) -> None:
         """If a limit is exceeded, free a tenth of it, so that the next call is far away."""
         self._total = sum(self._sizes.values())
         if self._total <= self._budget and len(self._states) <= self._capacity:

@@ -46,14 +46,14 @@ def open_environment(
     )
     try:
         env.reader_check()  # the first transaction needs a slot, and killed readers may occupy all slots
-        check_length(env, path)
+        check_not_truncated(env, path)
     except BaseException:
         env.close()
         raise
     return env
 
 
-def begin(env: lmdb.Environment, write: bool) -> Transaction:
+def begin_transaction(env: lmdb.Environment, write: bool) -> Transaction:
     """Begin a transaction, also if another process has enlarged the map, or killed readers occupy all slots."""
     try:
         return env.begin(write=write)
@@ -65,18 +65,18 @@ def begin(env: lmdb.Environment, write: bool) -> Transaction:
 
 
 def write_growing(
-    env: lmdb.Environment, begun: Callable[[], Transaction], work: Callable[[Transaction], _T]
+    env: lmdb.Environment, begin_write: Callable[[], Transaction], work: Callable[[Transaction], _T]
 ) -> _T:
-    """Do `work` in a transaction of `begun`. If the map is full, double it and repeat `work` in a new transaction."""
+    """Do `work` in a write transaction. If the map is full, double it and repeat `work` in a new transaction."""
     while True:
         try:
-            with begun() as txn:
+            with begin_write() as txn:
                 return work(txn)
         except lmdb.MapFullError:
             env.set_mapsize(2 * env.info()["map_size"])
 
 
-def check_length(env: lmdb.Environment, path: Path) -> None:
+def check_not_truncated(env: lmdb.Environment, path: Path) -> None:
     """Raise `CorruptError` for a truncated file before any page is read: a read after the file's end is a SIGBUS."""
     needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     found = (path / DATA_FILE).stat().st_size

@@ -20,7 +20,7 @@ _CORRUPT = (
     lmdb.BadTxnError,  # follows one of the errors above, if that was not reported
 )
 _ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
-_MAKE_ROOM = f"make room, or {_ELSEWHERE}"
+_FREE_SPACE = f"make room, or {_ELSEWHERE}"
 REBUILD = "remove it: what it holds is rebuilt from the log"
 
 
@@ -35,7 +35,7 @@ class AheadError(CorruptError):
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Translate errors about the folder to `ConfigurationError` or `CorruptError`, and a full reader table to
     `UnavailableError`. MapFullError and MapResizedError pass through.
     """
@@ -46,7 +46,7 @@ def translated(path: Path) -> Iterator[None]:
     except _CORRUPT as error:
         raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD) from error
     except OSError as error:
-        raise _complaint(path, error.errno or 0, error.strerror or str(error)) from error
+        raise _folder_error(path, error.errno or 0, error.strerror or str(error)) from error
     except lmdb.LockError as error:  # LMDB locks a byte for its own process id
         raise ConfigurationError(
             f"the state in {path} is open in another process with this one's id, {os.getpid()}, so in another "
@@ -58,15 +58,15 @@ def translated(path: Path) -> Iterator[None]:
             f"too many processes look at the state in {path} ({error})", "end some, then try again"
         ) from error
     except lmdb.Error as error:
-        raise _complaint(path, error.code, str(error)) from error
+        raise _folder_error(path, error.code, str(error)) from error
 
 
-def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
+def _folder_error(path: Path, code: int, text: str) -> ConfigurationError:
     if code in _FULL:
-        return ConfigurationError(f"no space left for the state in {path} ({text})", _MAKE_ROOM)
+        return ConfigurationError(f"no space left for the state in {path} ({text})", _FREE_SPACE)
     if code == errno.EIO:  # LMDB reports EIO for an incomplete write, which is how a disk becomes full
         return ConfigurationError(
-            f"the disk is full or failing under the state in {path} ({text})", _MAKE_ROOM
+            f"the disk is full or failing under the state in {path} ({text})", _FREE_SPACE
         )
     if "already open in this process" in text:
         return ConfigurationError(f"the state in {path} is open in this process already", "open it once")
@@ -77,7 +77,7 @@ def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
 MOUNTS = Path("/proc/self/mounts")
 
 
-def refuse_network(path: Path, mounts: Path = MOUNTS) -> None:
+def reject_network_file_system(path: Path, mounts: Path = MOUNTS) -> None:
     """Raise `ConfigurationError` if `path` is on a network file system, whose memory maps are unsafe for LMDB.
 
     Without a table of mounts (outside Linux), every path is accepted.
@@ -95,11 +95,11 @@ def _file_system(path: Path, mounts: Path) -> str:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return ""
-    place, depth, kind = path.resolve(), -1, ""
+    resolved, depth, kind = path.resolve(), -1, ""
     for line in lines:
         _, escaped, mounted, *_ = line.split(" ")
-        point = Path(escaped.replace("\\040", " ").replace("\\134", "\\"))
+        mount_point = Path(escaped.replace("\\040", " ").replace("\\134", "\\"))
         # of two mounts at the same point, the later mount hides the earlier mount
-        if place.is_relative_to(point) and len(point.parts) >= depth:
-            depth, kind = len(point.parts), mounted
+        if resolved.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
+            depth, kind = len(mount_point.parts), mounted
     return kind

@@ -17,14 +17,21 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     window_ms: int
     codec: int = CODEC
 
-    def differences(self, noted: bytes) -> str:
-        """Return a text about the members that differ from `noted`, an encoded identity; empty if all are equal."""
+    def differences(self, stored: bytes) -> str:
+        """Return a text about the members that differ from `stored`, an encoded identity; empty if all are equal."""
         try:
-            theirs = msgspec.json.decode(noted, type=dict[str, object])
+            stored_members = msgspec.json.decode(stored, type=dict[str, object])
         except msgspec.DecodeError:
             return "it has no identity"
-        ours = msgspec.to_builtins(self)
-        changed = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
+        own_members = msgspec.to_builtins(self)
+        changed = sorted(
+            k
+            for k in own_members.keys() | stored_members.keys()
+            if own_members.get(k) != stored_members.get(k)
+        )
         advice = ": give each cluster a state_dir of its own" if "cluster_id" in changed else ""
         changed = ["cluster_id"] if advice else changed
-        return ", ".join(f"{k} was {theirs.get(k)} and is {ours.get(k)}" for k in changed) + advice
+        return (
+            ", ".join(f"{k} was {stored_members.get(k)} and is {own_members.get(k)}" for k in changed)
+            + advice
+        )

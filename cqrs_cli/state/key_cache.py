@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.keys.topic import KeyTable, WrappedKey
-from cqrs_cli.state.environment import begin, check_length, write_growing
-from cqrs_cli.state.errors import CorruptError, translated
+from cqrs_cli.state.environment import begin_transaction, check_not_truncated, write_growing
+from cqrs_cli.state.errors import CorruptError, translate_errors
 from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError
 
@@ -66,13 +66,13 @@ class KeyStore(Protocol):
     def offsets(self) -> KeyOffsets:
         """The next offsets to read."""
 
-    def known(self, subject: str) -> KeyTable:
+    def keys_of(self, subject: str) -> KeyTable:
         """Return the known keys of an aggregate."""
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         """Apply the changes between two offsets, all or none; raises `NotOwnerError` unless `start` is current."""
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove all keys, and set the offsets to the beginning of the topics."""
 
     def close(self) -> None:
@@ -87,17 +87,17 @@ class MemoryKeys:
         self._empty = self.offsets = KeyOffsets(topics)
         self._known: dict[str, KeyTable] = {}
 
-    def known(self, subject: str) -> KeyTable:
+    def keys_of(self, subject: str) -> KeyTable:
         return self._known.get(subject, KeyTable())
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         if self.offsets != start:
-            raise _moved("memory", self.offsets, start)
+            raise _unexpected_offsets("memory", self.offsets, start)
         for change in changes:
-            self._known[change.subject] = changed(self.known(change.subject), change)
+            self._known[change.subject] = apply_change(self.keys_of(change.subject), change)
         self.offsets = end
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._known, self.offsets = {}, self._empty
 
     def close(self) -> None:
@@ -110,24 +110,24 @@ class KeyCache:
     def __init__(self, path: Path, topics: tuple[str, str], map_size: int = _MAP_SIZE) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
         self._path = path
-        with translated(path):
+        with translate_errors(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._env = lmdb.open(str(path), map_size=map_size, mode=0o600)
-            check_length(self._env, path)
+            check_not_truncated(self._env, path)
         self._empty = KeyOffsets(topics)
         if self.offsets.topics != topics:
-            self._write(self._drop)
+            self._write(self._delete_all)
 
     @property
     def offsets(self) -> KeyOffsets:
         """The next offsets to read."""
-        with translated(self._path), begin(self._env, write=False) as txn:
+        with translate_errors(self._path), begin_transaction(self._env, write=False) as txn:
             return self._offsets(txn)
 
-    def known(self, subject: str) -> KeyTable:
+    def keys_of(self, subject: str) -> KeyTable:
         """Return the known keys of an aggregate."""
-        with translated(self._path), begin(self._env, write=False) as txn:
-            return _known(txn, _key(subject))
+        with translate_errors(self._path), begin_transaction(self._env, write=False) as txn:
+            return _read_keys(txn, _key(subject))
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         """Apply the changes between two offsets, in one transaction.
@@ -140,16 +140,16 @@ class KeyCache:
 
         def work(txn: Transaction) -> None:
             if (found := self._offsets(txn)) != start:
-                raise _moved(str(self._path), found, start)
+                raise _unexpected_offsets(str(self._path), found, start)
             for key, change in listed:
-                txn.put(key, encode_json(changed(_known(txn, key), change)))
+                txn.put(key, encode_json(apply_change(_read_keys(txn, key), change)))
             txn.put(_HEAD, encode_json(end))
 
         self._write(work)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove all keys, and set the offsets to the beginning of the topics."""
-        self._write(self._drop)
+        self._write(self._delete_all)
 
     def close(self) -> None:
         """Close the cache. Idempotent."""
@@ -159,15 +159,15 @@ class KeyCache:
         head = txn.get(_HEAD)
         return self._empty if head is None else msgspec.json.decode(head, type=KeyOffsets)
 
-    def _drop(self, txn: Transaction) -> None:
+    def _delete_all(self, txn: Transaction) -> None:
         with txn.cursor() as cursor:
             there = cursor.first()
             while there:
                 there = cursor.delete()
 
     def _write(self, work: Callable[[Transaction], None]) -> None:
-        with translated(self._path):
-            write_growing(self._env, partial(begin, self._env, write=True), work)
+        with translate_errors(self._path):
+            write_growing(self._env, partial(begin_transaction, self._env, write=True), work)
 
 
 def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
@@ -179,7 +179,7 @@ def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
         return KeyCache(path, topics)
 
 
-def _moved(place: str, found: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
+def _unexpected_offsets(place: str, found: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
     return NotOwnerError(f"the keys in {place} are at {found}, not at {start}")
 
 
@@ -188,12 +188,12 @@ def _key(subject: str) -> bytes:
     return blake2b(subject.encode(), digest_size=32).digest()
 
 
-def _known(txn: Transaction, key: bytes) -> KeyTable:
+def _read_keys(txn: Transaction, key: bytes) -> KeyTable:
     value = txn.get(key)
     return KeyTable() if value is None else msgspec.json.decode(value, type=KeyTable)
 
 
-def changed(known: KeyTable, change: KeyChange) -> KeyTable:
+def apply_change(known: KeyTable, change: KeyChange) -> KeyTable:
     match change:
         case KeyRecord():
             return known.with_record(change.wrapped)

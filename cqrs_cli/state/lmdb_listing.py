@@ -7,7 +7,7 @@ from cqrs_cli.state import encoding
 from cqrs_cli.state.lmdb_types import Database, Transaction
 
 
-def each_aggregate(txn: Transaction, states: Database) -> Iterator[tuple[str, StoredState]]:
+def iterate_aggregates(txn: Transaction, states: Database) -> Iterator[tuple[str, StoredState]]:
     """Yield every aggregate, in any order."""
     with txn.cursor(states) as cursor:
         for key, value in cursor:
@@ -18,7 +18,7 @@ def each_aggregate(txn: Transaction, states: Database) -> Iterator[tuple[str, St
                 yield key.decode(), encoding.decode_state(value)
 
 
-def paged(
+def read_page(
     txn: Transaction, states: Database, prefix: str, after: str, limit: int
 ) -> list[tuple[str, StoredState]]:
     """Return at most `limit` aggregates with the `prefix` whose ids are greater than `after`, in the order of UTF-8."""

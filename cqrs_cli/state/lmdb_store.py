@@ -19,9 +19,15 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
 from cqrs_cli.state.deferred_table import DeferredTable
-from cqrs_cli.state.environment import MAP_SIZE, MAX_READERS, begin, open_environment, write_growing
-from cqrs_cli.state.errors import translated
-from cqrs_cli.state.lmdb_listing import each_aggregate, paged
+from cqrs_cli.state.environment import (
+    MAP_SIZE,
+    MAX_READERS,
+    begin_transaction,
+    open_environment,
+    write_growing,
+)
+from cqrs_cli.state.errors import translate_errors
+from cqrs_cli.state.lmdb_listing import iterate_aggregates, read_page
 from cqrs_cli.state.lmdb_types import Database, Transaction
 from cqrs_cli.state.lmdb_view import LmdbView
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
@@ -54,8 +60,8 @@ class LmdbStore:
         self._path = path
         self._window_ms = window_ms
         self._open = True
-        self._asked: float | None = None
-        with translated(path):
+        self._begin_requested_at: float | None = None
+        with translate_errors(path):
             self._env = open_environment(path, map_size, readonly, max_readers)
             try:
                 # `open_db` without a transaction would begin one itself, and hold the GIL while it waits for the lock.
@@ -73,7 +79,7 @@ class LmdbStore:
         """Return the encoded identity of this shard; empty if it was never written."""
         return self._read(lambda txn: txn.get(_IDENTITY, b"", self._meta))
 
-    def note_identity(self, identity: bytes) -> None:
+    def set_identity(self, identity: bytes) -> None:
         """Write the identity of a new shard."""
         self._write(lambda txn: txn.put(_IDENTITY, identity, db=self._meta))
 
@@ -88,22 +94,22 @@ class LmdbStore:
         self._write(write)
 
     def code_digest(self) -> str:
-        return self.noted(_CODE).decode()
+        return self.get_value(_CODE).decode()
 
     def set_code_digest(self, code: str, token: str) -> None:
-        self.note(_CODE, code.encode(), token)
+        self.set_value(_CODE, code.encode(), token)
 
-    def noted(self, name: str) -> bytes:
+    def get_value(self, name: str) -> bytes:
         return self._read(lambda txn: txn.get(name.encode(), b"", self._meta))
 
-    def note(self, name: str, value: bytes, token: str) -> None:
+    def set_value(self, name: str, value: bytes, token: str) -> None:
         def write(txn: Transaction) -> None:
             self._owned(txn, token)
             txn.put(name.encode(), value, db=self._meta)
 
         self._write(write)
 
-    def drop(self, names: Collection[str], token: str) -> None:
+    def drop_aggregates(self, names: Collection[str], token: str) -> None:
         def write(txn: Transaction) -> None:
             self._owned(txn, token)
             for key in map(str.encode, names):
@@ -116,7 +122,10 @@ class LmdbStore:
 
     @contextmanager
     def view(self) -> Iterator[LmdbView]:
-        with translated(self._path), LmdbView(self._begin, self._states, self._ids, self._deferred) as view:
+        with (
+            translate_errors(self._path),
+            LmdbView(self._begin, self._states, self._ids, self._deferred) as view,
+        ):
             yield view
 
     def apply(self, change: WriteBatch) -> None:
@@ -151,37 +160,37 @@ class LmdbStore:
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
         """Return positions and all aggregates of one moment, valid inside the block. Keep the block short."""
-        with translated(self._path), self._begin() as txn:
-            yield encoding.decode_head(self._head(txn))[0], each_aggregate(txn, self._states)
+        with translate_errors(self._path), self._begin() as txn:
+            yield encoding.decode_head(self._head(txn))[0], iterate_aggregates(txn, self._states)
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
-        with translated(self._path), self._begin() as txn:
-            yield from each_aggregate(txn, self._states)
+        with translate_errors(self._path), self._begin() as txn:
+            yield from iterate_aggregates(txn, self._states)
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """Return at most `limit` aggregates with the `prefix` whose ids are greater than `after`, in order of UTF-8.
 
         Ids longer than `encoding.MAX_KEY` bytes are left out, because their keys are hashes.
         """
-        with translated(self._path), self._begin() as txn:
-            return paged(txn, self._states, prefix, after, limit)
+        with translate_errors(self._path), self._begin() as txn:
+            return read_page(txn, self._states, prefix, after, limit)
 
     def count(self) -> int:
         return self._read(lambda txn: txn.stat(self._states)["entries"])
 
     @property
-    def waiting(self) -> float:
-        asked = self._asked
+    def seconds_waiting_for_lock(self) -> float:
+        asked = self._begin_requested_at
         return 0.0 if asked is None else time.monotonic() - asked
 
     def sync(self) -> None:
         """Write all changes to disk."""
-        with translated(self._path):
+        with translate_errors(self._path):
             self._env.sync(True)  # without True, `sync` does nothing in an environment opened with sync=False
 
     def copy(self, folder: Path) -> None:
         """Write a consistent, compact copy to an empty folder. Other processes may change the store during the copy."""
-        with translated(self._path):
+        with translate_errors(self._path):
             self._env.copy(str(folder), compact=True)
 
     def close(self) -> None:
@@ -194,7 +203,7 @@ class LmdbStore:
         finally:
             self._env.close()
 
-    def abandon(self) -> None:
+    def close_without_sync(self) -> None:
         """Close an unusable store without a sync."""
         self._open = False
         self._env.close()
@@ -215,21 +224,21 @@ class LmdbStore:
             if segment > before:
                 txn.drop(self._ids[segment % 2], delete=False)
 
-    def _read(self, look: Callable[[Transaction], _T]) -> _T:
-        with translated(self._path), self._begin() as txn:
-            return look(txn)
+    def _read(self, read: Callable[[Transaction], _T]) -> _T:
+        with translate_errors(self._path), self._begin() as txn:
+            return read(txn)
 
     def _begin(self, write: bool = False) -> Transaction:
-        self._asked = time.monotonic()
+        self._begin_requested_at = time.monotonic()
         try:
-            return begin(self._env, write)
+            return begin_transaction(self._env, write)
         finally:
-            self._asked = None
+            self._begin_requested_at = None
 
     def _write(self, work: Callable[[Transaction], object]) -> None:
         """Do `work` in one transaction, and repeat it if the map was full."""
         self._env.reader_check()  # a killed reader would prevent the reuse of old pages
-        with translated(self._path):
+        with translate_errors(self._path):
             write_growing(self._env, partial(self._begin, write=True), work)
 
 

@@ -35,7 +35,7 @@ class MemoryBudget:
         self._lock = threading.Lock()
         self.used = 0
 
-    def take(self, more: int) -> None:
+    def reserve(self, more: int) -> None:
         """Reserve `more` bytes, or release bytes if it is negative; raises `StoreFullError`, with nothing reserved."""
         with self._lock:
             if more > 0 and self.used + more > self._limit:
@@ -50,7 +50,7 @@ class MemoryBudget:
 class MemoryStore:
     """A `Store` in dicts. `window_ms` is the dedup window, and the length of a segment."""
 
-    waiting = 0.0
+    seconds_waiting_for_lock = 0.0
 
     def __init__(self, window_ms: int, budget: MemoryBudget | None = None) -> None:
         self._window_ms = window_ms
@@ -58,11 +58,11 @@ class MemoryStore:
         self._token = ""
         self._code = ""
         self._positions = Positions()
-        self._noted: dict[str, bytes] = {}
+        self._values: dict[str, bytes] = {}
         self._states: _Table[str] = _Table()
         self._segments: dict[int, _Table[bytes]] = {}
         self._deferred = DeferralTable()
-        self._looks = 0  # open views and listings, whose data must not change
+        self._open_views = 0  # open views and listings, whose data must not change
 
     def token(self) -> str:
         return self._token
@@ -78,25 +78,25 @@ class MemoryStore:
         self._check_owner(token)
         self._code = code
 
-    def noted(self, name: str) -> bytes:
-        return self._noted.get(name, b"")
+    def get_value(self, name: str) -> bytes:
+        return self._values.get(name, b"")
 
-    def note(self, name: str, value: bytes, token: str) -> None:
+    def set_value(self, name: str, value: bytes, token: str) -> None:
         self._check_owner(token)
-        self._noted[name] = value
+        self._values[name] = value
 
-    def drop(self, names: Collection[str], token: str) -> None:
+    def drop_aggregates(self, names: Collection[str], token: str) -> None:
         self._check_owner(token)
         before = self.size
         self._states = self._states.without(set(names))
-        self._budget.take(self.size - before)
+        self._budget.reserve(self.size - before)
 
     def positions(self) -> Positions:
         return self._positions
 
     @contextmanager
     def view(self) -> Iterator[StateView]:
-        with self._looking():
+        with self._count_open_view():
             segments = [one.entries for one in self._segments.values()]
             yield _MemoryView(self._states.entries, segments, self._deferred)
 
@@ -104,35 +104,40 @@ class MemoryStore:
         """Make the change. Also raises `StoreFullError`, with nothing changed."""
         check_clock(change)
         states = {name: encoding.encode_state(saved) for name, saved in change.states.items()}
-        ids = [dict(encoding.dedup_entries(young)) for young in by_segment(change, self._window_ms)]
+        ids = [dict(encoding.dedup_entries(remembered)) for remembered in by_segment(change, self._window_ms)]
         failpoints.reached("apply.before")
         self._check_owner(change.token)
         if change.start != self._positions:
             raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
         current = change.end.clock // self._window_ms
-        kept: dict[int, _Table[bytes]] = {s: self._segments.get(s, _Table()) for s in (current, current - 1)}
-        looked_at = self._looks > 0
+        segments: dict[int, _Table[bytes]] = {
+            s: self._segments.get(s, _Table()) for s in (current, current - 1)
+        }
+        is_viewed = self._open_views > 0
         with ExitStack() as undo:  # a change that fails half-way, for lack of memory, is undone
             before = self.size
-            self._states.put(states, undo, looked_at)
+            self._states.put(states, undo, is_viewed)
             for age, entries in enumerate(ids):
-                kept[current - age].put(entries, undo, looked_at)
+                segments[current - age].put(entries, undo, is_viewed)
             more = (
-                self._states.bytes + sum(one.bytes for one in kept.values()) + self._deferred.bytes - before
+                self._states.bytes
+                + sum(one.bytes for one in segments.values())
+                + self._deferred.bytes
+                - before
             )
             more += self._deferred.growth(change.deferred)
-            self._budget.take(more)
-            undo.callback(self._budget.take, -more)
+            self._budget.reserve(more)
+            undo.callback(self._budget.reserve, -more)
             failpoints.reached("apply.inside")
             undo.pop_all()
         if change.deferred:
-            self._deferred = self._deferred.copy() if looked_at else self._deferred
+            self._deferred = self._deferred.copy() if is_viewed else self._deferred
             self._deferred.change(change.deferred)
-        self._segments, self._positions = kept, change.end
+        self._segments, self._positions = segments, change.end
         failpoints.reached("apply.after")
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
-        with self._looking():
+        with self._count_open_view():
             for name, value in self._states.entries.items():
                 yield name, encoding.decode_state(value)
 
@@ -146,10 +151,10 @@ class MemoryStore:
         return self._states.bytes + ids + self._deferred.bytes
 
     def close(self) -> None:
-        self._budget.take(-self.size)
+        self._budget.reserve(-self.size)
         self._states, self._segments, self._deferred = _Table(), {}, DeferralTable()
 
-    def condemn(self) -> None:
+    def close_as_damaged(self) -> None:
         """Close the store, because it is damaged. The next store is rebuilt from the log."""
         self.close()
 
@@ -158,12 +163,12 @@ class MemoryStore:
             raise NotOwnerError(f"the token is {self._token!r}, not {token!r}")
 
     @contextmanager
-    def _looking(self) -> Iterator[None]:
-        self._looks += 1
+    def _count_open_view(self) -> Iterator[None]:
+        self._open_views += 1
         try:
             yield
         finally:
-            self._looks -= 1
+            self._open_views -= 1
 
 
 class _Table(Generic[_K]):
@@ -173,11 +178,11 @@ class _Table(Generic[_K]):
         self.entries: dict[_K, bytes] = {}
         self.bytes = 0
 
-    def put(self, new: Mapping[_K, bytes], undo: ExitStack, looked_at: bool) -> None:
-        """Add entries; `undo` removes them again. If a view is open (`looked_at`), a copy of the dict is changed."""
+    def put(self, new: Mapping[_K, bytes], undo: ExitStack, is_viewed: bool) -> None:
+        """Add entries; `undo` removes them again. If a view is open (`is_viewed`), a copy of the dict is changed."""
         old = {key: self.entries.get(key) for key in new}
         undo.callback(self._restore, self.entries, old, self.bytes)
-        if looked_at:
+        if is_viewed:
             self.entries = dict(self.entries)
         self.bytes += sum(
             getsizeof(value) + (_SLOT + getsizeof(key) if before is None else -getsizeof(before))

@@ -28,15 +28,15 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.environment import DATA_FILE
-from cqrs_cli.state.errors import MOUNTS, REBUILD, CorruptError, refuse_network, translated
+from cqrs_cli.state.errors import MOUNTS, REBUILD, CorruptError, reject_network_file_system, translate_errors
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shutdown_marker import distrust, write_marker
+from cqrs_cli.state.shutdown_marker import distrust_reason, write_marker
 from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.lock import try_lock, wait_for_lock
 
 #: The number of quarantined shards to keep for each partition. The log contains all their data.
-KEPT_ASIDE = 2
+KEPT_QUARANTINED = 2
 
 
 class Limits(NamedTuple):
@@ -47,35 +47,35 @@ class Limits(NamedTuple):
 
 
 class OpenShard(NamedTuple):
-    """An open shard. If `fresh`, it is new and empty. `set_aside` is the quarantined old shard, `reason` the cause."""
+    """An open shard. If `is_new`, it is empty. `quarantined` is the folder of the old shard, `reason` the cause."""
 
     store: "Shard"
-    fresh: bool
-    set_aside: Path | None = None
+    is_new: bool
+    quarantined: Path | None = None
     reason: str = ""
 
 
 def open_shard(
     path: Path,
     identity: Identity,
-    note: Callable[[str], None] = lambda text: None,
+    add_note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     mounts: Path = MOUNTS,
 ) -> OpenShard:
-    """Open the shard in the folder `path`, or create it. `note` gets a line for each quarantined or removed shard.
+    """Open the shard in the folder `path`, or create it. `add_note` gets a line for each quarantined or removed shard.
 
     Raises `ConfigurationError` if the folder cannot be written or is on a network file system, if the disk is full, or
     if this process has the shard open already; `UnavailableError` if another process holds the lock for too long.
     """
-    refuse_network(path, mounts)
-    with translated(path):
+    reject_network_file_system(path, mounts)
+    with translate_errors(path):
         path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with _judging(path, limits):
-            found = _reopen(path, identity, limits) if (path / DATA_FILE).exists() else ""
-            if isinstance(found, Shard):
-                return OpenShard(found, fresh=False)
-            aside = _set_aside(path, found, note) if found else None
-            return OpenShard(_create(path, identity, limits), True, aside, reason=found)
+        with _lock_parent(path, limits):
+            shard_or_reason = _reopen(path, identity, limits) if (path / DATA_FILE).exists() else ""
+            if isinstance(shard_or_reason, Shard):
+                return OpenShard(shard_or_reason, is_new=False)
+            quarantined = _quarantine(path, shard_or_reason, add_note) if shard_or_reason else None
+            return OpenShard(_create(path, identity, limits), True, quarantined, reason=shard_or_reason)
 
 
 def install_shard(
@@ -83,7 +83,7 @@ def install_shard(
     prepared: Path,
     identity: Identity,
     reason: str = "",
-    note: Callable[[str], None] = lambda text: None,
+    add_note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
 ) -> "Shard":
     """Replace the shard in `path` by the folder `prepared`, which contains an LMDB file and nothing else.
@@ -91,13 +91,13 @@ def install_shard(
     The old shard is quarantined with the `reason`, or removed if `reason` is empty. The new shard has no owner. Raises
     `CorruptError`, with nothing changed, if `prepared` has another identity or is damaged.
     """
-    with translated(path), _judging(path, limits):
+    with translate_errors(path), _lock_parent(path, limits):
         with closing(LmdbStore(prepared, identity.window_ms)) as store:
             if differences := identity.differences(store.identity()):
                 raise CorruptError(f"the shard that is to be put into {path} differs: {differences}", REBUILD)
             store.take_ownership("", store.token())
         if path.exists():
-            _set_aside(path, reason, note, "for a new one") if reason else shutil.rmtree(path)
+            _quarantine(path, reason, add_note, "for a new one") if reason else shutil.rmtree(path)
         prepared.rename(path)
         failpoints.reached("checkpoint.installed")
         return _create(path, identity, limits)
@@ -105,11 +105,11 @@ def install_shard(
 
 def open_readonly(path: Path) -> LmdbStore | None:
     """Open the shard in `path` for reading, while its owner may write; None if it is missing or cannot be trusted."""
-    with translated(path):
+    with translate_errors(path):
         if not (path / DATA_FILE).exists():
             return None
-        with _judging(path, Limits()):
-            if distrust(path):
+        with _lock_parent(path, Limits()):
+            if distrust_reason(path):
                 return None
             try:
                 return LmdbStore(path, window_ms=0, readonly=True)
@@ -131,19 +131,19 @@ class Shard(LmdbStore):
         try:
             # First the exclusive lock, then the sync, then the marker. In this order, no process has unsynced writes
             # when the shard is marked as clean.
-            alone = try_lock(self._folder)
+            is_last = try_lock(self._folder)
             super().close()
             failpoints.reached("shard.closed")
-            if alone:
+            if is_last:
                 write_marker(self._folder, "clean")
         except OSError:
             pass  # the folder was removed, or the disk is full: the marker still reads "working"
         finally:
             os.close(self._folder)
 
-    def condemn(self) -> None:
+    def close_as_damaged(self) -> None:
         """Close the shard and mark it as damaged. The next owner that opens it quarantines it."""
-        self.abandon()
+        self.close_without_sync()
         write_marker(self._folder, "damaged")
         os.close(self._folder)
 
@@ -167,7 +167,7 @@ class _ShardOpener(threading.Thread):
         if self._made.set_running_or_notify_cancel():
             self._made.set_result(shard)
         else:
-            shard.abandon()
+            shard.close_without_sync()
 
     def result(self, within: float) -> Shard | None:
         """Return the shard, None after `within` seconds: the thread then closes a shard that it opens late.
@@ -181,8 +181,8 @@ class _ShardOpener(threading.Thread):
 def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
     """Return the existing shard in `path`, or the reason why it cannot be used."""
     with ExitStack() as undo:
-        folder = _hold(path, undo, limits)
-        if reason := distrust(path):
+        folder = _lock_shard(path, undo, limits)
+        if reason := distrust_reason(path):
             return reason
         failpoints.reached("shard.opening")
         write_marker(folder, "working")  # before the first write of LMDB
@@ -192,7 +192,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
             return error.message
         if store is None:
             return "a stopped process holds it in the middle of a change"
-        undo.callback(store.abandon)
+        undo.callback(store.close_without_sync)
         if differences := identity.differences(store.identity()):
             return differences
         undo.pop_all()
@@ -202,10 +202,10 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
 def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
     with ExitStack() as undo:
         path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        folder = _hold(path, undo, limits)
+        folder = _lock_shard(path, undo, limits)
         store = Shard(path, identity.window_ms, folder)
-        undo.callback(store.abandon)
-        store.note_identity(encode_json(identity))
+        undo.callback(store.close_without_sync)
+        store.set_identity(encode_json(identity))
         store.sync()
         failpoints.reached("shard.opening")
         write_marker(folder, "working")  # a crash before this leaves no marker, so no trust
@@ -213,23 +213,25 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
         return store
 
 
-def _set_aside(
-    path: Path, reason: str, note: Callable[[str], None], then: str = "to be rebuilt from the log"
+def _quarantine(
+    path: Path, reason: str, add_note: Callable[[str], None], purpose: str = "to be rebuilt from the log"
 ) -> Path:
-    """Quarantine a shard by renaming its folder; processes that have it open continue. Keep the newest `KEPT_ASIDE`."""
+    """Quarantine a shard by renaming its folder; processes that have it open continue. Keep the newest
+    `KEPT_QUARANTINED`.
+    """
     when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
-    aside = path.with_name(f"{path.name}.aside-{when}-{why}")
-    path.rename(aside)
-    note(f"state in {path} set aside as {aside.name}, {then}: {reason}")
-    for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_ASIDE]:
+    quarantined = path.with_name(f"{path.name}.aside-{when}-{why}")
+    path.rename(quarantined)
+    add_note(f"state in {path} set aside as {quarantined.name}, {purpose}: {reason}")
+    for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_QUARANTINED]:
         shutil.rmtree(old)
-        note(f"removed {old}, set aside earlier")
-    return aside
+        add_note(f"removed {old}, set aside earlier")
+    return quarantined
 
 
 @contextmanager
-def _judging(path: Path, limits: Limits) -> Iterator[None]:
+def _lock_parent(path: Path, limits: Limits) -> Iterator[None]:
     """Lock the parent folder: no other process can check, create or quarantine a shard there inside the block."""
     with ExitStack() as undo:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -238,7 +240,7 @@ def _judging(path: Path, limits: Limits) -> Iterator[None]:
         yield
 
 
-def _hold(path: Path, undo: ExitStack, limits: Limits) -> int:
+def _lock_shard(path: Path, undo: ExitStack, limits: Limits) -> int:
     """Return a descriptor of the shard's folder with the shared lock; waits for a process that is closing the shard."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     undo.callback(os.close, folder)

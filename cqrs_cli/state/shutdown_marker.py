@@ -43,7 +43,7 @@ class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def write_marker(folder: int, state: ShutdownState) -> None:
     """Write the marker of the shard in `folder`, a descriptor, which stays valid after a rename (quarantine).
 
-    `storage.private.replaced` is not used, because it takes a path.
+    `storage.private.atomic_write` is not used, because it takes a path.
     """
     data = os.stat(DATA_FILE, dir_fd=folder)
     marker = ShutdownMarker(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
@@ -58,7 +58,7 @@ def write_marker(folder: int, state: ShutdownState) -> None:
     os.fsync(folder)
 
 
-def distrust(path: Path, boot: str | None = None) -> str | None:
+def distrust_reason(path: Path, boot: str | None = None) -> str | None:
     """Return why the shard in the folder `path` cannot be trusted; None if it can. `boot` replaces `boot_id()`."""
     try:
         marker = msgspec.json.decode((path / MARKER_FILE).read_bytes(), type=ShutdownMarker)

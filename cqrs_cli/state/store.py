@@ -74,13 +74,13 @@ class Store(Protocol):
     def set_code_digest(self, code: str, token: str) -> None:
         """Set the digest of the code that folds from now on; raises `NotOwnerError` for a wrong token."""
 
-    def noted(self, name: str) -> bytes:
-        """Return the value that an owner stored under a name with `note`; empty without a value."""
+    def get_value(self, name: str) -> bytes:
+        """Return the value that an owner stored under a name with `set_value`; empty without a value."""
 
-    def note(self, name: str, value: bytes, token: str) -> None:
+    def set_value(self, name: str, value: bytes, token: str) -> None:
         """Store a value under a name; raises `NotOwnerError` for a wrong token."""
 
-    def drop(self, names: Collection[str], token: str) -> None:
+    def drop_aggregates(self, names: Collection[str], token: str) -> None:
         """Remove aggregates by id; raises `NotOwnerError` for a wrong token."""
 
     def positions(self) -> Positions:
@@ -107,7 +107,7 @@ class Store(Protocol):
         """Return the number of aggregates."""
 
     @property
-    def waiting(self) -> float:
+    def seconds_waiting_for_lock(self) -> float:
         """Seconds for which a transaction of this process has been waiting to begin, else 0; read by other threads.
 
         While another process is stopped during a change, no transaction can begin.

@@ -15,7 +15,7 @@ from typing import TypeVar
 import lmdb
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.state.environment import begin, write_growing
+from cqrs_cli.state.environment import begin_transaction, write_growing
 from cqrs_cli.state.lmdb_types import Transaction
 
 #: The limits of entries and bytes for one transaction that appends.
@@ -48,7 +48,7 @@ class TraceIndex:
     def add(self, command: int, trace: bytes) -> bytes | None:
         """Add the entry of a command. If the command has an entry already, keep and return that entry, else None."""
         if command <= self._greatest:
-            return self._insert(_pack(command), trace)
+            return self._insert_out_of_order(_pack(command), trace)
         self._greatest = command
         self._waiting.append((_pack(command), trace))
         self._bytes += len(trace)
@@ -115,7 +115,7 @@ class TraceIndex:
         """Close the index. Idempotent."""
         self._env.close()
 
-    def _insert(self, key: bytes, trace: bytes) -> bytes | None:
+    def _insert_out_of_order(self, key: bytes, trace: bytes) -> bytes | None:
         self._flush()
 
         def work(txn: Transaction) -> bytes | None:
@@ -139,7 +139,7 @@ class TraceIndex:
     def _write(self, work: Callable[[Transaction], _T]) -> _T:
         """Do `work` in one transaction, and repeat it if the map was full."""
         try:
-            return write_growing(self._env, partial(begin, self._env, write=True), work)
+            return write_growing(self._env, partial(begin_transaction, self._env, write=True), work)
         except lmdb.Error as error:
             raise ConfigurationError(
                 f"the traces in {self._path} cannot be written ({error})",

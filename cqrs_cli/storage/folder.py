@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.storage.buckets import STORE_TIMEOUT, list_files, open_bucket
-from cqrs_cli.storage.private import make_folder, replaced
+from cqrs_cli.storage.private import atomic_write, make_folder
 from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
 #: The bytes of one read. In an object store, each read is a request.
@@ -39,11 +39,11 @@ class StorageFolder:
         self._filesystem, self._path = filesystem, path.rstrip("/")
         self._local = filesystem.type_name == "local"
 
-    def opened(self) -> tuple[Any, str]:
+    def filesystem_and_path(self) -> tuple[Any, str]:
         """Return the Arrow file system and the folder's path, for callers that need other operations."""
         return self._filesystem, self._path
 
-    def within(self, *names: str) -> "StorageFolder":
+    def subfolder(self, *names: str) -> "StorageFolder":
         """Return a folder inside this folder, which need not exist."""
         return StorageFolder(
             "/".join([self.uri.rstrip("/"), *names]), self._filesystem, "/".join([self._path, *names])
@@ -51,55 +51,55 @@ class StorageFolder:
 
     def files(self) -> list[StoredFile]:
         """Return the files, sorted by name; an empty list if the folder does not exist."""
-        with self._asking():
+        with self._translate_errors():
             found = list_files(self._filesystem, self._path)
         return sorted(StoredFile(one.base_name, one.size) for one in found)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a small file."""
-        with self._asking(), self._filesystem.open_input_stream(self._at(name)) as file:
+        with self._translate_errors(), self._filesystem.open_input_stream(self._file_path(name)) as file:
             return bytes(file.read())
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in chunks."""
-        with self._asking(), self._filesystem.open_input_stream(self._at(name)) as file:
+        with self._translate_errors(), self._filesystem.open_input_stream(self._file_path(name)) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
     def write(self, name: str, content: Iterator[bytes]) -> None:
         """Write a file atomically: a file with this name is always complete."""
-        with self._asking():
+        with self._translate_errors():
             if self._local:
                 make_folder(Path(self._path))
-                with replaced(Path(self._at(name))) as file:
+                with atomic_write(Path(self._file_path(name))) as file:
                     file.writelines(content)
                 return
-            stream = self._filesystem.open_output_stream(self._at(name))
+            stream = self._filesystem.open_output_stream(self._file_path(name))
             try:
                 for chunk in content:
                     stream.write(chunk)
             except BaseException:
                 with suppress(OSError):  # closing a stream creates the object, and a stream cannot be aborted
                     stream.close()
-                    self._filesystem.delete_file(self._at(name))
+                    self._filesystem.delete_file(self._file_path(name))
                 raise
             stream.close()
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing file is no error."""
         try:
-            with self._asking():
-                self._filesystem.delete_file(self._at(name))
+            with self._translate_errors():
+                self._filesystem.delete_file(self._file_path(name))
         except UnavailableError:
             if any(file.name == name for file in self.files()):
                 raise
 
-    def try_out(self) -> bool:
+    def check_writable(self) -> bool:
         """Write and remove a small file, and return True. A missing local folder that can be created returns False."""
-        here = Path(self._path)
-        if self._local and not here.is_dir():
-            parent = next(path for path in here.parents if path.exists())
-            with self._asking():
+        folder = Path(self._path)
+        if self._local and not folder.is_dir():
+            parent = next(path for path in folder.parents if path.exists())
+            with self._translate_errors():
                 if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
                     raise PermissionError(
                         f"it does not exist, and {parent} is not a folder that can be written"
@@ -110,17 +110,17 @@ class StorageFolder:
         self.remove(name)
         return True
 
-    def _at(self, name: str) -> str:
+    def _file_path(self, name: str) -> str:
         return f"{self._path}/{name}"
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:  # pyarrow raises subclasses of `OSError` for errors of stores
             reason = explain_store_error(error)
-            lost = isinstance(error, FileNotFoundError) or is_altered(error)
-            kind = FileUnavailableError if lost else UnavailableError
+            is_file_lost = isinstance(error, FileNotFoundError) or is_altered(error)
+            kind = FileUnavailableError if is_file_lost else UnavailableError
             raise kind(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
 
 

@@ -26,7 +26,7 @@ def opener(path: str, flags: int) -> int:
 
 
 @contextmanager
-def replaced(path: Path, draft: str = "", rights: int = PRIVATE_FILE) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, draft: str = "", rights: int = PRIVATE_FILE) -> Iterator[IO[bytes]]:
     """Yield a new file that replaces `path` after the block, atomically, also in case of a power failure.
 
     `draft` is the file's name during the block. With a fixed `draft`, only one program can write at a time; other

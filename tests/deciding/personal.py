@@ -15,7 +15,7 @@ from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partition_count, read
-from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from tests.core.personal.customer import Customer
 from tests.support.commands import Sent, command
@@ -79,7 +79,7 @@ def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
 def opened(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]:
     """Return the states in all shards, decrypted with the keys that are in the topic now."""
     assert harness.connection.keys is not None
-    ring, topic = ring_at(harness.connection.keys), harness.topics.keys
+    ring, topic = keyring_at(harness.connection.keys), harness.topics.keys
     count = partition_count(harness.connection, topic)
     last = {subject: wrapped for number in range(count) for subject, wrapped in keys(harness, number)}
     there = {one: ring.unwrap(topic, one, wrapped) for one, wrapped in last.items() if wrapped is not None}

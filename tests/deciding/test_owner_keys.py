@@ -87,7 +87,7 @@ def test_cache_from_before_an_erasure_is_dropped(owner: Owning, logs: Logs) -> N
     other.decide(erase(1))
     other.states.flush()
     logs.compact()
-    assert owner.cache.known("c").current is not None
+    assert owner.cache.keys_of("c").current is not None
     assert Owning(logs, other.store, owner.cache).recover().keys.key_of("c") is None
 
 
@@ -110,9 +110,9 @@ def test_half_an_erasure_is_in_doubt(owner: Owning, logs: Logs, cut: int) -> Non
     """The tombstone becomes visible before the event. A shard that was folded between them must fold on."""
     owner.decide(register(1), erase(2))
     late = Owning(logs).recover(cut)
-    assert late.store.noted(DOUBTFUL)
+    assert late.store.get_value(DOUBTFUL)
     assert late.recover().state() == mask(ANN)
-    assert not late.store.noted(DOUBTFUL)
+    assert not late.store.get_value(DOUBTFUL)
 
 
 def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
@@ -123,7 +123,7 @@ def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
             ContradictionError, match=r"of customer 'c' is not in customer.keys .* nobody erased"
         ):
             reading.recover()
-    assert reading.store.noted(DOUBTFUL)
+    assert reading.store.get_value(DOUBTFUL)
     logs.keys.records[0] = key
     assert Owning(logs).recover().state() == ANN
 
@@ -141,7 +141,7 @@ def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool)
     assert late.state() == mask(ANN)
     late.decide(register(2, "d"))
     late.states.flush()
-    assert not late.store.noted(DOUBTFUL)
+    assert not late.store.get_value(DOUBTFUL)
 
 
 def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:
@@ -212,7 +212,7 @@ def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
     ours = KeyHome("murmur2", 2, 0)
     owner.keys.learn(0, ours, afresh=True)
-    kept = {name for name in names if owner.cache.known(name).current is not None}
+    kept = {name for name in names if owner.cache.keys_of(name).current is not None}
     assert kept == {name for name in names if ours.matches(name.encode())} != {*names}
 
 

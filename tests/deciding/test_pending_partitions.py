@@ -113,7 +113,7 @@ def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
             eventually(lambda: child.measures.step == "wait")
             store = child.store
             assert store is not None
-            before = store.noted("inherited")
+            before = store.get_value("inherited")
             single.send(*(stale(one, 1) for one in round_of(1)))
-            eventually(lambda: store.noted("inherited") != before)
+            eventually(lambda: store.get_value("inherited") != before)
             assert child.measures.step == "wait"

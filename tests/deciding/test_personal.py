@@ -12,7 +12,7 @@ from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from tests.deciding.personal import (
     ERASED,
     NEEDLE,
@@ -50,7 +50,7 @@ def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
     [(subject, wrapped), (other, _)] = keys(people)
     assert (subject, other) == ("c-1", "c-2") and wrapped is not None
     assert people.connection.keys is not None
-    key = ring_at(people.connection.keys).unwrap(people.topics.keys, "c-1", wrapped)
+    key = keyring_at(people.connection.keys).unwrap(people.topics.keys, "c-1", wrapped)
     for event in (events(people)[0], events(people)[2]):
         sealed = bytes(read_members(event.data)["name"])
         assert decode(key.open(sealed, SealPlace("customer", "c-1", event.id, "name"))) == NEEDLE

@@ -118,7 +118,7 @@ def test_keys_stay_where_they_are(people: TopicHarness) -> None:
     with closing(
         KeyCache(people.shard_path().with_name("0.keys"), (str(ids.keys_id), ids.ids["events"]))
     ) as cache:
-        kept = {name for name in NAMES if cache.known(name).current is not None}
+        kept = {name for name in NAMES if cache.keys_of(name).current is not None}
     assert kept == {name for name in NAMES if people.home(name) == 0} - {NAMES[3]}
 
 

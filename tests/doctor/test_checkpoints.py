@@ -81,7 +81,7 @@ def keep(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
     identity = replace(IDENTITY, partition=number, revision=revision)
     manifest = replace(MANIFEST, written=int((time.time() - hours * 3600) * 1000), identity=identity)
     name, content = manifest.encoded()
-    open_folder(str(folder), folder).within("c1", "x.a", str(number)).write(name, iter([content]))
+    open_folder(str(folder), folder).subfolder("c1", "x.a", str(number)).write(name, iter([content]))
     return folder / "c1" / "x.a" / str(number) / name
 
 

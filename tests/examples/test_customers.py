@@ -68,5 +68,5 @@ def test_the_ring_is_no_part_of_it() -> None:
     settings = load_settings({}, PROJECT)
     keys = settings.keys()
     assert keys is not None
-    assert (settings.aggregates, keys.place, keys.root) == ("customers", "file:keys.json", PROJECT)
+    assert (settings.aggregates, keys.address, keys.root) == ("customers", "file:keys.json", PROJECT)
     assert "keys.json" in (PROJECT / ".gitignore").read_text().split()

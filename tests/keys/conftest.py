@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys
+from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor
 from tests.core.personal.customer import CUSTOMER
 from tests.keys.in_memory import KeysInMemory
 
@@ -26,4 +26,4 @@ def keys(ring: KeyRingAddress) -> KeysInMemory:
 
 @pytest.fixture
 def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventDecryptor:
-    return EventDecryptor("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
+    return EventDecryptor("customer.events", event_marks(CUSTOMER), DecryptorKeys(ring, keys))

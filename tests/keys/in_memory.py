@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import seal_data
 from cqrs_cli.core.personal.encryption import DataKey, SealPlace
-from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import CUSTOMER, Registered
 
@@ -26,7 +26,7 @@ class KeysInMemory:
     topic = "customer.keys"
 
     def __init__(self, ring: KeyRingAddress) -> None:
-        self._ring = ring_at(ring)
+        self._ring = keyring_at(ring)
         self.records: list[Record] = []
         self.events = 0
         self.asked = 0

@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.keys.keyring import Keyring, load_ring, read_ring
+from cqrs_cli.keys.keyring import Keyring, load_keyring, parse_keyring
 
 OLD, NEW = bytes(range(64)), bytes(range(32))
 KEY = DataKey.of_random(bytes(range(72)))
@@ -30,23 +30,23 @@ def assert_is_ring(ring: Keyring) -> None:
 
 def test_file_is_relative_to_the_root(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(BOTH)
-    assert_is_ring(load_ring("file:keys.json", tmp_path))
-    assert_is_ring(load_ring(f"file:{tmp_path}/keys.json"))
+    assert_is_ring(load_keyring("file:keys.json", tmp_path))
+    assert_is_ring(load_keyring(f"file:{tmp_path}/keys.json"))
 
 
 def test_variable_has_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEYS", BOTH)
-    assert_is_ring(load_ring("env:SHOP_KEYS"))
+    assert_is_ring(load_keyring("env:SHOP_KEYS"))
 
 
 def test_command_prints_the_ring(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(BOTH)
-    assert_is_ring(load_ring(f"exec:cat '{tmp_path}/keys.json'"))
+    assert_is_ring(load_keyring(f"exec:cat '{tmp_path}/keys.json'"))
 
 
 def test_old_keys_open_after_a_rotation() -> None:
-    before = read_ring(document(old=OLD), "file:x").wrap("t", "s", KEY)
-    assert read_ring(BOTH, "file:x").unwrap("t", "s", before).secret == KEY.secret
+    before = parse_keyring(document(old=OLD), "file:x").wrap("t", "s", KEY)
+    assert parse_keyring(BOTH, "file:x").unwrap("t", "s", before).secret == KEY.secret
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) 
 )
 def test_place_without_a_ring_is_refused(place: str, complaint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        load_ring(place, tmp_path)
+        load_keyring(place, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -103,19 +103,19 @@ def test_place_without_a_ring_is_refused(place: str, complaint: str, tmp_path: P
 )
 def test_other_documents_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="tool … ") as refused:
-        read_ring(text, "exec:tool --password secret")
+        parse_keyring(text, "exec:tool --password secret")
     assert "secret" not in str(refused.value)
 
 
 def test_ring_shows_names_alone() -> None:
-    assert repr(read_ring(BOTH, "file:x")) == "Keyring(['new', 'old'])"
+    assert repr(parse_keyring(BOTH, "file:x")) == "Keyring(['new', 'old'])"
 
 
 def test_added_key_is_found_later(tmp_path: Path) -> None:
     """A rotation has added a key to the file after it was read."""
     file = tmp_path / "keys.json"
     file.write_text(document(old=OLD))
-    ring, wrapped = load_ring("file:keys.json", tmp_path), Keyring({"new": NEW}).wrap("t", "s", KEY)
+    ring, wrapped = load_keyring("file:keys.json", tmp_path), Keyring({"new": NEW}).wrap("t", "s", KEY)
     with pytest.raises(ContradictionError, match="which the ring lacks"):
         ring.unwrap("t", "s", wrapped)
     file.write_text(BOTH)

@@ -6,8 +6,8 @@ import pytest
 
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keys.keyring import load_ring
-from cqrs_cli.keys.keyring_file import MASTER_BYTES, free_name, make_ring_file, rotate_ring_file
+from cqrs_cli.keys.keyring import load_keyring
+from cqrs_cli.keys.keyring_file import KEK_BYTES, create_keyring_file, free_name, rotate_keyring_file
 
 FIRST, SECOND = bytes(range(64)), bytes(range(100, 164))
 KEY = DataKey.of_random(bytes(range(72)))
@@ -16,12 +16,12 @@ KEY = DataKey.of_random(bytes(range(72)))
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "keys.json"
-    assert make_ring_file(made, "2026-11", FIRST) == "2026-11"
+    assert create_keyring_file(made, "2026-11", FIRST) == "2026-11"
     return made
 
 
 def names(path: Path) -> tuple[str, ...]:
-    return load_ring(f"file:{path}").names
+    return load_keyring(f"file:{path}").names
 
 
 def test_only_its_owner_reads_a_ring(path: Path) -> None:
@@ -33,14 +33,14 @@ def test_only_its_owner_reads_a_ring(path: Path) -> None:
 def test_a_ring_is_never_overwritten(path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(ConfigurationError, match="exists: it may hold a ring"):
-        make_ring_file(path, "2026-12", SECOND)
+        create_keyring_file(path, "2026-12", SECOND)
     assert path.read_bytes() == before
 
 
 def test_old_keys_open_after_rotating(path: Path) -> None:
-    wrapped = load_ring(f"file:{path}").wrap("c.keys", "c-42", KEY)
-    assert rotate_ring_file(path, "2026-12", SECOND) == "2026-12"
-    ring = load_ring(f"file:{path}")
+    wrapped = load_keyring(f"file:{path}").wrap("c.keys", "c-42", KEY)
+    assert rotate_keyring_file(path, "2026-12", SECOND) == "2026-12"
+    ring = load_keyring(f"file:{path}")
     assert ring.names == ("2026-12", "2026-11")
     assert ring.current == "2026-12"
     assert ring.unwrap("c.keys", "c-42", wrapped).secret == KEY.secret
@@ -48,20 +48,20 @@ def test_old_keys_open_after_rotating(path: Path) -> None:
 
 def test_rotating_keeps_the_rights(path: Path) -> None:
     path.chmod(0o640)
-    rotate_ring_file(path, "2026-12", SECOND)
+    rotate_keyring_file(path, "2026-12", SECOND)
     assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_rotating_follows_a_link(path: Path) -> None:
     link = path.parent / "link.json"
     link.symlink_to(path)
-    rotate_ring_file(link, "2026-12", SECOND)
+    rotate_keyring_file(link, "2026-12", SECOND)
     assert link.is_symlink()
     assert names(path) == ("2026-12", "2026-11")
 
 
 def test_two_in_a_month_differ(path: Path) -> None:
-    assert rotate_ring_file(path, "2026-11", SECOND) == "2026-11-2"
+    assert rotate_keyring_file(path, "2026-11", SECOND) == "2026-11-2"
     assert free_name("2026-11", ["2026-11-2"]) == "2026-11"
     assert free_name("2026-11", ["2026-11", "2026-11-2"]) == "2026-11-3"
 
@@ -70,7 +70,7 @@ def test_the_ring_is_replaced_whole(path: Path) -> None:
     """A failed rotation changes nothing and leaves no files."""
     before = path.read_bytes()
     with pytest.raises(ValueError, match="64 bytes, not 32"):
-        rotate_ring_file(path, "2026-12", SECOND[:32])
+        rotate_keyring_file(path, "2026-12", SECOND[:32])
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
@@ -80,26 +80,26 @@ def test_one_program_at_a_time(path: Path) -> None:
     other = path.with_name(".keys.json.new")
     other.write_bytes(b"the other's")
     with pytest.raises(ConfigurationError, match=r"\.keys\.json\.new exists: another program"):
-        rotate_ring_file(path, "2026-12", SECOND)
+        rotate_keyring_file(path, "2026-12", SECOND)
     assert other.read_bytes() == b"the other's"
 
 
 def test_only_a_ring_is_rotated(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
-        rotate_ring_file(tmp_path / "none.json", "2026-12", SECOND)
+        rotate_keyring_file(tmp_path / "none.json", "2026-12", SECOND)
     (tmp_path / "other.json").write_text('{"secret": "secret"}')
     with pytest.raises(ConfigurationError, match="is not a ring of keys") as refused:
-        rotate_ring_file(tmp_path / "other.json", "2026-12", SECOND)
+        rotate_keyring_file(tmp_path / "other.json", "2026-12", SECOND)
     assert "secret" not in str(refused.value)
 
 
 def test_folder_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be written: No such file"):
-        make_ring_file(tmp_path / "nowhere" / "keys.json", "2026-11", FIRST)
+        create_keyring_file(tmp_path / "nowhere" / "keys.json", "2026-11", FIRST)
 
 
 def test_master_keys_are_of_full_length(tmp_path: Path) -> None:
-    assert MASTER_BYTES == 64
+    assert KEK_BYTES == 64
     with pytest.raises(ValueError, match="64 bytes, not 32"):
-        make_ring_file(tmp_path / "keys.json", "2026-11", FIRST[:32])
+        create_keyring_file(tmp_path / "keys.json", "2026-11", FIRST[:32])
     assert list(tmp_path.iterdir()) == []

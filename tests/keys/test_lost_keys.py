@@ -16,12 +16,12 @@ def test_lost_key_is_named(opener: EventDecryptor, keys: KeysInMemory) -> None:
         event(1, ANN, SECOND, "c-41"),
         event(2, Erased(SECOND.kid), None, "c-41"),
     ]
-    opener.opened(0, keys.logs[0][:2])
+    opener.view_events(0, keys.logs[0][:2])
     with pytest.raises(
         ContradictionError,
         match=rf"key {FIRST.kid} of 'c-42' is not in customer\.keys partition 0, and nobody",
     ):
-        opener.conclude()
+        opener.check_no_lost_keys()
 
 
 @pytest.mark.parametrize("partition", [0, 2], ids=["further on", "in a child of the partition"])
@@ -30,13 +30,13 @@ def test_erasure_ahead_is_found(opener: EventDecryptor, keys: KeysInMemory, part
     keys.put("c-42", None)
     keys.logs = {0: [event(0, ANN, FIRST)], 1: [], 2: []}
     keys.logs[partition].append(event(7, Erased(FIRST.kid)))
-    assert data(opener.opened(0, keys.logs[0][:1])) == [MASKED]
-    opener.conclude()
+    assert data(opener.view_events(0, keys.logs[0][:1])) == [MASKED]
+    opener.check_no_lost_keys()
 
 
 def test_nothing_is_read_twice(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", None)
     keys.logs = {}  # looking ahead would fail
-    opener.opened(0, [event(0, ANN, FIRST)])
-    opener.opened(0, [event(1, Erased(FIRST.kid))])
-    opener.conclude()
+    opener.view_events(0, [event(0, ANN, FIRST)])
+    opener.view_events(0, [event(1, Erased(FIRST.kid))])
+    opener.check_no_lost_keys()

@@ -60,12 +60,12 @@ def test_ended_key_never_comes_back(records: list[WrappedKey | None], end: int |
     known = KeyTable().with_record(ONE).with_erased("one")
     for record in records:
         known = known.with_record(record)
-    assert known.current is None and known.reading("one", 0, end) == "erased"
+    assert known.current is None and known.treatment("one", 0, end) == "erased"
 
 
 def test_ending_one_key_keeps_the_next() -> None:
     known = KeyTable().with_record(OTHER).with_erased("one")
-    assert known.reading("other", 0, None) == "open"
+    assert known.treatment("other", 0, None) == "open"
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_ending_one_key_keeps_the_next() -> None:
     [(7, None, "wait"), (7, 8, "wait"), (8, 8, "erased"), (0, 0, "erased")],
 )
 def test_keys_are_read_before_one_is_missed(read: int, end: int | None, reading: str) -> None:
-    assert KeyTable().with_record(ONE).reading("other", read, end) == reading
+    assert KeyTable().with_record(ONE).treatment("other", read, end) == reading
 
 
 def test_parked_command_ends_with_its_key() -> None:
     known = KeyTable().with_record(OTHER)
-    assert known.is_over("one") and not known.is_over("other") and KeyTable().is_over("other")
+    assert known.is_erased("one") and not known.is_erased("other") and KeyTable().is_erased("other")

@@ -18,13 +18,13 @@ FORGETTING = [
     Mutation(
         "a reader takes one lost key for an erased one",
         "cqrs_cli/keys/event_decryptor.py",
-        (("                    known.check_doubts()\n", "                    pass\n"),),
+        (("                    known.check_all_resolved()\n", "                    pass\n"),),
         f"{_LOST}::test_lost_key_is_named",
     ),
     Mutation(
         "a reader that stands before an erasure takes the key for lost",
         "cqrs_cli/keys/event_decryptor.py",
-        (("                    self._look_ahead(known, number)\n", ""),),
+        (("                    self._search_erasures(known, number)\n", ""),),
         f"{_LOST}::test_erasure_ahead_is_found",
     ),
     Mutation(

@@ -106,12 +106,7 @@ KEYED = [
     Mutation(
         "the key of deferred commands may be lost",
         "cqrs_cli/proof/key_topic.py",
-        (
-            (
-                "                in_force = kid\n",
-                "                continue\n",
-            ),
-        ),
+        (("                in_force = kid\n", "                continue\n"),),
         f"{_SEALED}::test_parked_command_keeps_the_key",
     ),
     Mutation(
@@ -123,12 +118,7 @@ KEYED = [
     Mutation(
         "a shard may have plain values",
         "cqrs_cli/proof/keys.py",
-        (
-            (
-                "        if not is_sealed(value):\n            yield",
-                "        if False:\n            yield",
-            ),
-        ),
+        (("        if not is_sealed(value):\n            yield", "        if False:\n            yield"),),
         f"{_ERASED}::test_shard_in_plain_text",
     ),
     Mutation(
@@ -188,7 +178,7 @@ KEYED = [
     Mutation(
         "payloads that were put aside are passed over",
         "cqrs_cli/scans/erased/verify.py",
-        (("        yield store.within(name, ASIDE)\n", ""),),
+        (("        yield store.subfolder(name, ASIDE)\n", ""),),
         "tests/scans/erased/test_stores.py::test_payload_that_nothing_refers_to",
     ),
     Mutation(

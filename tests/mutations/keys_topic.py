@@ -50,7 +50,12 @@ KEEPING = [
     Mutation(
         "an old master key is dropped",
         "cqrs_cli/keys/keyring_file.py",
-        (("_document({name: _text(secret), **json.loads(text)})", "_document({name: _text(secret)})"),),
+        (
+            (
+                "_document({name: _kek_text(secret), **json.loads(text)})",
+                "_document({name: _kek_text(secret)})",
+            ),
+        ),
         f"{_RING}::test_old_keys_open_after_rotating",
     ),
     Mutation(

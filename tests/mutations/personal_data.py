@@ -16,7 +16,7 @@ ERASING = [
     Mutation(
         "a reader takes a late key for one that is gone",
         "cqrs_cli/keys/partition_keys.py",
-        (("self._end if need.offset < self._seen.get(events, 0) else None", "self._end"),),
+        (("self._end if use.offset < self._seen.get(events_partition, 0) else None", "self._end"),),
         f"{_OPENER}::test_late_key_is_waited_for",
     ),
     Mutation(
@@ -28,7 +28,7 @@ ERASING = [
     Mutation(
         "a reader takes lost keys for erased ones",
         "cqrs_cli/keys/partition_keys.py",
-        (("        if end < self._read:", "        if False:"),),
+        (("        if end < self._next_offset:", "        if False:"),),
         f"{_OPENER}::test_cut_topic_is_no_erasure",
     ),
     Mutation(

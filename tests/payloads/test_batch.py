@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.batch import MostPayloads, fetch_payloads
+from cqrs_cli.payloads.batch import PayloadLimits, fetch_payloads
 from tests.core.tally import command, record
 from tests.payloads.stores import FolderStore
 
@@ -44,8 +44,8 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
     assert fetched.payloads == {good: b"good", lost: "it is missing"}
 
 
-@pytest.mark.parametrize(("most", "left"), [(MostPayloads(payloads=2), 2), (MostPayloads(bytes=2), 1)])
-def test_batch_ends_where_memory_does(store: FolderStore, most: MostPayloads, left: int) -> None:
+@pytest.mark.parametrize(("most", "left"), [(PayloadLimits(payloads=2), 2), (PayloadLimits(bytes=2), 1)])
+def test_batch_ends_where_memory_does(store: FolderStore, most: PayloadLimits, left: int) -> None:
     """A payload that is referenced twice counts once, and a single payload of any size is fetched."""
     one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
     batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]

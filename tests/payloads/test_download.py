@@ -9,8 +9,8 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.payload_reference import refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.payloads.address import PayloadUnavailableError
-from cqrs_cli.payloads.batch import MostPayloads
-from cqrs_cli.payloads.download import checked_out, look_up
+from cqrs_cli.payloads.batch import PayloadLimits
+from cqrs_cli.payloads.download import download_available, download_batches
 from tests.core.tally import AGGREGATE, Add, Partition, command, record
 from tests.payloads.stores import FolderStore
 
@@ -33,7 +33,7 @@ def numbers(batches: list[list[Record]]) -> list[list[int]]:
 
 def test_events_come_with_their_data(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2, 3)]
-    (records,) = found = list(checked_out(store.place, TOPIC, 0, [events]))
+    (records,) = found = list(download_batches(store.place, TOPIC, 0, [events]))
     assert numbers(found) == [[1, 2, 3]]
     assert not {"dataref", "datasha256", "datasize"} & json.loads(records[0].value or b"").keys()
     assert [one.offset for one in records] == [1, 2, 3]
@@ -42,21 +42,21 @@ def test_events_come_with_their_data(store: FolderStore) -> None:
 def test_events_come_as_memory_allows(store: FolderStore) -> None:
     """A payload that several records reference is in memory for each record."""
     events = [event(store, number) for number in (1, 1, 1, 2)]
-    found = checked_out(store.place, TOPIC, 0, [events], MostPayloads(bytes=15))
+    found = download_batches(store.place, TOPIC, 0, [events], PayloadLimits(bytes=15))
     assert numbers(list(found)) == [[1, 1], [1, 2]]
 
 
 def test_lost_event_stops_its_reader(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2)]
     store.alter(refer(b'{"n":2}'), FOLDER)
-    found = checked_out(store.place, TOPIC, 0, [events])
+    found = download_batches(store.place, TOPIC, 0, [events])
     assert numbers([next(found)]) == [[1]]  # earlier events are not delayed
     with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
         next(found)
 
 
 def test_reader_without_store_refuses_references(store: FolderStore) -> None:
-    ((unread,),) = checked_out(None, TOPIC, 0, [[event(store, 1)]])
+    ((unread,),) = download_batches(None, TOPIC, 0, [[event(store, 1)]])
     with pytest.raises(UnreadableEventError, match="set payload_store"):
         decode_event(AGGREGATE, read_event(unread.value))
 
@@ -64,7 +64,7 @@ def test_reader_without_store_refuses_references(store: FolderStore) -> None:
 def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
     """A verification, a decision or a resubmission needs the bytes that were sent."""
     commands = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
-    assert list(checked_out(store.place, "dev.tally.commands", 0, [commands])) == [commands]
+    assert list(download_batches(store.place, "dev.tally.commands", 0, [commands])) == [commands]
 
 
 def binary(data: bytes) -> Record:
@@ -84,7 +84,7 @@ def test_commands_are_looked_up(store: FolderStore) -> None:
         binary(b'{"n":7}'),
         record(3, None),
     ]
-    found, rest = look_up(store.place, "dev.tally.commands", commands)
+    found, rest = download_available(store.place, "dev.tally.commands", commands)
     assert rest == []
     partition = Partition()
     assert partition.verdict(found[0])["status"] == "accepted"

@@ -19,7 +19,7 @@ from cqrs_cli.core.personal.encryption import DataKey, SealPlace
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
-from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import Registered
 from tests.support import ROOT
@@ -47,7 +47,7 @@ class People:
         self.folder, address = folder, KeyRingAddress("file:ring.json", folder)
         self.harness = TopicHarness(connection, prefix, folder, "customer", package="people", root=folder)
         self.connection, self.blind = replace(connection, keys=address), connection
-        self.topics, self._ring, self._versions = self.harness.topics, ring_at(address), Counter[str]()
+        self.topics, self._ring, self._versions = self.harness.topics, keyring_at(address), Counter[str]()
         with Admin(connection) as admin:
             admin.create(self.topics.keys, 1, 1, KEYS_CONFIGS)
         self._producer = self._begun(f"{prefix}first")

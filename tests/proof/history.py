@@ -232,7 +232,7 @@ def laid(outputs: Sequence[OutputRecord]) -> list[Record]:
 
 
 def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
-    stack.callback((store := LmdbStore(_made(folder / "recall"), WINDOW)).abandon)
+    stack.callback((store := LmdbStore(_made(folder / "recall"), WINDOW)).close_without_sync)
     return store
 
 

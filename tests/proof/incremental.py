@@ -89,7 +89,7 @@ def prove_piece(
         folders = create_checkpoint_folder(after, before)
         indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
         store = LmdbStore(folders.store, scope.window, map_size=4 << 20)
-        stack.callback(store.abandon)
+        stack.callback(store.close_without_sync)
         scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
         proof = Proof(scope, scratch, earlier)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)

@@ -61,18 +61,18 @@ class StoreContract:
     @pytest.mark.parametrize("name", ["b", LONG, LONG + "y"])
     def test_dropped_aggregates_are_gone(self, store: Store, name: str) -> None:
         write(store, states={"a": saved(1), name: saved(2)})
-        store.drop([name, "nobody"], store.token())
+        store.drop_aggregates([name, "nobody"], store.token())
         assert (look_up(store, "a"), look_up(store, name), store.count()) == (saved(1), None, 1)
 
     def test_only_the_owner_drops(self, store: Store) -> None:
         write(store, states={"a": saved(1)})
         with pytest.raises(NotOwnerError):
-            store.drop(["a"], "other")
+            store.drop_aggregates(["a"], "other")
         with pytest.raises(NotOwnerError):
-            store.note("kept", b"4", "other")
-        assert (look_up(store, "a"), store.noted("kept")) == (saved(1), b"")
-        store.note("kept", b"4", store.token())
-        assert store.noted("kept") == b"4"
+            store.set_value("kept", b"4", "other")
+        assert (look_up(store, "a"), store.get_value("kept")) == (saved(1), b"")
+        store.set_value("kept", b"4", store.token())
+        assert store.get_value("kept") == b"4"
 
     @pytest.mark.parametrize("subject", ["a", LONG])
     def test_inherited_decisions_keep_their_partition(self, store: Store, subject: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.state.encoding import check_whole_key, shorten
-from cqrs_cli.state.errors import translated
+from cqrs_cli.state.errors import translate_errors
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 
@@ -25,7 +25,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
     ],
 )
 def test_complaint_says_what_to_do(error: Exception, said: str, hint: str) -> None:
-    with pytest.raises(ConfigurationError) as raised, translated(Path("/s")):
+    with pytest.raises(ConfigurationError) as raised, translate_errors(Path("/s")):
         raise error
     assert raised.value.message == said and hint in raised.value.hint
 

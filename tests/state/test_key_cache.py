@@ -64,7 +64,7 @@ def test_cuts_and_restarts_make_no_difference(
             end = KeyOffsets(TOPICS, after, after)
             cache.apply(cache.offsets, end, some[before:after])
     with closing(KeyCache(folder, TOPICS)) as cache:
-        assert [cache.known(one) for one in SUBJECTS] == [folded(some, one) for one in SUBJECTS]
+        assert [cache.keys_of(one) for one in SUBJECTS] == [folded(some, one) for one in SUBJECTS]
         assert cache.offsets.keys == len(some)
 
 
@@ -81,13 +81,13 @@ def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
     with pytest.raises(NotOwnerError, match="not at"):
         keys.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])
-    assert keys.known("c-1") == KeyTable(None, frozenset({"one"}))
+    assert keys.keys_of("c-1") == KeyTable(None, frozenset({"one"}))
 
 
 def test_forgetting_leaves_nothing(keys: KeyStore) -> None:
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
-    keys.forget()
-    assert (keys.offsets, keys.known("c-1")) == (START, KeyTable())
+    keys.clear()
+    assert (keys.offsets, keys.keys_of("c-1")) == (START, KeyTable())
 
 
 def test_damaged_cache_begins_again(tmp_path: Path) -> None:
@@ -103,14 +103,14 @@ def test_topic_made_again_empties_it(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, TOPICS)) as cache:
         cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     with closing(KeyCache(tmp_path, ("other", "e"))) as cache:
-        assert (cache.offsets, cache.known("c-1")) == (KeyOffsets(("other", "e")), KeyTable())
+        assert (cache.offsets, cache.keys_of("c-1")) == (KeyOffsets(("other", "e")), KeyTable())
 
 
 def test_full_map_grows(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, TOPICS, map_size=1 << 16)) as cache:
         records = [KeyRecord(f"c-{n}", WrappedKey("one", "m", "x" * 90)) for n in range(2000)]
         cache.apply(START, KeyOffsets(TOPICS, 2000), records)
-        assert cache.known("c-1999").current == WrappedKey("one", "m", "x" * 90)
+        assert cache.keys_of("c-1999").current == WrappedKey("one", "m", "x" * 90)
 
 
 def test_cache_is_for_its_user(tmp_path: Path) -> None:

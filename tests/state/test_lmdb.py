@@ -58,14 +58,14 @@ def test_closed_store_names_its_folder(open_store: OpenStore, tmp_path: Path) ->
 
 def test_abandoned_store_needs_no_closing(open_store: OpenStore) -> None:
     store = open_store()
-    store.abandon()
+    store.close_without_sync()
     store.close()
 
 
 def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> None:
     """Shards of other releases are read with these names."""
     store = open_store()
-    store.note_identity(b"x")
+    store.set_identity(b"x")
     store.close()
     with lmdb.open(str(tmp_path / "0"), max_dbs=5, readonly=True) as env, env.begin() as txn:
         assert [name for name, _ in txn.cursor()] == [b"deferred", b"ids.0", b"ids.1", b"meta", b"states"]
@@ -91,12 +91,12 @@ def test_waiting_for_others_is_told(open_store: OpenStore) -> None:
     store = open_store()
     waiting = threading.Thread(target=write, args=(store,), kwargs={"states": {"a": saved()}})
     with store._env.begin(write=True):
-        assert store.waiting == 0.0
+        assert store.seconds_waiting_for_lock == 0.0
         waiting.start()
-        eventually(lambda: store.waiting > 0.0)
+        eventually(lambda: store.seconds_waiting_for_lock > 0.0)
         assert waiting.is_alive()
     waiting.join(30)
-    assert (store.waiting, look_up(store, "a")) == (0.0, saved())
+    assert (store.seconds_waiting_for_lock, look_up(store, "a")) == (0.0, saved())
 
 
 def test_pages_follow_the_order_of_ids(open_store: OpenStore) -> None:

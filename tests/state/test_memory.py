@@ -27,9 +27,9 @@ def test_full_store_refuses_the_change() -> None:
 
 def test_limit_may_be_reached() -> None:
     budget = MemoryBudget(5 << 20)
-    budget.take(5 << 20)
+    budget.reserve(5 << 20)
     with pytest.raises(ConfigurationError, match="need more than store_limit, 5 MiB"):
-        budget.take(1)
+        budget.reserve(1)
     assert budget.used == 5 << 20
 
 

@@ -62,8 +62,8 @@ def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[s
     assert stopped.wait(30) == 0
     assert dict(opened.store.items()) == {"new": saved()}
     opened.store.close()
-    assert opened.set_aside and read_marker(opened.set_aside).state == "clean"
-    theirs = LmdbStore(opened.set_aside, IDENTITY.window_ms, readonly=True)
+    assert opened.quarantined and read_marker(opened.quarantined).state == "clean"
+    theirs = LmdbStore(opened.quarantined, IDENTITY.window_ms, readonly=True)
     assert look_up(theirs, "late") == saved()
     theirs.close()
 
@@ -72,7 +72,7 @@ def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[s
 def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str]) -> None:
     with failpoints.acting("shard.opening", stopped.kill):
         opened = open_shard(path, IDENTITY)
-    assert not opened.fresh
+    assert not opened.is_new
     assert dict(opened.store.items()) == STATES
     opened.store.close()
 
@@ -110,13 +110,13 @@ def check(path: Path) -> None:
             assert recall(store, id, command) == remembered
         assert dict(store.items()) == STATES
     finally:
-        store.abandon()
+        store.close_without_sync()
 
 
 def test_condemned_shard_is_set_aside(path: Path) -> None:
-    open_shard(path, IDENTITY).store.condemn()
+    open_shard(path, IDENTITY).store.close_as_damaged()
     assert open_readonly(path) is None
     again = open_shard(path, IDENTITY)
-    assert (again.fresh, again.reason) == (True, "its owner found it damaged")
-    assert again.set_aside and (again.set_aside / "data.mdb").exists()
+    assert (again.is_new, again.reason) == (True, "its owner found it damaged")
+    assert again.quarantined and (again.quarantined / "data.mdb").exists()
     again.store.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.state.errors import refuse_network
+from cqrs_cli.state.errors import reject_network_file_system
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.state.shards import IDENTITY, Opening
@@ -34,8 +34,8 @@ def test_network_file_systems_are_refused(tmp_path: Path, kind: str) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/x /mnt/far\\040away {kind} rw 0 0\n")
     with pytest.raises(ConfigurationError, match=f"network file system \\({kind}\\)"):
-        refuse_network(Path("/mnt/far away/state/0"), mounts)
-    refuse_network(Path("/mnt/far/state/0"), mounts)
+        reject_network_file_system(Path("/mnt/far away/state/0"), mounts)
+    reject_network_file_system(Path("/mnt/far/state/0"), mounts)
 
 
 def test_look_names_unusable_folder(opening: Opening, path: Path) -> None:
@@ -58,30 +58,30 @@ def test_shard_on_network_is_refused(opening: Opening, path: Path, tmp_path: Pat
 def test_local_mount_inside_network_is_accepted(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text("server:/ /mnt nfs rw 0 0\n/dev/vdb /mnt/here ext4 rw 0 0\n")
-    refuse_network(Path("/mnt/here/0"), mounts)
+    reject_network_file_system(Path("/mnt/here/0"), mounts)
     with pytest.raises(ConfigurationError):
-        refuse_network(Path("/mnt/0"), mounts)
+        reject_network_file_system(Path("/mnt/0"), mounts)
 
 
 def test_mount_table_may_be_any_bytes(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_bytes(b"/dev/vda / ext4 rw 0 0\n/dev/vdb /mnt/\xff ext4 rw 0 0\nserver:/ /mnt nfs rw 0 0\n")
     with pytest.raises(ConfigurationError):
-        refuse_network(Path("/mnt/0"), mounts)
+        reject_network_file_system(Path("/mnt/0"), mounts)
 
 
 @pytest.mark.parametrize(("first", "later", "refused"), [("nfs", "ext4", False), ("ext4", "nfs", True)])
 def test_later_mount_hides_the_earlier(tmp_path: Path, first: str, later: str, refused: bool) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"a /mnt/back\\134slash {first} rw 0 0\nb /mnt/back\\134slash {later} rw 0 0\n")
-    refuse_network(Path("/mnt/other/0"), mounts)
+    reject_network_file_system(Path("/mnt/other/0"), mounts)
     with pytest.raises(ConfigurationError) if refused else nullcontext() as raised:
-        refuse_network(Path("/mnt/back\\slash/0"), mounts)
+        reject_network_file_system(Path("/mnt/back\\slash/0"), mounts)
     assert not refused or (raised and "--state-dir" in raised.value.hint)
 
 
 def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
-    refuse_network(tmp_path, tmp_path / "missing")
+    reject_network_file_system(tmp_path, tmp_path / "missing")
 
 
 def test_shard_is_its_owners_only(opening: Opening, path: Path) -> None:
@@ -119,4 +119,4 @@ def test_folders_above_a_shard_are_made(tmp_path: Path) -> None:
 
 def test_empty_folder_becomes_a_shard(opening: Opening, path: Path) -> None:
     path.mkdir(parents=True)
-    assert opening().fresh
+    assert opening().is_new

@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.state import shard
 from cqrs_cli.state.identity import Identity
-from cqrs_cli.state.shard import KEPT_ASIDE
+from cqrs_cli.state.shard import KEPT_QUARANTINED
 from tests.state.shards import IDENTITY, Opening, fill_and_close
 
 OTHER_IDENTITIES: dict[str, object] = {
@@ -29,7 +29,7 @@ OTHER_IDENTITIES: dict[str, object] = {
 def test_other_identity_is_set_aside(opening: Opening, field: str, value: object) -> None:
     fill_and_close(opening)
     opened = opening(msgspec.structs.replace(IDENTITY, **{field: value}))
-    assert opened.fresh
+    assert opened.is_new
     advice = ": give each cluster a state_dir of its own" if field == "cluster_id" else ""
     assert opened.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
     assert opened.store.count() == 0
@@ -41,26 +41,26 @@ def test_every_identity_member_has_case() -> None:
 
 def test_set_aside_folder_names_its_reason(opening: Opening, path: Path) -> None:
     fill_and_close(opening)
-    told: list[str] = []
-    opened = opening(msgspec.structs.replace(IDENTITY, revision=2), note=told.append)
-    assert opened.set_aside and opened.set_aside.parent == path.parent
-    assert opened.set_aside.name.endswith("Z-revision-was-1-and-is-2")
-    assert told == [
-        f"state in {path} set aside as {opened.set_aside.name}, to be rebuilt from the log: "
+    notes: list[str] = []
+    opened = opening(msgspec.structs.replace(IDENTITY, revision=2), add_note=notes.append)
+    assert opened.quarantined and opened.quarantined.parent == path.parent
+    assert opened.quarantined.name.endswith("Z-revision-was-1-and-is-2")
+    assert notes == [
+        f"state in {path} set aside as {opened.quarantined.name}, to be rebuilt from the log: "
         "revision was 1 and is 2"
     ]
 
 
 def test_only_latest_set_aside_are_kept(opening: Opening, path: Path) -> None:
-    told: list[str] = []
+    notes: list[str] = []
     aside = []
-    for revision in range(KEPT_ASIDE + 3):
-        opened = opening(msgspec.structs.replace(IDENTITY, revision=revision), note=told.append)
-        aside.append(opened.set_aside)
+    for revision in range(KEPT_QUARANTINED + 3):
+        opened = opening(msgspec.structs.replace(IDENTITY, revision=revision), add_note=notes.append)
+        aside.append(opened.quarantined)
         opened.store.close()
-    assert sorted(path.parent.glob("0.aside-*")) == aside[-KEPT_ASIDE:]
-    assert [text for text in told if text.startswith("removed")] == [
-        f"removed {old}, set aside earlier" for old in aside[1:-KEPT_ASIDE]
+    assert sorted(path.parent.glob("0.aside-*")) == aside[-KEPT_QUARANTINED:]
+    assert [text for text in notes if text.startswith("removed")] == [
+        f"removed {old}, set aside earlier" for old in aside[1:-KEPT_QUARANTINED]
     ]
 
 

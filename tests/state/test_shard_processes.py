@@ -45,8 +45,8 @@ def test_open_shard_survives_being_set_aside(opening: Opening, path: Path, pytho
     successor = opening(msgspec.structs.replace(IDENTITY, revision=2))
     print(file=other.stdin, flush=True)
     assert other.wait(30) == 0
-    assert successor.set_aside
-    assert read_marker(successor.set_aside).state == "clean"
+    assert successor.quarantined
+    assert read_marker(successor.quarantined).state == "clean"
     assert read_marker(path).state == "working"
     assert successor.store.count() == 0
 
@@ -55,14 +55,14 @@ def test_open_shard_survives_being_set_aside(opening: Opening, path: Path, pytho
 def test_racing_processes_make_one_shard(opening: Opening, path: Path, python: Python) -> None:
     fill_and_close(opening)
     change_marker(path, inode=1)
-    racing = [python("print(opened.fresh, flush=True); input()") for _ in range(4)]
+    racing = [python("print(opened.is_new, flush=True); input()") for _ in range(4)]
     assert sorted(r.stdout.readline() for r in racing if r.stdout) == ["False\n"] * 3 + ["True\n"]
     assert len(list(path.parent.iterdir())) == 2
 
 
 def test_waiting_for_judge_ends(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.parent.mkdir()
-    with shard._judging(path, Limits()), pytest.raises(UnavailableError, match="opening or closing"):
+    with shard._lock_parent(path, Limits()), pytest.raises(UnavailableError, match="opening or closing"):
         opening(limits=Limits(lock=0.05))
 
 
@@ -89,7 +89,7 @@ def test_reader_does_not_disturb_owner(opening: Opening, path: Path, python: Pyt
     assert owner.wait(30) == 0
     look.close()
     assert read_marker(path).state == "clean"
-    assert not opening().fresh
+    assert not opening().is_new
 
 
 def test_untrusted_shard_shows_nothing(opening: Opening, path: Path) -> None:
@@ -122,4 +122,4 @@ def test_shard_half_made_is_let_go(opening: Opening) -> None:
 
     with failpoints.acting("shard.opening", full), pytest.raises(ConfigurationError, match="no space left"):
         opening()
-    assert opening().fresh
+    assert opening().is_new

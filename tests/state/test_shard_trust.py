@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from cqrs_cli.state import shard
-from cqrs_cli.state.shutdown_marker import boot_id, distrust
+from cqrs_cli.state.shutdown_marker import boot_id, distrust_reason
 from tests.state.shards import (
     Opening,
     Python,
@@ -23,14 +23,14 @@ from tests.state.values import look_up, saved
 
 def test_empty_folder_gets_fresh_shard(opening: Opening) -> None:
     opened = opening()
-    assert (opened.fresh, opened.set_aside, opened.reason) == (True, None, "")
+    assert (opened.is_new, opened.quarantined, opened.reason) == (True, None, "")
 
 
 def test_cleanly_closed_shard_opens_again(opening: Opening, path: Path) -> None:
     fill_and_close(opening)
     assert read_marker(path).state == "clean"
     again = opening()
-    assert (again.fresh, look_up(again.store, "a")) == (False, saved())
+    assert (again.is_new, look_up(again.store, "a")) == (False, saved())
 
 
 def test_working_marker_precedes_every_write(opening: Opening, path: Path) -> None:
@@ -74,7 +74,7 @@ def test_data_is_synced_before_each_marker(
 def test_killed_process_costs_nothing(opening: Opening, python: Python) -> None:
     fill_and_kill(python)
     opened = opening()
-    assert (opened.fresh, look_up(opened.store, "a")) == (False, saved())
+    assert (opened.is_new, look_up(opened.store, "a")) == (False, saved())
 
 
 @pytest.mark.program
@@ -97,16 +97,16 @@ def test_unclean_shard_needs_same_boot(
     fill_and_kill(python)
     change_marker(path, **changes)
     opened = opening()
-    assert (opened.fresh, opened.reason, opened.store.count()) == (True, reason, 0)
-    assert opened.set_aside and (opened.set_aside / "data.mdb").exists()
+    assert (opened.is_new, opened.reason, opened.store.count()) == (True, reason, 0)
+    assert opened.quarantined and (opened.quarantined / "data.mdb").exists()
 
 
 @pytest.mark.program
 def test_unknown_boot_is_not_trusted(opening: Opening, path: Path, python: Python) -> None:
     fill_and_kill(python)
     change_marker(path, boot="")
-    assert distrust(path, boot="") == "the machine was restarted while it was at work"
-    assert opening().fresh
+    assert distrust_reason(path, boot="") == "the machine was restarted while it was at work"
+    assert opening().is_new
 
 
 @pytest.mark.parametrize("changes", [{"inode": 1}, {"length": 1}, {"changed": 1}])
@@ -119,7 +119,7 @@ def test_changed_clean_shard_is_set_aside(opening: Opening, path: Path, changes:
 def test_clean_shard_survives_restart_and_move(opening: Opening, path: Path) -> None:
     fill_and_close(opening)
     change_marker(path, boot="another", device=1)
-    assert not opening().fresh
+    assert not opening().is_new
 
 
 @pytest.mark.covers("state-is-events")
@@ -140,7 +140,7 @@ def test_shard_without_readable_marker_is_refused(
     if content is not None:
         (path / "mark.json").write_bytes(content)
     opened = opening()
-    assert opened.fresh
+    assert opened.is_new
     assert "mark.json" in opened.reason
 
 
@@ -151,5 +151,5 @@ def test_truncated_shard_is_set_aside(opening: Opening, path: Path, python: Pyth
     fill_and_kill(python)
     os.truncate(path / "data.mdb", length)
     opened = opening()
-    assert opened.fresh
-    assert opened.set_aside
+    assert opened.is_new
+    assert opened.quarantined

@@ -24,7 +24,7 @@ def folder(bucket: Bucket) -> StorageFolder:
 def told(folder: StorageFolder) -> set[str]:
     """Return the errors of a listing, a write and a try."""
     said = set()
-    for use in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.try_out):
+    for use in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.check_writable):
         with pytest.raises(UnavailableError, match=r"s3://bucket-\w+/in cannot be used: ") as raised:
             use()
         said.add(str(raised.value).partition("cannot be used: ")[2])
@@ -61,7 +61,7 @@ def test_listing_has_all_pages(folder: StorageFolder, bucket: Bucket) -> None:
 
 
 def test_last_object_leaves_an_empty_folder(folder: StorageFolder) -> None:
-    assert folder.try_out()
+    assert folder.check_writable()
     assert folder.files() == []
 
 

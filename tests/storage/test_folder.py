@@ -23,7 +23,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> StorageFolder:
 def test_files_come_back_by_name(folder: StorageFolder, tmp_path: Path) -> None:
     assert folder.files() == []
     folder.write("b", iter([b"12", b"3"]))
-    folder.within("deep", "er").write("a", iter([b"x"]))
+    folder.subfolder("deep", "er").write("a", iter([b"x"]))
     folder.write("a", iter([]))
     assert folder.files() == [StoredFile("a", 0), StoredFile("b", 3)]
     assert (folder.read("b"), b"".join(folder.chunks("b"))) == (b"123", b"123")

@@ -44,18 +44,18 @@ def test_stored_files_are_private(tmp_path: Path) -> None:
 
 def test_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    with private.replaced(path) as file:
+    with private.atomic_write(path) as file:
         file.write(b"first")
         assert not path.exists()
-    with pytest.raises(ZeroDivisionError), private.replaced(path) as file:
+    with pytest.raises(ZeroDivisionError), private.atomic_write(path) as file:
         file.write(b"half")
         _ = 1 / 0
     assert (path.read_bytes(), mode(path), [*tmp_path.iterdir()]) == (b"first", 0o600, [path])
 
 
 def test_one_writer_of_a_draft(tmp_path: Path) -> None:
-    with private.replaced(tmp_path / "a", "draft", rights=0o644) as file:
-        with pytest.raises(FileExistsError), private.replaced(tmp_path / "a", "draft"):
+    with private.atomic_write(tmp_path / "a", "draft", rights=0o644) as file:
+        with pytest.raises(FileExistsError), private.atomic_write(tmp_path / "a", "draft"):
             """The other one has not begun."""
         file.write(b"whole")
     assert ((tmp_path / "a").read_bytes(), mode(tmp_path / "a")) == (b"whole", 0o644)

@@ -22,7 +22,7 @@ from cqrs_cli.following.processes.supervisor import create_supervisors
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
-from cqrs_cli.keys.address import ring_at
+from cqrs_cli.keys.address import keyring_at
 from tests.following.processes.stage import Stage, records
 from tests.support.brokers import broker
 from tests.support.commands import Sent
@@ -125,7 +125,7 @@ def decide_hanging(
 def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
     """Return the data keys that commands to new subjects have created."""
     assert harness.connection.keys is not None
-    ring, topic = ring_at(harness.connection.keys), harness.topics.keys
+    ring, topic = keyring_at(harness.connection.keys), harness.topics.keys
     subjects = [(one.key or b"").decode() for one in commands]
     made = {one: key for one, key in decided.keys.items() if key is not None and one in subjects}
     written = [(encode_json(ring.wrap(topic, one, key)), one.encode(), 0) for one, key in made.items()]

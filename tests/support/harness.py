@@ -225,7 +225,7 @@ class TopicHarness:
         try:
             return dict(store.items())
         finally:
-            store.abandon()
+            store.close_without_sync()
 
 
 def _timeless(outcomes: Iterable[Written]) -> list[Written]:

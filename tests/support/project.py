@@ -118,7 +118,7 @@ def _is_level(bank: TopicHarness, before: Mapping[int, str | None]) -> bool:
         if store is None:
             return False
         decided = store.positions().commands
-        store.abandon()
+        store.close_without_sync()
         if decided != offset:
             return False
     return True

@@ -83,10 +83,10 @@ def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Che
     """Check the data keys of one aggregate. Another check reports a keyring or a topic that cannot be read."""
     from cqrs_cli.doctor.keys import check_masters
     from cqrs_cli.errors import ConfigurationError
-    from cqrs_cli.keys.address import ring_at
+    from cqrs_cli.keys.address import keyring_at
 
     with suppress(ConfigurationError):
-        yield from check_masters(cli.connection(start=False), cli.topics(name), ring_at(address))
+        yield from check_masters(cli.connection(start=False), cli.topics(name), keyring_at(address))
 
 
 def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":

@@ -13,7 +13,7 @@ from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.formatting import counted
-from cqrs_cli.storage.private import replaced
+from cqrs_cli.storage.private import atomic_write
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import CertificateResult
@@ -123,7 +123,7 @@ def _check_target(file: Path) -> None:
 def _write(file: Path, text: bytes) -> None:
     """Write the file whole or not at all."""
     try:
-        with replaced(file, rights=_RIGHTS) as opened:
+        with atomic_write(file, rights=_RIGHTS) as opened:
             opened.write(text)
     except OSError as error:
         raise ConfigurationError(f"cannot write {file}: {error.strerror}", "name another file") from error

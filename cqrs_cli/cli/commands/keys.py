@@ -26,9 +26,9 @@ def init_ring(cli: Cli) -> None:
     For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
     replaces a file. For env:NAME and exec:COMMAND it prints the content to store.
     """
-    from cqrs_cli.keys.keyring_file import make_ring_file
+    from cqrs_cli.keys.keyring_file import create_keyring_file
 
-    _change(cli, "made", make_ring_file)
+    _change(cli, "made", create_keyring_file)
 
 
 @command(keys, "rotate", examples=["cqrs keys rotate"])
@@ -41,9 +41,9 @@ def rotate_ring(cli: Cli) -> None:
     Restart the runs afterwards: they read the keyring at their start. Owners re-encrypt all data keys when they are
     idle. cqrs keys status reports when an old KEK can be destroyed.
     """
-    from cqrs_cli.keys.keyring_file import rotate_ring_file
+    from cqrs_cli.keys.keyring_file import rotate_keyring_file
 
-    _change(cli, "rotated", rotate_ring_file)
+    _change(cli, "rotated", rotate_keyring_file)
 
 
 @command(keys, "status", examples=["cqrs keys status", "cqrs keys status customer -o json"])
@@ -57,10 +57,10 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     """
     from cqrs_cli.cli.render.keys import free_master, keys_in_use
     from cqrs_cli.kafka.kek_usage import count_kek_usage
-    from cqrs_cli.keys.address import ring_at
+    from cqrs_cli.keys.address import keyring_at
 
     place = cli.settings.keys()
-    ring = None if place is None else ring_at(place)
+    ring = None if place is None else keyring_at(place)
     chosen = aggregates or [name for name, one in cli.usable(None).items() if one.has_personal_fields]
     cli.check_aggregates(*chosen)
     connection = cli.connection()
@@ -77,20 +77,20 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
         cli.note("no aggregate has personal fields")
     if ring is not None:
         for name, masters in found.items():
-            ring.check_masters(cli.topics(name).keys, (one for one, use in masters.items() if use.current))
+            ring.check_keks(cli.topics(name).keys, (one for one, use in masters.items() if use.current))
 
 
 def _change(cli: Cli, how: str, change: "Callable[[Path, str, bytes], str]") -> None:
     """Change the file of the ring, or say what is to be done with another one."""
     from cqrs_cli.cli.render.keys import changed_ring, ring_by_hand
-    from cqrs_cli.keys.keyring_file import MASTER_BYTES
+    from cqrs_cli.keys.keyring_file import KEK_BYTES
 
     address, month = _address(cli), time.strftime("%Y-%m")
     file = address.file
     if file is None:
         cli.result(*ring_by_hand(address, how, month))
     else:
-        cli.result(*changed_ring(file, how, change(file, month, os.urandom(MASTER_BYTES))))
+        cli.result(*changed_ring(file, how, change(file, month, os.urandom(KEK_BYTES))))
 
 
 def _address(cli: Cli) -> "KeyRingAddress":

@@ -44,7 +44,7 @@ def gc(
         topics = cli.topics(name)
         with cli.working(f"reading the records of {name}"):
             sweep = Sweep(place, payload_folder(topics.events))
-            swept = sweep.sweep(named_payloads(connection, topics, sweep.questioned), rehearse)
+            swept = sweep.sweep(named_payloads(connection, topics, sweep.candidate_digests), rehearse)
         cli.result(*_result(name, swept))
     if rehearse:
         cli.note("dry run: nothing was changed")

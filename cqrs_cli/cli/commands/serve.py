@@ -67,7 +67,7 @@ def serve(
         run_server,
     )
     from cqrs_cli.following.gateway.token import LOOPBACK, GatewayTokens
-    from cqrs_cli.keys.address import ring_at
+    from cqrs_cli.keys.address import keyring_at
     from cqrs_cli.system.memory import bound_arenas
 
     bound_arenas()
@@ -77,7 +77,7 @@ def serve(
     if tokens.personal is not None:
         if (ring := settings.keys()) is None:
             raise ConfigurationError("--personal-token-file: no ring of keys is set", "set keyring")
-        ring_at(ring)  # one that cannot be read is refused before anybody asks
+        keyring_at(ring)  # one that cannot be read is refused before anybody asks
     chosen = cli.usable(aggregates)
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())

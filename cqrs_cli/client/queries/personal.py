@@ -19,7 +19,7 @@ from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.partition_keys import PartitionKeys
-from cqrs_cli.payloads.download import checked_out
+from cqrs_cli.payloads.download import download_batches
 
 
 @dataclass
@@ -37,11 +37,7 @@ class PersonalRecords:
 
 
 def personal_records(
-    connection: Connection,
-    topics: Topics,
-    aggregate: Aggregate,
-    aggregate_id: str,
-    partitioner: Partitioner,
+    connection: Connection, topics: Topics, aggregate: Aggregate, aggregate_id: str, partitioner: Partitioner
 ) -> PersonalRecords:
     """Count the records of an aggregate in all partitions of its segments.
 
@@ -51,7 +47,7 @@ def personal_records(
     partitions = [segment.partition for segment in find_ranges(connection, topics, key, partitioner)]
     counts = PersonalRecords()
     for partition, record in _of_key(connection, topics.events, key, partitions):
-        for (complete,) in checked_out(connection.payloads, topics.events, partition, [[record]]):
+        for (complete,) in download_batches(connection.payloads, topics.events, partition, [[record]]):
             try:
                 _count(counts, aggregate, read_event(complete.value))
             except ValueError as error:  # msgspec's errors are ValueErrors
@@ -74,7 +70,7 @@ def present_key(
         ranges = find_ranges(connection, topics, key, partitioner)
         for partition in {place.partition % count for place in ranges}:
             keys = PartitionKeys(log, partition, aggregate_id)
-            keys.read_on()
+            keys.read_to_end()
             if (wrapped := keys.wrapped(aggregate_id)) is not None:
                 return wrapped.kid
     return None

@@ -37,7 +37,7 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keys.event_decryptor import EventDecryptor
-from cqrs_cli.payloads.upload import referring
+from cqrs_cli.payloads.upload import replace_large_data
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
 _POSITION_TIMEOUT = 2.0
@@ -99,7 +99,7 @@ class Simulation:
             keeper_log = replace(log, partition=lineage.keeper(partition))
             deferred = _deferred_of_keys(keeper_log, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, deferred))
-        self._decryptor.conclude()
+        self._decryptor.check_no_lost_keys()
         #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
@@ -109,7 +109,7 @@ class Simulation:
         partition = target_partition(self._settings.partitioner, key, self.topics.partitions)
         value = composed.value
         if self._payload_store is not None:
-            value, payloads = referring(self._payload_store, self.topics.topics.commands, value)
+            value, payloads = replace_large_data(self._payload_store, self.topics.topics.commands, value)
             self._payloads.update(payloads)
         record = Record(self._next_offsets[partition], _now(), key, value, list(HEADERS))
         self._next_offsets[partition] += 1
@@ -136,7 +136,7 @@ class Simulation:
         return open_event(self._marks, event, marked, self._keys.get)
 
     def _key_of(self, partition: int, subject: str) -> DataKey | None:
-        key = self._decryptor.in_force(partition, subject)
+        key = self._decryptor.current_key(partition, subject)
         if key is not None:
             self._keys[key.kid] = key
         return key
@@ -184,7 +184,7 @@ def current_states(
     states = dict(earlier or {})
     batches = log.read("events", *log.bounds("events"))
     own_records = ([record for record in records if record.key in keys] for records in batches)
-    for records in decryptor.batches(log.partition, log.with_data("events", own_records)):
+    for records in decryptor.view_batches(log.partition, log.with_data("events", own_records)):
         for record in records:
             try:
                 event = read_event(record.value)

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.keys.event_decryptor import EventDecryptor
-from cqrs_cli.payloads.download import look_up
+from cqrs_cli.payloads.download import download_available
 
 #: Partitions that are read concurrently.
 MAX_READERS = 8
@@ -151,9 +151,9 @@ def _read(
                 if message.is_anonymous or message.concerns(wanted) or message.subject == subject:
                     complete, decryptor = record, decryptors.get(log.topics.aggregate)
                     if store is not None:
-                        (complete,), _ = look_up(store, log.topics.name(kind), [record])
+                        (complete,), _ = download_available(store, log.topics.name(kind), [record])
                     if decryptor is not None and kind == "events":
-                        (complete,) = decryptor.opened(log.partition, [complete])
+                        (complete,) = decryptor.view_events(log.partition, [complete])
                     if complete is not record:
                         message = read(kind, log.topics.aggregate, log.partition, complete) or message
                     found.append(message)

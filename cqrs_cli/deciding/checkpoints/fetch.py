@@ -29,10 +29,12 @@ def fetch_checkpoint(
         return None
     ends, loss = source.ends(), source.loss()
     for manifest in found:
-        reason = "it failed before" if manifest.sha256 in refused else source.unfit(manifest, ends, loss)
+        reason = (
+            "it failed before" if manifest.sha256 in refused else source.mismatch_reason(manifest, ends, loss)
+        )
         if not reason:
             try:
-                checkpoints.fetch(manifest, into / DATA_FILE, progress)
+                checkpoints.download(manifest, into / DATA_FILE, progress)
             except (DamagedError, UnavailableError) as error:
                 reason = error.message
             else:

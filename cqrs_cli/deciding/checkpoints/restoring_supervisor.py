@@ -17,7 +17,7 @@ from cqrs_cli.deciding.checkpoints.child_process import (
 )
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
-from cqrs_cli.state.checkpoint.temporary_folder import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.open_store import OpenStore
 from cqrs_cli.state.shard import install_shard
@@ -41,11 +41,11 @@ class RestoringSupervisor(DecidingSupervisor):
             self._refused |= {self._used}
             self._used = ""
         opened = super().open()
-        if not opened.fresh:
+        if not opened.is_new:
             return opened
         self.measures.enter("restore")
         path, place = self._source.shard, self._source.log.log_name("commands")
-        with workplace(path, "fetch") as prepared:
+        with temporary_folder(path, "fetch") as prepared:
             found = self._fetched(FetchRequest(self._source, self._refused, prepared))
             if found is None:
                 return opened
@@ -61,7 +61,7 @@ class RestoringSupervisor(DecidingSupervisor):
         self.notes.append(
             f"{place}: began with {checkpoint} (aggregates: {found.aggregates:,}, {found.size / 1e6:,.1f} MB)"
         )
-        return OpenStore(store, fresh=False)
+        return OpenStore(store, is_new=False)
 
     def _fetched(self, request: FetchRequest) -> Line | None:
         """Return the checkpoint that is now in the folder of the request; None if there is none."""

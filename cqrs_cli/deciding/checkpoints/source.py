@@ -12,7 +12,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
-from cqrs_cli.state.checkpoint.manifest import Manifest, unfit
+from cqrs_cli.state.checkpoint.manifest import Manifest, mismatch_reason
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.store import Positions
 from cqrs_cli.storage.folder import open_folder
@@ -34,7 +34,7 @@ class CheckpointSource:
         """Return its checkpoints, without a request to the store."""
         folder = open_folder(self.uri, Path("/"))
         return Checkpoints(
-            folder.within(self.identity.cluster_id, self.shard.parent.name, str(self.log.partition))
+            folder.subfolder(self.identity.cluster_id, self.shard.parent.name, str(self.log.partition))
         )
 
     def loss(self) -> str:
@@ -46,9 +46,9 @@ class CheckpointSource:
         """Return the high watermarks of the logs from which a shard is folded."""
         return {kind: self.log.bounds(kind, "read_uncommitted")[1] for kind in _FOLDED}
 
-    def unfit(self, manifest: Manifest, ends: dict[str, int], loss: str) -> str:
+    def mismatch_reason(self, manifest: Manifest, ends: dict[str, int], loss: str) -> str:
         """Return the reason why a checkpoint may not be used; empty if it may."""
-        return unfit(manifest, self.identity, loss, ends) or self.contradiction(manifest.positions)
+        return mismatch_reason(manifest, self.identity, loss, ends) or self.contradiction(manifest.positions)
 
     def contradiction(self, positions: Positions) -> str:
         """Return why the log is not the log of these positions; empty if it is."""

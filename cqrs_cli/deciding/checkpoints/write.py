@@ -7,7 +7,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.state.checkpoint.manifest import Manifest
-from cqrs_cli.state.checkpoint.temporary_folder import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly
 
@@ -35,7 +35,7 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
         if ours is not None and store.positions() == ours.positions:
             return ours
         loss = source.loss()  # read before the copy and after it
-        with workplace(source.shard, "copy") as copy:
+        with temporary_folder(source.shard, "copy") as copy:
             store.copy(copy)
             failpoints.reached("checkpoint.copied")
             with closing(LmdbStore(copy, source.identity.window_ms, readonly=True)) as held:

@@ -54,7 +54,7 @@ def build_shard(
         closing(LmdbStore(folder, identity.window_ms)) as store,
         opened_keys(plan, partition, aggregate, keys_folder) as keys,
     ):
-        store.note_identity(encode_json(identity))
+        store.set_identity(encode_json(identity))
         while True:
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:

@@ -18,8 +18,8 @@ from cqrs_cli.deciding.rebuild.build import ShardSize, serve_build
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.registry import load
-from cqrs_cli.state.checkpoint.temporary_folder import workplace
-from cqrs_cli.state.errors import MOUNTS, refuse_network, translated
+from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
+from cqrs_cli.state.errors import MOUNTS, reject_network_file_system, translate_errors
 from cqrs_cli.state.shard import install_shard
 from cqrs_cli.system.lock import is_locked
 
@@ -64,10 +64,10 @@ def rebuild_shards(
 @contextmanager
 def _beside(shard: Path, mounts: Path) -> Iterator[Path]:
     """Create an empty folder next to a shard, for the block."""
-    refuse_network(shard, mounts)
+    reject_network_file_system(shard, mounts)
     with ExitStack() as stack:
-        with translated(shard):
-            folder = stack.enter_context(workplace(shard, "rebuild"))
+        with translate_errors(shard):
+            folder = stack.enter_context(temporary_folder(shard, "rebuild"))
         yield folder
 
 

@@ -160,7 +160,7 @@ async def _fold_document(
                 records = _limit_bytes(records, gateway.limits.history_bytes)
             history = histories.fold_history(follower.aggregate, aggregate_id, records, moment, events=events)
             active_keys = (
-                decryptor.in_force(range_.partition, aggregate_id) for range_ in ranges if decrypts
+                decryptor.current_key(range_.partition, aggregate_id) for range_ in ranges if decrypts
             )
             active_key = next(filter(None, active_keys), None)
         document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)

@@ -70,7 +70,7 @@ class Replica:
         shard = open_shard(path, identity, report).store
         if reason := contradiction(self._log, shard.positions().last_event, None):
             report(f"the state in {path} is from a lost history: {reason}")
-            shard.condemn()
+            shard.close_as_damaged()
             shard = open_shard(path, identity, report).store
         return shard
 

@@ -22,7 +22,7 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.state.errors import translated
+from cqrs_cli.state.errors import translate_errors
 from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.limits import raise_descriptors
 from cqrs_cli.system.lock import try_lock
@@ -64,7 +64,7 @@ def open_followers(
 @contextmanager
 def _exclusive_folder(folder: Path) -> Iterator[None]:
     """Lock a folder against other gateways."""
-    with translated(folder):
+    with translate_errors(folder):
         folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         lock_file = folder.with_name(f"{folder.name}.lock").open("a")
     with lock_file:

@@ -136,7 +136,7 @@ def _read_events(
     follower: AggregateFollower, partition: int, start: int, end: int, decrypts: bool
 ) -> list[FeedEvent]:
     reader = follower.decryptor if decrypts else follower.redactor
-    batches = reader.batches(partition, follower.log(partition).events(start, end, _PAGE_EVENTS))
+    batches = reader.view_batches(partition, follower.log(partition).events(start, end, _PAGE_EVENTS))
     return first_page(to_feed_event(partition, record) for record in next(batches, []))
 
 

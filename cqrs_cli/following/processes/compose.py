@@ -22,8 +22,8 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.owner_payloads import PayloadExchange
-from cqrs_cli.payloads.upload import referring
+from cqrs_cli.payloads.owner_payloads import OwnerPayloads
+from cqrs_cli.payloads.upload import replace_large_data
 
 #: Maximum bytes of commands for one event, because one transaction contains all of them.
 MAX_COMMAND_BYTES = 8 * 1024 * 1024
@@ -53,7 +53,7 @@ def upload_payloads(store: PayloadStoreAddress | None, commands: Iterable[Compos
         if command.payloads:
             by_topic[command.topic].update(command.payloads)
     for topic, payloads in by_topic.items():
-        PayloadExchange(store, topic).store(payloads)
+        OwnerPayloads(store, topic).upload(payloads)
 
 
 class Composer:
@@ -97,7 +97,7 @@ class Composer:
     def _with_payload_reference(command: ComposedCommand, store: PayloadStoreAddress) -> ComposedCommand:
         if len(command.value) <= store.threshold:
             return command
-        value, payloads = referring(store, command.topic, command.value)
+        value, payloads = replace_large_data(store, command.topic, command.value)
         return command._replace(value=value, payloads=payloads)
 
     def _compose_safely(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:

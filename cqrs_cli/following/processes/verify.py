@@ -23,7 +23,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.download import checked_out, look_up
+from cqrs_cli.payloads.download import download_available, download_batches
 from cqrs_cli.proof.documents import MaskDocument, masking
 from cqrs_cli.proof.reactions import (
     HeardEvent,
@@ -155,7 +155,7 @@ def _subscribed_events(
     """Yield the subscribed events of a partition, with the commands that `react` returns for each event now."""
     source = status.subscription.source
     read = readers.read(connection, source.topic, source.partition, status.start, end)
-    for records in checked_out(connection.payloads, source.topic, source.partition, read):
+    for records in download_batches(connection.payloads, source.topic, source.partition, read):
         for record in records:
             try:
                 recorded = record_event(
@@ -185,7 +185,7 @@ def _with_payloads(connection: Connection, topic: str, records: list[Record]) ->
     """Yield commands with personal fields, with payloads if available: their digests omit personal values."""
     remaining = records
     while remaining and connection.payloads is not None:
-        loaded, remaining = look_up(connection.payloads, topic, remaining)
+        loaded, remaining = download_available(connection.payloads, topic, remaining)
         yield from loaded
     yield from remaining
 

@@ -128,9 +128,11 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
         progress.start(plan.chains.size(current_log, plan.bounds))
         for log, start, end in plan.chains.segments(current_log, plan.bounds):
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
-            for records in view.batches(log.partition, progress.track(log.events(start, end), start, end)):
+            for records in view.view_batches(
+                log.partition, progress.track(log.events(start, end), start, end)
+            ):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
-        view.conclude()
+        view.check_no_lost_keys()
 
 
 def _event_view(plan: ExportPlan, aggregate: Aggregate) -> EventView:

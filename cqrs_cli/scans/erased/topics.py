@@ -15,14 +15,8 @@ from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keys.topic import read_key
 from cqrs_cli.payloads.batch import command_reference, may_refer
-from cqrs_cli.payloads.download import checked_out, look_up
-from cqrs_cli.proof.erased import (
-    ErasedAggregates,
-    PlainFields,
-    plain_in_command,
-    plain_in_event,
-    still_opens,
-)
+from cqrs_cli.payloads.download import download_available, download_batches
+from cqrs_cli.proof.erased import ErasedAggregates, PlainFields, plain_in_command, plain_in_event, still_opens
 from cqrs_cli.proof.keys import kids_of_document
 from cqrs_cli.scans.erased.findings import NEVER, ExpiringRecords, RecordCount, TopicFinding
 
@@ -64,7 +58,7 @@ class TopicSearch:
         topic = self.topics.events
         for partition, batch in self._read_topic(topic):
             own_records = [record for record in batch if self.erased.of(record.key) is not None]
-            for records in checked_out(self.connection.payloads, topic, partition, [own_records]):
+            for records in download_batches(self.connection.payloads, topic, partition, [own_records]):
                 for record in records:
                     try:
                         event = read_event(record.value)
@@ -124,7 +118,7 @@ class TopicSearch:
         store = self.connection.payloads
         if store is None or not may_refer(record):
             return record
-        found, _ = look_up(store, self.topics.commands, [record])
+        found, _ = download_available(store, self.topics.commands, [record])
         return found[0]
 
     def _dead_letters(self) -> None:

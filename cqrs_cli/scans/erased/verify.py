@@ -104,14 +104,14 @@ def _checkpoints(
             topics.commands.removesuffix(".commands"),
         )
         for number in range(partitions):
-            yield store.within(cluster_id, name, str(number))
+            yield store.subfolder(cluster_id, name, str(number))
 
 
 def _payloads(connection: Connection, topics: Topics) -> Iterator[StorageFolder]:
     if connection.payloads is not None:
         store, name = open_folder(connection.payloads.uri, Path("/")), payload_folder(topics.commands)
-        yield store.within(name)
-        yield store.within(name, ASIDE)
+        yield store.subfolder(name)
+        yield store.subfolder(name, ASIDE)
 
 
 def _payload_name(finding: FileFinding) -> str:

@@ -134,7 +134,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                     fold.fold(list(map(Message.value, messages)), _position_of(number, messages))
                 done += link.end - link.start
-            opener.conclude()
+            opener.check_no_lost_keys()
     except BaseException:
         fold.close()
         raise

@@ -17,7 +17,7 @@ from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
-from cqrs_cli.storage.private import PRIVATE_FOLDER, replaced, sync_folder
+from cqrs_cli.storage.private import PRIVATE_FOLDER, atomic_write, sync_folder
 
 _CARRIED_FILE, _STORE = "carried", "versions"
 #: The logs with index entries, each in its own folder.
@@ -60,7 +60,7 @@ def load_checkpoint(folder: Path) -> VerificationCheckpoint:
 def write_checkpoint_file(folder: Path, carried: VerificationCheckpoint) -> None:
     """Write the file `carried` of a partition. The LMDB files must already be complete."""
     encoded = msgspec.msgpack.encode(_CheckpointFile(carried, _checksums(folder)))
-    with replaced(folder / _CARRIED_FILE) as file:
+    with atomic_write(folder / _CARRIED_FILE) as file:
         file.write(_checksum(encoded) + encoded)
 
 

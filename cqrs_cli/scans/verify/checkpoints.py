@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.scans.verify.checkpoint_files import folder_errors
-from cqrs_cli.storage.private import PRIVATE_FOLDER, replaced, sync_folder
+from cqrs_cli.storage.private import PRIVATE_FOLDER, atomic_write, sync_folder
 from cqrs_cli.system.lock import try_lock
 
 HEAD_FILE = "verified.json"
@@ -89,7 +89,7 @@ def new_generation(folder: Path, proved: CheckpointScope) -> Iterator[Generation
         yield Generations(before, after)
         with folder_errors(folder):
             sync_folder(after)
-            with replaced(folder / HEAD_FILE) as file:
+            with atomic_write(folder / HEAD_FILE) as file:
                 file.write(msgspec.json.encode(_Head(proved, generation + 1)))
             _remove_others(folder, after)
 

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.address import ring_at
+from cqrs_cli.keys.address import keyring_at
 from cqrs_cli.keys.partition_keys import key_record
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from cqrs_cli.proof.key_topic import KeyProof
@@ -39,7 +39,7 @@ class LatestKeys:
         self._connection, self._topics, self._key_filter = connection, topics, key_filter
         with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
             self._store = LmdbStore(Path(folder), window_ms=1)
-        stack.callback(self._store.abandon)
+        stack.callback(self._store.close_without_sync)
         if readers.exists(connection, topics.keys):
             self._read_topic()
 
@@ -52,7 +52,7 @@ class LatestKeys:
         """Return a `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
-        ring, topic = ring_at(self._connection.keys), self._topics.keys
+        ring, topic = keyring_at(self._connection.keys), self._topics.keys
         return ActiveKeys(
             self._topics.aggregate,
             self.current_key,

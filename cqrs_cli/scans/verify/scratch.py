@@ -19,7 +19,7 @@ def open_scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[S
         folders = kept or _new_folders(Path(folder))
         traces = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
         store = LmdbStore(folders.store, window)
-    stack.callback(store.abandon)
+    stack.callback(store.close_without_sync)
     return Scratch(traces[0], traces[1], traces[2], store), traces
 
 

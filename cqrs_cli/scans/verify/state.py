@@ -79,7 +79,7 @@ class StateCheck:
         with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
                 store = LmdbStore(Path(folder), window_ms=1)
-            stack.callback(store.abandon)
+            stack.callback(store.close_without_sync)
             cache = StateCache(self._aggregate, store, store.token())
             for partition, records in self._inherited:
                 with cache.reading():

@@ -91,5 +91,5 @@ def open_stores(
             if originals is not None:
                 originals[place].copy(Path(folder) / name)
             stores.append(LmdbStore(Path(folder) / name, window))
-            stack.callback(stores[-1].abandon)
+            stack.callback(stores[-1].close_without_sync)
     return stores[0], stores[1]

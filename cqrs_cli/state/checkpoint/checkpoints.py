@@ -26,16 +26,16 @@ class Checkpoints:
     def __init__(self, folder: StorageFolder) -> None:
         self.folder = folder
 
-    def manifests(self, note: Callable[[str], None] = lambda text: None) -> list[Manifest]:
-        """Return the readable manifests, the newest first; `note` gets a line for each unreadable manifest."""
+    def manifests(self, add_note: Callable[[str], None] = lambda text: None) -> list[Manifest]:
+        """Return the readable manifests, the newest first; `add_note` gets a line for each unreadable manifest."""
         found = []
         for name in self._manifest_names():
             try:
                 found.append(read_manifest(name, self.folder.read(name)))
             except ValueError as error:
-                note(f"checkpoint {self.folder.uri}/{name}: {error}")
+                add_note(f"checkpoint {self.folder.uri}/{name}: {error}")
             except FileUnavailableError as error:  # damaged, or removed since it was listed
-                note(f"checkpoint {name}: {error.message}")
+                add_note(f"checkpoint {name}: {error.message}")
         return found[::-1]
 
     def newest(self) -> Manifest | None:
@@ -45,13 +45,13 @@ class Checkpoints:
     def _manifest_names(self) -> list[str]:
         return [file.name for file in self.folder.files() if file.name.endswith(MANIFEST_SUFFIX)]
 
-    def write(self, data: Path, describe: Callable[[int, str], Manifest], keep: int) -> Manifest:
+    def write(self, data: Path, make_manifest: Callable[[int, str], Manifest], keep: int) -> Manifest:
         """Upload a copy of a shard, then its manifest; then remove all checkpoints but the newest `keep`.
 
-        `describe` returns the manifest for the size and the SHA-256 of the data.
+        `make_manifest` returns the manifest for the size and the SHA-256 of the data.
         """
         size, digest = data.stat().st_size, file_digest(data)
-        manifest = describe(size, digest)
+        manifest = make_manifest(size, digest)
         self.folder.write(manifest.data, file_chunks(data))
         failpoints.reached("checkpoint.uploaded")
         name, content = manifest.encoded()
@@ -65,22 +65,22 @@ class Checkpoints:
         now = time.time_ns() // 1_000_000
         return now if after is None else max(now, after.written + 1)
 
-    def fetch(self, manifest: Manifest, into: Path, progress: Callable[[int], None]) -> None:
+    def download(self, manifest: Manifest, path: Path, report_progress: Callable[[int], None]) -> None:
         """Download the data of a checkpoint; raises `DamagedError` if it does not match the manifest.
 
-        `progress` gets the number of downloaded bytes.
+        `report_progress` gets the number of downloaded bytes.
         """
-        digest, done = sha256(), 0
-        with into.open("wb") as file:
+        digest, downloaded = sha256(), 0
+        with path.open("wb") as file:
             for chunk in self.folder.chunks(manifest.data):
                 digest.update(chunk)
                 file.write(chunk)
-                done += len(chunk)
-                progress(done)
-                if done > manifest.size:
+                downloaded += len(chunk)
+                report_progress(downloaded)
+                if downloaded > manifest.size:
                     break
-        if done != manifest.size:
-            raise DamagedError(f"{manifest} has {done} of {manifest.size} bytes")
+        if downloaded != manifest.size:
+            raise DamagedError(f"{manifest} has {downloaded} of {manifest.size} bytes")
         if digest.hexdigest() != manifest.sha256:
             raise DamagedError(f"{manifest} has another SHA-256 than its manifest says")
 

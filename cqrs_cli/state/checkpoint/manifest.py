@@ -68,7 +68,7 @@ def read_manifest(name: str, content: bytes) -> Manifest:
     return manifest
 
 
-def unfit(manifest: Manifest, identity: Identity, loss: str, ends: Mapping[str, int]) -> str:
+def mismatch_reason(manifest: Manifest, identity: Identity, loss: str, ends: Mapping[str, int]) -> str:
     """Return why a checkpoint cannot replace the log up to its positions; empty if there is no reason.
 
     `loss` is the presently accepted loss, `ends` are the high watermarks. The caller checks the evidence.

@@ -12,24 +12,24 @@ from cqrs_cli.system.lock import try_lock
 
 
 @contextmanager
-def workplace(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterator[Path]:
+def temporary_folder(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterator[Path]:
     """Yield an empty folder next to the shard, and remove it after the block.
 
     Folders that killed processes have left are removed first.
     """
-    for left in shard.parent.glob(f"{shard.name}.{kind}-*"):
-        _remove_if_left(left)
-    place = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
-    place.mkdir(mode=PRIVATE_FOLDER, parents=True)
-    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    for leftover in shard.parent.glob(f"{shard.name}.{kind}-*"):
+        _remove_if_left(leftover)
+    outer = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
+    outer.mkdir(mode=PRIVATE_FOLDER, parents=True)
+    folder = os.open(outer, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try_lock(folder)
-        inside = place / "shard"  # a folder without a lock, because it may become the shard
+        inside = outer / "shard"  # a folder without a lock, because it may become the shard
         inside.mkdir(mode=PRIVATE_FOLDER)
         yield inside
     finally:
         os.close(folder)
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(outer, ignore_errors=True)
 
 
 def _remove_if_left(place: Path) -> None:

@@ -10,7 +10,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.keyring import Keyring, load_ring
+from cqrs_cli.keys.keyring import Keyring, load_keyring
 from cqrs_cli.keys.topic import key_value
 from tests.cli.conftest import Cqrs
 
@@ -28,7 +28,7 @@ def secrets(ring_file: Path) -> list[str]:
 
 def test_init_makes_a_ring_once(cqrs: Cqrs, ring_file: Path) -> None:
     made = cqrs("keys", "init", "-o", "json")
-    (name,) = load_ring(f"file:{ring_file}").names
+    (name,) = load_keyring(f"file:{ring_file}").names
     assert made.status == 0
     assert made.document == {"result": "made", "place": f"file:{ring_file}", "master": name}
     again = cqrs("keys", "init")
@@ -41,7 +41,7 @@ def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
     assert cqrs("keys", "rotate").status == 3
     cqrs("keys", "init")
     rotated = cqrs("keys", "rotate")
-    now, before = load_ring(f"file:{ring_file}").names
+    now, before = load_keyring(f"file:{ring_file}").names
     assert rotated.status == 0 and now == f"{before}-2"
     assert f"{now} is the current master key" in rotated.out
     assert "cqrs keys status" in rotated.out
@@ -75,12 +75,12 @@ def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Pat
     """`cqrs` on a topic with a key under each of two KEKs. The keyring was rotated."""
     topics = Topics("bank_account", prefix)
     on_broker("keys", "init")
-    old = load_ring(f"file:{ring_file}")
+    old = load_keyring(f"file:{ring_file}")
     on_broker("keys", "rotate")
     with Admin(connection) as admin:
         create_extra(admin, topics, "keys", 2)
     wrap(connection, topics, "a", old)
-    wrap(connection, topics, "b", load_ring(f"file:{ring_file}"))
+    wrap(connection, topics, "b", load_keyring(f"file:{ring_file}"))
     return on_broker
 
 
@@ -95,7 +95,7 @@ def wrap(connection: Connection, topics: Topics, subject: str, ring: Keyring) ->
 def test_status_counts_by_master_key(
     rotated: Cqrs, connection: Connection, prefix: str, ring_file: Path
 ) -> None:
-    now, before = load_ring(f"file:{ring_file}").names
+    now, before = load_keyring(f"file:{ring_file}").names
     counted = rotated("keys", "status", "bank_account", "-o", "json").document
     row = {"aggregate": "bank_account", "keys": 1, "replaced": 0}
     assert counted == {
@@ -103,7 +103,7 @@ def test_status_counts_by_master_key(
         "masters": [{**row, "master": now, "state": "current"}, {**row, "master": before, "state": "old"}],
         "not_needed": [],
     }
-    wrap(connection, Topics("bank_account", prefix), "a", load_ring(f"file:{ring_file}"))
+    wrap(connection, Topics("bank_account", prefix), "a", load_keyring(f"file:{ring_file}"))
     counted = rotated("keys", "status", "bank_account", "-o", "json").document
     assert [(one["keys"], one["replaced"]) for one in counted["masters"]] == [(2, 0), (0, 1)]
     assert counted["not_needed"] == []

@@ -123,7 +123,7 @@ def test_topic_made_again_has_none(counters: TopicHarness) -> None:
     assert newest is not None
     identity = replace(newest.identity, topics={**newest.identity.topics, "events": "made again"})
     (source,) = (changed(one, identity=identity) for one in sources(counters))
-    assert source.unfit(newest, source.ends(), "").startswith("topics was")
+    assert source.mismatch_reason(newest, source.ends(), "").startswith("topics was")
     with pytest.raises(ConfigurationError, match="of another log or code"):
         write_checkpoint(source)
 

@@ -57,8 +57,8 @@ def build(harness: TopicHarness, count: int, machine: str) -> dict[Partition, in
 def inherited(harness: TopicHarness, machine: str, partition: int) -> bytes:
     store = open_readonly(harness.shard_path(machine, partition))
     assert store is not None
-    noted = store.noted("inherited")
-    store.abandon()
+    noted = store.get_value("inherited")
+    store.close_without_sync()
     return noted
 
 
@@ -99,7 +99,7 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
     path, child = pair.shard_path("new", 3), Partition("counter", 3)
     identity = prepared(pair.plan(), "counter", 4).identity(child, pair.aggregate)
     with closing(open_shard(path, identity).store) as store:
-        store.note("inherited", b'{"1":[0,0,1000000]}', store.token())
+        store.set_value("inherited", b'{"1":[0,0,1000000]}', store.token())
     made = path.stat().st_ino
     grow(pair, 4)
     quietly(pair.plan(machine="new"))

@@ -37,7 +37,7 @@ def adopt(harness: TopicHarness) -> None:
         before = msgspec.json.decode(opened.identity(), type=Identity)
     now = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
     with closing(open_shard(harness.shard_path(), before).store) as store:
-        store.note_identity(encode_json(now))
+        store.set_identity(encode_json(now))
         start = store.positions()
         store.apply(WriteBatch(store.token(), start, start._replace(events=harness.end("events"))))
 
@@ -127,7 +127,7 @@ def test_shard_at_work_is_not_behind(decided: TopicHarness) -> None:
     decided.send(*mixture(100, seed=3))
     quietly(decided.plan(machine="another"))
     identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
-    open_shard(decided.shard_path(), identity).store.abandon()
+    open_shard(decided.shard_path(), identity).store.close_without_sync()
     assert decided.mark() == "working"
     assert verified(decided, "state").compared[0].behind is None
 

@@ -20,7 +20,7 @@ def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState
     states = {name: StoredState(version, 0, 0, b"") for name, version in versions.items()}
     store.apply(WriteBatch("", Positions(), Positions(), states))
     items = list(store.items())
-    store.abandon()
+    store.close_without_sync()
     return items
 
 

@@ -74,6 +74,6 @@ def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
     """Yield the shard of partition 0, open for writing."""
     identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
     opened = open_shard(harness.shard_path(), identity)
-    assert not opened.fresh
+    assert not opened.is_new
     with closing(opened.store) as store:
         yield store

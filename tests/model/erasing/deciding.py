@@ -109,7 +109,7 @@ def _decide_again(rules: Rules, command: Command, before: Decision) -> Decision:
     kid, known = kid_named("command", parked.data), memory.known
     left = before._replace(parked=None)
     text = text_of(open_sealed("command", parked.data, kid_in(known)))
-    if kid is not None and known.is_over(kid) and rules.parked_end_with_their_key:
+    if kid is not None and known.is_erased(kid) and rules.parked_end_with_their_key:
         return left._replace(status="rejected", memory=_remembered(memory, command.id, mark_of(text)))
     return _write(command.id, text, mark_of(text), left)
 

@@ -220,7 +220,7 @@ def _project_erased(rules: Rules, world: World, after: Projection, data: bytes) 
 def _project_written(rules: Rules, world: World, after: Projection, data: bytes) -> Steps:
     """The high watermark includes records that are not visible yet. Without the rule only visible records are read."""
     kid, known = kid_named("event", data) or "", after.known
-    reading = known.reading(kid, after.keys, len(world.keys) if rules.high_watermark else after.keys)
+    reading = known.treatment(kid, after.keys, len(world.keys) if rules.high_watermark else after.keys)
     row = "erased"
     if reading == "open":
         row = text_of(open_sealed("event", data, kid))

@@ -129,5 +129,5 @@ class Service:
             store = open_readonly(self.harness.shard_path(partition=partition))
             if store is not None:
                 marks[partition] = store.positions().commands
-                store.abandon()
+                store.close_without_sync()
         return marks

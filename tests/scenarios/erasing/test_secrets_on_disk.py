@@ -15,7 +15,7 @@ import pytest
 from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.topics.topics import UNENCRYPTED_KINDS
-from cqrs_cli.keys.topic import BEAT
+from cqrs_cli.keys.topic import COMPACTION_TICK
 from tests.scenarios.erasing.shop import Shop
 from tests.support.project import LOCAL
 from tests.support.topic_settings import configure
@@ -99,7 +99,7 @@ def goes_with_compaction(shop: Shop, keys: set[bytes]) -> None:
     Compaction ticks, which owners append every hour, make the broker close its segments.
     """
     configure(shop.connection, "customer.keys", {"segment.ms": "100", "max.compaction.lag.ms": "1"})
-    producer, (value, key) = clients.producer(shop.connection), BEAT
+    producer, (value, key) = clients.producer(shop.connection), COMPACTION_TICK
 
     def is_compacted() -> bool:
         for partition in range(2):

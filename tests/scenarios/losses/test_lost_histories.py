@@ -32,7 +32,7 @@ def take_identity(lost: Path, of: Path, into: Path) -> None:
     with closing(LmdbStore(of, 1, readonly=True)) as store:
         identity = store.identity()
     with closing(LmdbStore(lost, 1)) as store:
-        store.note_identity(identity)
+        store.set_identity(identity)
     folder = os.open(lost, os.O_RDONLY)
     write_marker(folder, "clean")
     os.close(folder)

@@ -34,7 +34,7 @@ def names(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
     marks = event_marks(shop.aggregate)
     with closing(event_decryptor(connection, connection.keys, shop.topics, marks)) as opener:
-        return str([one.value for one in opener.opened(0, shop.records("events"))])
+        return str([one.value for one in opener.view_events(0, shop.records("events"))])
 
 
 def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:

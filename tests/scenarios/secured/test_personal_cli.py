@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.keys.address import ring_at
+from cqrs_cli.keys.address import keyring_at
 from tests.cli.conftest import Cqrs, DeliveryReport
 from tests.deciding.personal import NEEDLE
 from tests.scenarios.secured.acls import User, documented, grant, renamed, take_away
@@ -88,7 +88,7 @@ def test_rotating_takes_no_right(
     reader = a_user(made, secured, people, "read")
     rotated = cqrs("keys", "rotate", "-o", "json")
     assert rotated.status == 0, rotated.err
-    ring_at.cache_clear()  # a new process reads the keyring again
+    keyring_at.cache_clear()  # a new process reads the keyring again
 
     def under() -> dict[str, int]:
         said = by(cqrs, reader, "keys", "status", "customer", "-o", "json")

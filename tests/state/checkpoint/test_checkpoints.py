@@ -14,7 +14,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints, DamagedError
 from cqrs_cli.state.checkpoint.manifest import Manifest
-from cqrs_cli.state.checkpoint.temporary_folder import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import open_folder
@@ -45,7 +45,7 @@ def written(checkpoints: Checkpoints, tmp_path: Path, content: bytes, keep: int 
 
 
 def fetched(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> bytes:
-    checkpoints.fetch(manifest, tmp_path / "into", lambda done: None)
+    checkpoints.download(manifest, tmp_path / "into", lambda done: None)
     return (tmp_path / "into").read_bytes()
 
 
@@ -86,7 +86,7 @@ def test_chunks_are_counted_together(tmp_path: Path) -> None:
     there, told = [b"twelve ", b"bytes"], list[int]()
     checkpoints = Checkpoints(InChunks(tmp_path / "store/0", there))
     one = written(checkpoints, tmp_path, b"twelve bytes")
-    checkpoints.fetch(one, tmp_path / "into", told.append)
+    checkpoints.download(one, tmp_path / "into", told.append)
     assert ((tmp_path / "into").read_bytes(), told) == (b"twelve bytes", [7, 12])
     there.append(b"and more")
     with pytest.raises(DamagedError, match="has 20 of 12 bytes"):
@@ -119,18 +119,18 @@ def test_failed_upload_leaves_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_workplace_removes_what_was_left(path: Path) -> None:
-    with workplace(path, "copy") as held:
+    with temporary_folder(path, "copy") as held:
         left = path.with_name("0.copy-999999")
         left.mkdir()
         (left / "data.mdb").write_bytes(b"half")
         other = path.with_name("1.copy-999999")
         other.mkdir()
-        with workplace(path, "fetch"):
+        with temporary_folder(path, "fetch"):
             assert held.exists()
-        with workplace(path.with_name("01"), "copy"):
+        with temporary_folder(path.with_name("01"), "copy"):
             assert left.exists()
         assert held.exists()
-    with workplace(path, "copy"):
+    with temporary_folder(path, "copy"):
         pass
     assert [one.name for one in sorted(path.parent.iterdir())] == ["1.copy-999999"]
 
@@ -160,7 +160,7 @@ def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path:
     assert (look_up(store, "a"), store.token(), store.positions().commands) == (saved(), "", 1)
     store.close()
     again = opening()
-    assert (again.fresh, look_up(again.store, "a")) == (False, saved())
+    assert (again.is_new, look_up(again.store, "a")) == (False, saved())
     assert [one.name for one in path.parent.iterdir()] == ["0"]
 
 
@@ -203,7 +203,7 @@ def test_kill_before_the_marker_is_noticed(
     """)
     assert killed.wait(30) == -9
     opened = opening()
-    assert (opened.fresh, opened.reason) == (True, "mark.json is missing")
+    assert (opened.is_new, opened.reason) == (True, "mark.json is missing")
 
 
 Change = tuple[str, int]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.state.checkpoint.manifest import read_manifest, unfit
+from cqrs_cli.state.checkpoint.manifest import mismatch_reason, read_manifest
 from cqrs_cli.state.evidence import evidence
 from tests.state.shards import IDENTITY, MANIFEST
 
@@ -35,7 +35,7 @@ def test_other_version_is_refused() -> None:
 
 @pytest.mark.covers("checkpoint")
 def test_checkpoint_level_with_log_fits() -> None:
-    assert unfit(MANIFEST, IDENTITY, "", ENDS) == ""
+    assert mismatch_reason(MANIFEST, IDENTITY, "", ENDS) == ""
 
 
 @pytest.mark.covers("checkpoint")
@@ -53,26 +53,26 @@ def test_checkpoint_level_with_log_fits() -> None:
     ],
 )
 def test_other_identity_does_not_fit(changes: dict[str, object], reason: str) -> None:
-    assert unfit(MANIFEST, replace(IDENTITY, **changes), "", ENDS).startswith(reason)
+    assert mismatch_reason(MANIFEST, replace(IDENTITY, **changes), "", ENDS).startswith(reason)
 
 
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("kind", list(ENDS))
 def test_checkpoint_ahead_does_not_fit(kind: str) -> None:
     ends = {**ENDS, kind: ENDS[kind] - 1}
-    assert unfit(MANIFEST, IDENTITY, "", ends).startswith(
+    assert mismatch_reason(MANIFEST, IDENTITY, "", ends).startswith(
         f"it is ahead of the log: it knows the {kind} up to"
     )
 
 
 @pytest.mark.covers("checkpoint")
 def test_accepted_loss_ends_older_ones() -> None:
-    assert "before a loss" in unfit(MANIFEST, IDENTITY, '{"at":3}', ENDS)
-    assert unfit(replace(MANIFEST, loss='{"at":3}'), IDENTITY, '{"at":3}', ENDS) == ""
+    assert "before a loss" in mismatch_reason(MANIFEST, IDENTITY, '{"at":3}', ENDS)
+    assert mismatch_reason(replace(MANIFEST, loss='{"at":3}'), IDENTITY, '{"at":3}', ENDS) == ""
 
 
 def test_other_machine_does_not_fit() -> None:
-    assert "other numbers (big, 32 bits)" in unfit(
+    assert "other numbers (big, 32 bits)" in mismatch_reason(
         replace(MANIFEST, platform="big, 32 bits"), IDENTITY, "", ENDS
     )
 
