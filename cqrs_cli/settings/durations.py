@@ -1,4 +1,4 @@
-"""Durations as people write them: `30s`, `15m`, `24h`, `7d`."""
+"""Parses durations: `30s`, `15m`, `24h`, `7d`."""
 
 import re
 from datetime import timedelta
@@ -8,7 +8,7 @@ _DURATION = re.compile(r"(?:[0-9]{1,15}(?:ms|s|m|h|d|w))+")
 
 
 def parse_duration(text: str) -> timedelta:
-    """`30s`, `15m`, `24h`, `7d`, `1h30m`, `500ms`; raises `ValueError` for anything else, a bare number included."""
+    """Parse `30s`, `24h`, `7d`, `1h30m` or `500ms`; raises `ValueError` for other text, also for a bare number."""
     if _DURATION.fullmatch(text.strip()) is None:
         raise ValueError(f"not a duration: {text[:40]!r} (like 30s, 15m, 24h, 7d)")
     parts = re.findall(r"(\d+)(ms|[smhdw])", text)
@@ -19,7 +19,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def show_duration(duration: timedelta | None) -> str:
-    """A duration in its largest whole unit, as `parse_duration` reads it; None is `unlimited`."""
+    """Return a duration in its largest whole unit, as `parse_duration` reads it; None is `unlimited`."""
     if duration is None:
         return "unlimited"
     ms = milliseconds(duration)
@@ -28,5 +28,5 @@ def show_duration(duration: timedelta | None) -> str:
 
 
 def milliseconds(duration: timedelta) -> int:
-    """The duration in whole milliseconds, Kafka's unit."""
+    """Return the duration in whole milliseconds, Kafka's unit."""
     return duration // timedelta(milliseconds=1)

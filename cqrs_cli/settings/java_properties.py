@@ -11,12 +11,11 @@ _SECRET = re.compile(
     r"|^ssl\.keystore\.key$|^ssl\.key(\.pem)?$",
     re.IGNORECASE,
 )
-#: The spelling of Kafka's and librdkafka's names. Other text may be a piece of a secret, such as a key broken over
-#: several lines.
+#: The form of the names of Kafka and librdkafka. Other text may be part of a secret, such as a key on several lines.
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
-#: Names whose values may be shown: known families, and known endings in those that hold secrets. A misspelt
-#: `sasl.pasword` is not among them.
+#: Names whose values may be shown: known prefixes, and for `sasl` and `ssl`, which also have secrets, known endings.
+#: A misspelt `sasl.pasword` does not match.
 _OPEN = re.compile(
     r"(?:sasl|ssl)\.(?:.+\.)?(?:algorithm|ca|certificates?|chain|file|id|keytab|locations?|mechanisms?|method|ms|name"
     r"|pem|principal|protocols?|scope|seconds|suites|type|url|username|verification)"
@@ -24,7 +23,9 @@ _OPEN = re.compile(
     r"|max|message|metadata|partition|queue|queued|queuing|receive|reconnect|request|retry|security|send|session"
     r"|socket|statistics|sticky|topic|transaction)\.[a-z.]+|acks|debug|retries"
 )
-_LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more, which may stand in a password
+_LINE_END = re.compile(
+    r"\r\n|\r|\n"
+)  # Java's; str.splitlines splits at more characters, which may be in a password
 
 
 def is_secret(name: str) -> bool:
@@ -33,14 +34,15 @@ def is_secret(name: str) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """True if a client property could have this name. Never repeat one that could not: it may be part of a secret."""
+    """True if a client property could have this name. Never show another name: it may be part of a secret."""
     return len(name) <= 80 and _NAME.fullmatch(name) is not None
 
 
 def masked(properties: dict[str, str]) -> dict[str, str]:
-    """The same properties with the values of secrets hidden, and of names that may be misspelt ones.
+    """Return the properties with masked values of secrets, and of unknown names, which may be misspelt names of
+    secrets.
 
-    A value with a secret's name in it is hidden, too: where a line end is missing it holds the next entry.
+    A value that contains the name of a secret is masked, too: if a line end is missing, it contains the next entry.
     """
     return {
         name: value if _OPEN.fullmatch(name) and not is_secret(name) and not is_secret(value) else MASK
@@ -49,10 +51,10 @@ def masked(properties: dict[str, str]) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The entries of a Java properties file; raises `ValueError`, which names the line and quotes nothing of it.
+    """Return the entries of a Java properties file; raises `ValueError` with the line number, and without its text.
 
-    An entry without a separator is refused, though Java takes it for a name with an empty value: it may be a piece of a
-    secret.
+    An entry without a separator is an error, because it may be part of a secret. Java reads it as a name with an empty
+    value.
     """
     entries: dict[str, str] = {}
     number = 1
@@ -61,26 +63,26 @@ def parse_properties(text: str) -> dict[str, str]:
         try:
             element = next(elements, None)
         except InvalidUEscapeError:
-            raise ValueError(f"line {number} holds \\u without four hexadecimal digits") from None
+            raise ValueError(f"line {number} contains \\u without four hexadecimal digits") from None
         if element is None:
             return entries
         if isinstance(element, KeyValue):
             if not _has_separator(element):
                 raise ValueError(f"line {number} is not key=value")
             if _is_halved(element.key + element.value):
-                raise ValueError(f"line {number} holds half a surrogate pair")
+                raise ValueError(f"line {number} contains half a surrogate pair")
             entries[element.key] = element.value
         number += len(_LINE_END.findall(element.source))
 
 
 def _has_separator(entry: KeyValue) -> bool:
-    """True if more text at the end of the entry would not belong to its name."""
+    """True if the entry has a separator: text that is appended to it becomes part of its value, not of its name."""
     (longer,) = parse(entry.source_stripped + "x")
     return isinstance(longer, KeyValue) and longer.key == entry.key
 
 
 def _is_halved(text: str) -> bool:
-    """True if the text holds half a surrogate pair, which no encoding can write."""
+    """True if the text contains half a surrogate pair, which no encoding can write."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Moments as people write them: `2026-11-21T01:02:03Z`, `2026-11-21`, or `10m` for ten minutes ago."""
+"""Parses times that users give: `2026-11-21T01:02:03Z`, `2026-11-21`, or `10m` for ten minutes ago."""
 
 import re
 import time
@@ -10,20 +10,20 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def parse_moment(text: str) -> int:
-    """Milliseconds since the epoch of a time (RFC 3339 with its offset), of the start of a day in UTC, or of the moment
-    that lies a duration back. Raises `ValueError` for any other text.
+    """Return milliseconds since the epoch of a time (RFC 3339 with an offset), of the start of a day in UTC, or of the
+    time a duration ago. Raises `ValueError` for any other text.
     """
     return _parse(text, -1, "10m for ten minutes ago")
 
 
 def parse_deadline(text: str) -> int:
-    """Milliseconds since the epoch of a moment to come: as `parse_moment`, but a duration lies ahead.
+    """Return milliseconds since the epoch of a future time, as `parse_moment` does, but a duration counts from now.
 
-    Raises `ValueError` also for a time that is past.
+    Raises `ValueError` also for a time in the past.
     """
     moment = _parse(text, 1, "10m for in ten minutes")
     if moment < (now := time.time_ns() // 1_000_000):
-        raise ValueError(f"{text[:40]!r} is past: it is {rfc3339(now)}")
+        raise ValueError(f"{text[:40]!r} is in the past: it is {rfc3339(now)}")
     return moment
 
 

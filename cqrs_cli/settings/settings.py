@@ -37,15 +37,15 @@ from cqrs_cli.storage.folder import check_folder
 
 
 class Settings(BaseModel):
-    """All that a user can set. Frozen; `load_settings` builds it and knows the origins. Durations are `timedelta`s."""
+    """The settings of a project. Frozen; `load_settings` creates it, with the origin of each value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     root: Path
     bootstrap_server: Servers | None = Field(
         None,
-        description="Kafka, as HOST:PORT, several with commas between; "
-        "unset: that of `command_config`, else the embedded broker.",
+        description="Kafka's address, HOST:PORT; several are separated by commas. "
+        "Unset: the address in `command_config`, else the embedded broker.",
     )
     command_config: Path | None = Field(
         None, description="A file of Java client properties: TLS, logins, `bootstrap.servers`."
@@ -54,79 +54,81 @@ class Settings(BaseModel):
         {}, description="Single client properties, which override `command_config`; no secrets."
     )
     topic_prefix: str = Field(
-        "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="Put before every topic's name as it is."
+        "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="The prefix of all topic names."
     )
-    partitions: int = Field(4, ge=1, le=10_000, description="Of every new topic; it can grow.")
+    partitions: int = Field(
+        4, ge=1, le=10_000, description="The partition count of new topics; it can be raised."
+    )
     partitioner: Literal["murmur2", "crc32", "none"] = Field(
         "murmur2",
-        description="How senders hash keys: as Java's clients, or as librdkafka by default; none is not checked.",
+        description="How senders hash keys: `murmur2` as Java's clients, `crc32` as librdkafka; `none`: unchecked.",
     )
     aggregates: str = Field(
         "aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$", description="The package with the aggregates."
     )
     state_dir: Path = Field(  # relative to the root; absolute once loaded
         Path(".cqrs/state"),
-        description="Where shards rest, on a local disk; the default is in the project's root.",
+        description="The folder of the shards, on a local disk; the default is in the project's root.",
     )
     store: Literal["lmdb", "memory"] = Field(
         "lmdb",
         description="Owners keep states in `state_dir`, or in memory and rebuild them from the log at each start.",
     )
     store_limit: ByteSize = Field(
-        ByteSize(1 << 30), ge=1 << 20, description='The most that `store = "memory"` takes in each process.'
+        ByteSize(1 << 30), ge=1 << 20, description='Memory limit of `store = "memory"` in each process.'
     )
     state_cache: ByteSize = Field(
         ByteSize(256 * 1024 * 1024),
         ge=1024 * 1024,
-        description="Memory for decoded states in each process that owns partitions, shared by them, roughly.",
+        description="Approximate memory for decoded states in each process, shared by its partitions.",
     )
     # A path is relative to the file that has the setting; it is absolute once it is loaded.
     checkpoint_location: str | None = Field(
         None,
-        description="A folder, as a path or a URI (`s3://bucket/folder`), for copies of shards: a new machine begins "
-        "with the newest and the end of the log, in place of the whole log. Unset: none.",
+        description="A folder, as a path or a URI (`s3://bucket/folder`), for checkpoints of shards: a new machine "
+        "starts from the newest checkpoint and reads only the end of the log. Unset: no checkpoints.",
     )
     checkpoint_every: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(seconds=1),
-        description="How often `cqrs run` writes a checkpoint of each shard it works on; the last comes when it stops.",
+        description="How often `cqrs run` writes a checkpoint of each of its shards, besides the last one at its end.",
     )
-    checkpoints_kept: int = Field(2, ge=1, le=1000, description="Of each partition; older ones are removed.")
+    checkpoints_kept: int = Field(2, ge=1, le=1000, description="Checkpoints kept of each partition.")
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
     decide_timeout: Duration = Field(
         timedelta(seconds=60),
-        description="How long `decide` may take for one command; after it the worker is ended and the command fails.",
+        description="How long `decide` may take for one command; then the worker is killed, and the command fails.",
     )
     standby_timeout: Duration = Field(
         timedelta(seconds=2),
         ge=timedelta(milliseconds=500),
-        description="How long the run at work may be silent until a run with `--standby` takes over.",
+        description="How long the active run may send no heartbeat until a run with `--standby` takes over.",
     )
-    max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may put one command off.")
+    max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may defer one command.")
     max_clock_skew: Duration = Field(
         timedelta(minutes=1),
-        description="How far an owner's clock may be ahead of the broker's; beyond it a deferred command waits on.",
+        description="How far an owner's clock may be ahead of the broker's clock without delaying deferred commands.",
     )
     payload_store: StoreAddress | None = Field(
         None,
-        description="Large payloads rest there: a folder that all machines share, or a URI of an object store.",
+        description="The store of large payloads: a folder that all machines share, or a URI of an object store.",
     )
     payload_threshold: ByteSize = Field(
         ByteSize(THRESHOLD),
         ge=1024,
-        description="Data with more bytes than this go to `payload_store`, if there is one.",
+        description="Data with more bytes than this are stored in `payload_store`, if it is set.",
     )
     keyring: str | None = Field(
         None,
         pattern=r"^(file|env|exec):\S",
-        description="The ring of master keys at `file:PATH`, `env:NAME` or `exec:COMMAND`; it opens personal fields.",
+        description="The keyring, which decrypts personal fields: `file:PATH`, `env:NAME` or `exec:COMMAND`.",
     )
     commands_retention: Duration = Field(
-        timedelta(days=7), description="How long a new commands topic has them."
+        timedelta(days=7), description="The retention of commands in new topics."
     )
     outcomes_retention: Retention = Field(
         None,
-        description="The same for outcomes and dead letters: at least the commands' and two dedup windows.",
+        description="The retention of outcomes and dead letters: at least the commands' and two dedup windows.",
     )
     master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$", description="Where Spark runs.")
 
@@ -137,9 +139,11 @@ class Settings(BaseModel):
     def _without_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
         for name in properties:
             if not is_name(name):
-                raise ValueError("a name among them is not a client property's")
+                raise ValueError("one of the names is not a name of a client property")
             if is_secret(name):
-                raise ValueError(f"{name} is a secret: put it into a file and name that as command_config")
+                raise ValueError(
+                    f"{name} is a secret: put it into a file, and name the file in command_config"
+                )
             if name == "bootstrap.servers":
                 raise ValueError("bootstrap.servers is the setting bootstrap_server")
         return properties
@@ -159,7 +163,9 @@ class Settings(BaseModel):
     @field_validator("outcomes_retention")
     @classmethod
     def _long_enough(cls, retention: timedelta | None, info: ValidationInfo) -> timedelta | None:
-        """Rebuilding a shard reads the outcomes from one window before the oldest command still there."""
+        """Check the retention: to rebuild a shard, an owner reads outcomes from one dedup window before the oldest
+        retained command.
+        """
         if retention is not None and {"commands_retention", "dedup_window"} <= info.data.keys():
             least = info.data["commands_retention"] + 2 * info.data["dedup_window"]
             if retention < least:
@@ -170,7 +176,7 @@ class Settings(BaseModel):
         return retention
 
     def payloads(self) -> PayloadStoreAddress | None:
-        """The place of large payloads, if there is one."""
+        """Return the address of the payload store, if there is one."""
         return (
             None
             if self.payload_store is None
@@ -178,20 +184,21 @@ class Settings(BaseModel):
         )
 
     def keys(self) -> KeyRingAddress | None:
-        """The place of the ring of master keys, if there is one."""
+        """Return the address of the keyring, if there is one."""
         return None if self.keyring is None else KeyRingAddress(self.keyring, self.root)
 
     def client_properties(self) -> dict[str, str]:
-        """Kafka's client properties by their Java names: `command_config`, overridden by `properties`."""
+        """Return Kafka's client properties by their Java names: `command_config`, overridden by `properties`."""
         held = sources.command_config(self.command_config) if self.command_config else {}
         held.pop("bootstrap.servers", None)
         return {**held, **self.properties}
 
 
 def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
-    """The settings in force in `cwd`. Flags are named as the settings; None means not given, `properties` is -X's list.
+    """Return the settings for the folder `cwd`. `flags`: by setting; None means not given, `properties` is the list of
+    -X.
 
-    Raises `ConfigurationError` naming where a bad value or unknown key stands, `UsageError` if that is a flag.
+    Raises `ConfigurationError` with the origin of an invalid value or unknown key; `UsageError` if it is a flag.
     """
     cwd = (cwd or Path.cwd()).absolute()
     root, files = sources.project_sources(cwd)
@@ -214,12 +221,12 @@ def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Setti
 
 
 def origins(settings: Settings) -> dict[str, str]:
-    """Per setting, the place its value came from."""
+    """Return the origin of the value of each setting."""
     return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
 
 
 def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
-    """One value per setting, the highest source's, and its origin. Client properties are merged one by one."""
+    """Return each setting's value from the highest source, and its origin. Client properties are merged one by one."""
     values: dict[str, Any] = {}
     origins_found: dict[str, str] = {}
     for source in reversed(ordered):
@@ -249,7 +256,7 @@ def _require_known(source: Source, names: set[str]) -> None:
 
 
 def _first_error(error: ValidationError, ordered: list[Source]) -> Exception:
-    """The first bad value as an error that names its place."""
+    """Return the error for the first invalid value, with its origin."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     source = next((source for source in ordered if name in source.values), ordered[0])
@@ -261,7 +268,7 @@ def _first_error(error: ValidationError, ordered: list[Source]) -> Exception:
 
 
 def _server_of(command_config: Path) -> str | None:
-    """The cluster's address in a file for Java clients: they take it from there."""
+    """Return `bootstrap.servers` from a file for Java clients; None if the file lacks it."""
     server = sources.command_config(command_config).get("bootstrap.servers")
     try:
         return check_servers(server) if server else None

@@ -1,4 +1,4 @@
-"""The places settings come from, read but not yet judged; each source names the origin of its values."""
+"""The sources of settings: flags, environment and files. Values are read here, and validated by `settings`."""
 
 import os
 import re
@@ -16,16 +16,16 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Source(NamedTuple):
-    """Values of one place. Relative paths among them are relative to `folder`."""
+    """The values of one source. Relative paths among them are relative to `folder`."""
 
     values: dict[str, Any]
-    origin: Callable[[str], str]  # setting → where it stands, for people
+    origin: Callable[[str], str]  # setting → its origin, for messages
     folder: Path
     error: type[UsageError] | type[ConfigurationError] = ConfigurationError
 
 
 def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
-    """The values of the command line; None means not given. Raises `UsageError` for a secret or malformed `-X`."""
+    """Return the values of the command line; None means not given. Raises `UsageError` for a wrong or secret `-X`."""
     values = {name: value for name, value in given.items() if value is not None and value != []}
     pairs = values.get("properties")
     if isinstance(pairs, (list, tuple)):
@@ -38,12 +38,12 @@ def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
 def _parse_pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     name = name.strip()
-    # The text behind the name may be a secret, with the `=` forgotten or mistyped: it is never repeated.
+    # The text after the name may be a secret, if the `=` was forgotten or mistyped: it is never shown.
     shown = _NOT_IN_NAMES.split(name)[0]
     if is_secret(name):
         raise UsageError(
             f"-X {shown}: a secret is not accepted on the command line",
-            "put it into a file and name that with --command-config",
+            "put it into a file, and name the file with --command-config",
         )
     if not separator or not name or shown != name:
         raise UsageError(f"-X {shown}: this is not key=value", "write -X client.id=me")
@@ -51,8 +51,8 @@ def _parse_pair(text: str) -> tuple[str, str]:
 
 
 def environment_source(names: Iterable[str], cwd: Path) -> Source:
-    """The values of the `CQRS_<NAME>` variables; an empty one is not given. `CQRS_PROPERTIES` holds one key=value a
-    line.
+    """Return the values of the `CQRS_<NAME>` variables. An empty variable counts as unset. `CQRS_PROPERTIES` contains
+    one key=value in each line.
     """
     given = {name.upper(): value for name, value in os.environ.items()}
     values: dict[str, Any] = {
@@ -67,7 +67,9 @@ def environment_source(names: Iterable[str], cwd: Path) -> Source:
 
 
 def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
-    """The project's root, the nearest folder with cqrs.toml or [tool.cqrs], else `cwd`; and its files as sources."""
+    """Return the project's root and its files as sources. The root is the nearest folder with cqrs.toml or [tool.cqrs];
+    without such a folder it is `cwd`.
+    """
     for folder in (cwd, *cwd.parents):
         found = [
             source for name in ("cqrs.toml", "pyproject.toml") if (source := _file(folder / name)) is not None
@@ -85,7 +87,7 @@ def _file(path: Path) -> Source | None:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         if not is_own_file:
-            return None  # a broken pyproject.toml of somebody else's project is not ours to judge
+            return None  # an invalid pyproject.toml need not be a cqrs project's
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise ConfigurationError(f"{path} cannot be read: {reason}", "correct the file") from None
     if not is_own_file:
@@ -100,7 +102,7 @@ def _file(path: Path) -> Source | None:
 
 
 def command_config(path: Path) -> dict[str, str]:
-    """The client properties in a file for Java clients; raises `ConfigurationError`, which quotes nothing of it."""
+    """Return the client properties in a file for Java clients; raises `ConfigurationError` without quoting any."""
     try:
         properties = parse_properties(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -116,21 +118,21 @@ def command_config(path: Path) -> dict[str, str]:
     for number, name in enumerate(properties, 1):
         if not is_name(name):
             raise ConfigurationError(
-                f"{path}: entry {number} has a name that no client property has",
-                "a value of several lines needs a backslash at the end of each but the last",
+                f"{path}: the name of entry {number} is not a name of a client property",
+                "end each line of a value but the last with a backslash",
             )
     return properties
 
 
 def resolve_store(folder: Path, value: str) -> str:
-    """The place of a store: a URI, or nothing, as it is; a path from the folder that names it."""
+    """Return the address of a store: a URI or an empty value unchanged, a path relative to the folder of its file."""
     return str(resolve_path(folder, value)) if value and "://" not in value else value
 
 
 def resolve_path(folder: Path, value: str | Path) -> Path:
-    """Relative to `folder`; raises `ValueError` for what no file system knows."""
+    """Return a path relative to `folder`; raises `ValueError` for an invalid path."""
     if "\0" in str(value):
-        raise ValueError("a path holds no NUL")
+        raise ValueError("a path cannot contain a NUL character")
     try:
         return folder / Path(value).expanduser()
     except RuntimeError:
@@ -138,5 +140,5 @@ def resolve_path(folder: Path, value: str | Path) -> Path:
 
 
 def _dashes_to_underscores(table: dict[str, Any]) -> dict[str, Any]:
-    """TOML settings may be spelled as the flags are: `dedup-window` is `dedup_window`."""
+    """Return the settings by name. In TOML they may be spelled like flags: `dedup-window` for `dedup_window`."""
     return {name.replace("-", "_"): value for name, value in table.items()}

@@ -1,4 +1,4 @@
-"""The values of settings that have a form of their own: durations, addresses, client properties."""
+"""The types of settings with their own syntax: durations, addresses, client properties."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 #: Dots in the name of a client property; librdkafka's longest have seven.
 _MAX_DOTS = 20
 
-#: A thousand years: sums of durations stay within what Python and Kafka can count.
+#: A thousand years, so that sums of durations do not overflow in Python and Kafka.
 _MAX_DURATION = timedelta(days=365_000)
 
 
@@ -41,7 +41,7 @@ def check_servers(value: str) -> str:
 
 
 def _flat(value: object) -> object:
-    """A table of client properties as one level: the dots in TOML's keys nest. Values become text."""
+    """Return a table of client properties without nesting, since dots in TOML keys nest. Values become text."""
     if not isinstance(value, Mapping):
         raise ValueError("not a table of client properties")
     return dict(flat_entries("", value))
@@ -71,7 +71,7 @@ ClientProperties = Annotated[dict[str, str], BeforeValidator(_flat)]
 
 
 def _check_store(uri: str) -> str:
-    """The place of a store, which holds no password: settings are shown, and travel to each task."""
+    """Return the address of a store; a password in it is rejected, because settings are shown and sent to each task."""
     try:
         check_folder(uri)
     except ConfigurationError as error:

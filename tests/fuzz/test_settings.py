@@ -148,7 +148,7 @@ def test_settings_at_their_edges_are_refused(folder: Path, text: str) -> None:
 
 def test_java_escapes_are_utf_16() -> None:
     assert parse_properties("a=\\ud83d\\ude00") == {"a": "\N{GRINNING FACE}"}
-    with pytest.raises(ValueError, match=r"^line 2 holds half a surrogate pair$"):
+    with pytest.raises(ValueError, match=r"^line 2 contains half a surrogate pair$"):
         parse_properties("a=1\nb=\\ud83d")
 
 

@@ -43,9 +43,9 @@ def test_entry_without_value_names_line() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a=1\n\nb=hunter2\\u12", r"^line 3 holds \\u without four hexadecimal digits$"),
+        ("a=1\n\nb=hunter2\\u12", r"^line 3 contains \\u without four hexadecimal digits$"),
         ("a=1\r\nb=\\\n  hunter2\nhunter2\\\n  hunter3", "^line 4 is not key=value$"),
-        ("a=1\nb=hunter2\\ud800", "^line 2 holds half a surrogate pair$"),
+        ("a=1\nb=hunter2\\ud800", "^line 2 contains half a surrogate pair$"),
     ],
 )
 def test_broken_entry_is_not_quoted(text: str, reason: str) -> None:

@@ -43,7 +43,7 @@ def test_a_deadline_counts_ahead() -> None:
 
 
 def test_a_past_deadline_is_refused() -> None:
-    with pytest.raises(ValueError, match="'2026-01-01' is past: it is 20"):
+    with pytest.raises(ValueError, match="'2026-01-01' is in the past: it is 20"):
         parse_deadline("2026-01-01")
 
 
