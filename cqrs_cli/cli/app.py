@@ -65,7 +65,7 @@ class PlainCommand(TyperCommand):
         super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _plain(super().get_params(ctx))
+        return _hide_flag_types(super().get_params(ctx))
 
 
 class PlainGroup(TyperGroup):
@@ -76,7 +76,7 @@ class PlainGroup(TyperGroup):
         super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _plain(super().get_params(ctx))
+        return _hide_flag_types(super().get_params(ctx))
 
 
 class RootGroup(PlainGroup):
@@ -107,7 +107,7 @@ def _load_help() -> None:
             del sys.modules[name]
 
 
-def _plain(params: list[Any]) -> list[Any]:
+def _hide_flag_types(params: list[Any]) -> list[Any]:
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -124,7 +124,7 @@ def _group(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Ty
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
     )
-    made.callback(invoke_without_command=True, rich_help_panel=PANELS.get(name))(_help_when_bare)
+    made.callback(invoke_without_command=True, rich_help_panel=PANELS.get(name))(_print_help_without_command)
     return made
 
 
@@ -154,11 +154,13 @@ def version_option(panel: str | None = None) -> OptionInfo:
     return option
 
 
-def _help_when_bare(ctx: typer.Context, version: Annotated[bool, version_option()] = False) -> None:
+def _print_help_without_command(
+    ctx: typer.Context, version: Annotated[bool, version_option()] = False
+) -> None:
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit
 
 
 app = _group("cqrs", "Commands decided exactly once, on Kafka and Spark.", RootGroup)
-app.callback(invoke_without_command=True, epilog=EPILOG)(_help_when_bare)
+app.callback(invoke_without_command=True, epilog=EPILOG)(_print_help_without_command)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
 
 
-def note_clock(cli: Cli, connection: "Connection", own: "OwnClock | None" = None) -> None:
+def warn_of_clock_difference(cli: Cli, connection: "Connection", own: "OwnClock | None" = None) -> None:
     """Warn if this machine's clock differs by more than `max_clock_skew` from a broker that reports its time."""
     from cqrs_cli.kafka.admin.clock import clocks_text, this_clock
     from cqrs_cli.kafka.admin.topics import Admin
@@ -20,4 +20,4 @@ def note_clock(cli: Cli, connection: "Connection", own: "OwnClock | None" = None
     with suppress(CqrsError), Admin(connection) as admin:
         ahead = admin.clock_difference(own or this_clock)
         if ahead is not None and abs(ahead) > milliseconds(cli.settings.max_clock_skew):
-            cli.note(clocks_text(ahead), "warning")
+            cli.print_note(clocks_text(ahead), "warning")

@@ -44,7 +44,7 @@ def command(
         listed = app.command(
             spelled, cls=PlainCommand, help=described, epilog=_epilog(examples), rich_help_panel=panel
         )
-        listed(_read(function))
+        listed(_typer_function(function))
         return function
 
     return register
@@ -65,7 +65,7 @@ def _unwrapped(docstring: str | None) -> str:
     return _escaped("\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n")))
 
 
-def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
+def _typer_function(function: Callable[..., int | None]) -> Callable[..., Call]:
     """Return the function that Typer calls: its parameters are all options, its result is a `Call`."""
     _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
     types: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
@@ -95,13 +95,13 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
 
     common = list(inspect.signature(read).parameters.values())[:-1]
     own = [field for one in parameters for field in bundles.get(one.name, [one])]
-    every = [_named(parameter) for parameter in [*own, *common]]
+    every = [_keyword_only(parameter) for parameter in [*own, *common]]
     read.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     read.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return read
 
 
-def _named(parameter: inspect.Parameter) -> inspect.Parameter:
+def _keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
     """Return the parameter as keyword-only, with escaped square brackets in its help."""
     for option in getattr(parameter.annotation, "__metadata__", ()):
         if isinstance(option, ParameterInfo):

@@ -20,11 +20,11 @@ class CommandFilter:
         """True if an option narrows the selection."""
         return any(astuple(self))
 
-    def means(self, aggregate: str, id: str, subject: str | None, kind: str | None) -> bool:
+    def matches(self, aggregate: str, id: str, subject: str | None, message_type: str | None) -> bool:
         """True if these options select a command with these attributes."""
         wanted = [name if "." in name else f"{aggregate}.{name}" for name in self.types or ()]
         return (
             (self.id is None or id == self.id)
             and (self.aggregate_id is None or subject == self.aggregate_id)
-            and (not wanted or kind in wanted)
+            and (not wanted or message_type in wanted)
         )

@@ -49,12 +49,12 @@ class Cli(Printer):
         from cqrs_cli.kafka.connection.connection import Connection
 
         settings = self.settings
-        server = settings.bootstrap_server or self._embedded(settings.root, start)
+        server = settings.bootstrap_server or self._embedded_server(settings.root, start)
         connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
         connection.check_properties()
         return connection
 
-    def _embedded(self, root: Path, start: bool) -> str:
+    def _embedded_server(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka.embedded import broker as embedded
 
         running = self.broker() if start else embedded.broker_status(root)
@@ -73,8 +73,8 @@ class Cli(Printer):
         if running is not None:
             return running
         if self.quiet or not sys.stderr.isatty():
-            return embedded.start_broker(self.settings.root, self.note, short_lived=brief)
-        with self.working("starting the embedded Kafka") as now:
+            return embedded.start_broker(self.settings.root, self.print_note, short_lived=brief)
+        with self.show_spinner("starting the embedded Kafka") as now:
             return embedded.start_broker(self.settings.root, now, now, short_lived=brief)
 
     def aggregate(self, name: str) -> "Aggregate":
@@ -85,11 +85,10 @@ class Cli(Printer):
         known = registry.names(self.settings.aggregates, self.settings.root)
         if name not in known and name in process_names(self.settings.root):
             raise UsageError(
-                f"{name} is a process manager, not an aggregate",
-                f"run it: cqrs run --process {name}",
+                f"{name} is a process manager, not an aggregate", f"run it: cqrs run --process {name}"
             )
         aggregate = registry.load(name, self.settings.aggregates, self.settings.root)
-        self.withholds = self.withholds or aggregate.has_personal_fields
+        self.has_personal_data = self.has_personal_data or aggregate.has_personal_fields
         return aggregate
 
     def aggregate_names(self) -> list[str]:
@@ -105,33 +104,33 @@ class Cli(Printer):
             if name not in known:
                 self.aggregate(name)
 
-    def chosen(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
+    def selected_aggregates(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
         """Return the aggregates with these names, or all; raises `UsageError` if the project has no aggregate."""
         names = names or self.aggregate_names()
         if not names:
-            place = self.settings.root / self.settings.aggregates.replace(".", "/")
-            raise UsageError(f"there are no aggregates in {place}", "make a project with one: cqrs new DIR")
+            folder = self.settings.root / self.settings.aggregates.replace(".", "/")
+            raise UsageError(f"there are no aggregates in {folder}", "make a project with one: cqrs new DIR")
         return {name: self.aggregate(name) for name in names}
 
-    def usable(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
-        """Return aggregates as `chosen` does; without names, leave out aggregates with unusable code, each with a
-        message.
+    def usable_aggregates(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
+        """Return aggregates as `selected_aggregates` does; without names, leave out each aggregate whose code cannot be
+        used, with a message.
 
         Raises the first error if no aggregate is usable.
         """
-        found, broken = dict[str, "Aggregate"](), list[ConfigurationError]()
+        usable, broken = dict[str, "Aggregate"](), list[ConfigurationError]()
         for name in () if names else self.aggregate_names():
             try:
-                found[name] = self.aggregate(name)
+                usable[name] = self.aggregate(name)
             except ConfigurationError as error:
                 broken.append(error)
-        for reason in broken if found else ():
-            self.note(f"left out: {reason.message}", "warning")
-        return found or self.chosen(names)
+        for reason in broken if usable else ():
+            self.print_note(f"left out: {reason.message}", "warning")
+        return usable or self.selected_aggregates(names)
 
-    def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
+    def print_error(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """Print an error as `Printer.failure` does. A command in the hint gets the flags for this call's cluster."""
-        super().failure(type(error)(error.message, self.with_flags(error.hint), error.more), cause)
+        super().print_error(type(error)(error.message, self.with_flags(error.hint), error.more), cause)
 
     def with_flags(self, hint: str) -> str:
         """Return the hint; the command after its colon gets the flags that choose this call's cluster and topics."""

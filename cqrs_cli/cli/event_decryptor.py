@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from cqrs_cli.keys.event_decryptor import EventDecryptor
 
 
-def opener_of(cli: Cli, aggregate: str) -> "EventDecryptor | None":
+def event_decryptor(cli: Cli, aggregate: str) -> "EventDecryptor | None":
     """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
     from cqrs_cli.core.encrypted_events import event_marks
     from cqrs_cli.kafka.keys_log import event_decryptor
 
     try:
-        marks = event_marks(cli.aggregate(aggregate))
+        annotations = event_marks(cli.aggregate(aggregate))
     except ConfigurationError:  # records can be shown without the code
         return None
     connection = cli.connection()
-    return event_decryptor(connection, connection.keys, cli.topics(aggregate), marks)
+    return event_decryptor(connection, connection.keys, cli.topics(aggregate), annotations)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 
 #: Setting → flag, for the settings that choose the cluster and the topics.
-_PLACE = {
+_CLUSTER_FLAGS = {
     "bootstrap_server": "-b",
     "command_config": "--command-config",
     "properties": "-X",
@@ -13,7 +13,7 @@ _PLACE = {
 }
 
 #: A command in a hint: `create it: cqrs init`. Commands of the embedded broker take no such flags.
-_NAMED = re.compile(
+_COMMAND_IN_HINT = re.compile(
     r": cqrs (?:init|run|process|project|tail|trace|show|replay|verify(?: process)?|certificate \w+|status|doctor"
     r"|repartition)\b"
 )
@@ -21,15 +21,15 @@ _NAMED = re.compile(
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:
     """Return the hint, with the flags that choose the cluster and the topics added to the command after its colon."""
-    given = "".join(
+    cluster_flags = "".join(
         f" {flag} {shlex.quote(str(value))}"
-        for name, flag in _PLACE.items()
-        for value in _several(flags.get(name))
+        for name, flag in _CLUSTER_FLAGS.items()
+        for value in _flag_values(flags.get(name))
     )
-    return _NAMED.sub(lambda named: named[0] + given, hint)
+    return _COMMAND_IN_HINT.sub(lambda command: command[0] + cluster_flags, hint)
 
 
-def _several(value: object) -> list[object]:
+def _flag_values(value: object) -> list[object]:
     """Return a flag's values: an empty list if the flag was not given."""
     if isinstance(value, (list, tuple)):
         return list(value)

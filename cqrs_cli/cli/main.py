@@ -11,29 +11,30 @@ import typer
 
 from cqrs_cli.cli.app import PANELS, app
 from cqrs_cli.cli.context import Call
-from cqrs_cli.cli.interrupts import TerminationSignal, terminated_like_interrupted
+from cqrs_cli.cli.interrupts import TerminationSignal, raise_on_termination
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
 
 #: `-o json` in all its spellings, also after other short flags: `-qojson`.
 _JSON = re.compile(r"(?<!\S)(-[fhqvV]*o ?|--output[ =])json(?!\S)")
 
-SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
+SIGNAL_STATUS = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
 
 
 def main(
-    arguments: Sequence[str] | None = None, read: Callable[[Sequence[str]], Call | int] | None = None
+    arguments: Sequence[str] | None = None,
+    parse_arguments: Callable[[Sequence[str]], Call | int] | None = None,
 ) -> int:
     """Run one command line, and return the exit status. Errors become exit codes only here.
 
-    `read` replaces `parse`.
+    `parse_arguments` replaces `parse`.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     output = Printer("json" if _wants_json(arguments) else "text")
     verbose = False
     try:
-        with terminated_like_interrupted():
-            call = (read or parse)(arguments)
+        with raise_on_termination():
+            call = (parse_arguments or parse)(arguments)
             if isinstance(call, int):
                 return call
             output, verbose = call.cli, call.cli.verbose
@@ -42,24 +43,24 @@ def main(
             return status
     except BrokenPipeError:  # the reader has closed the pipe: `cqrs tail … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SIGNAL + signal.SIGPIPE
-    except TerminationSignal as ending:
-        return SIGNAL + ending.number
+        return SIGNAL_STATUS + signal.SIGPIPE
+    except TerminationSignal as termination:
+        return SIGNAL_STATUS + termination.number
     except KeyboardInterrupt:
-        return SIGNAL + signal.SIGINT
+        return SIGNAL_STATUS + signal.SIGINT
     except CqrsError as error:
-        output.failure(error, error if verbose else None)
+        output.print_error(error, error if verbose else None)
         return error.exit_code
     except Exception as error:
         hint = "" if verbose else "-v shows the traceback"
-        output.failure(CqrsError(output.words(error), hint), error if verbose else None)
+        output.print_error(CqrsError(output.error_text(error), hint), error if verbose else None)
         return CqrsError.exit_code
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:
     """Import the command that these arguments name, which registers it on `app`; every command if they name none."""
-    named = next((one for one in arguments if not one.startswith("-")), None)
-    for name in (named,) if named in PANELS else PANELS:
+    command_name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name in (command_name,) if command_name in PANELS else PANELS:
         importlib.import_module(f"cqrs_cli.cli.commands.{name.replace('-', '_')}")
 
 
@@ -68,19 +69,19 @@ def parse(arguments: Sequence[str]) -> Call | int:
     load_commands(arguments)
     root = typer.main.get_command(app)
     try:
-        read = root.main(list(arguments), prog_name="cqrs", standalone_mode=False)
+        call = root.main(list(arguments), prog_name="cqrs", standalone_mode=False)
     except typer.TyperException as error:
         raise _usage_error(error) from None
-    return read if isinstance(read, Call) else int(read or 0)
+    return call if isinstance(call, Call) else int(call or 0)
 
 
 def _usage_error(error: typer.TyperException) -> UsageError:
     """Convert Typer's `Missing argument 'ID'.` to the form `missing argument 'ID'; see cqrs send --help`."""
     text = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
-    text, _, meant = text.partition(" Did you mean ")
+    text, _, suggestion = text.partition(" Did you mean ")
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "cqrs"
-    guess = f"did you mean {meant} " if meant else ""
+    guess = f"did you mean {suggestion} " if suggestion else ""
     return UsageError(text[:1].lower() + text[1:].rstrip("."), f"{guess}see {path} --help")
 
 

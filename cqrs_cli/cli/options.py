@@ -58,7 +58,7 @@ Verbose = Annotated[bool, option("-v --verbose", "Print tracebacks of errors.", 
 Version = Annotated[bool, version_option(COMMON)]
 
 
-def completing(known: Callable[[typer.Context], Iterable[str]]) -> Complete:
+def completion_from(known: Callable[[typer.Context], Iterable[str]]) -> Complete:
     """Return a shell completion from the words of `known`; an error completes nothing."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -70,7 +70,7 @@ def completing(known: Callable[[typer.Context], Iterable[str]]) -> Complete:
     return complete
 
 
-def complete_from(package: str) -> Complete:
+def complete_modules(package: str) -> Complete:
     """Return a shell completion from the modules of one of the project's packages, `processes` or `projections`."""
 
     def known(_: typer.Context) -> list[str]:
@@ -78,11 +78,11 @@ def complete_from(package: str) -> Complete:
 
         return registry.names(package, Cli().settings.root)
 
-    return completing(known)
+    return completion_from(known)
 
 
 #: Shell completion: the project's aggregates.
-complete_aggregate = completing(lambda ctx: Cli().aggregate_names())
+complete_aggregate = completion_from(lambda ctx: Cli().aggregate_names())
 
 
 AggregateName = Annotated[str, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)]
@@ -123,7 +123,7 @@ def spark_properties(conf: Iterable[str]) -> dict[str, str]:
 _P = TypeVar("_P")
 
 
-def parsed(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P:
+def parse_option(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P:
     """Return a flag's parsed value; raises `UsageError`, which contains an example."""
     try:
         return parse(text)
@@ -131,22 +131,22 @@ def parsed(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P
         raise UsageError(f"{flag}: {error}", f"write {flag} {example}") from None
 
 
-def moment(flag: str, text: str) -> int:
+def time_option(flag: str, text: str) -> int:
     """Return a flag's time in ms: a time, or a duration before now; raises `UsageError`."""
-    return parsed(flag, text, parse_moment, "1d, or a time")
+    return parse_option(flag, text, parse_moment, "1d, or a time")
 
 
-def deadline(flag: str, text: str) -> int:
+def deadline_option(flag: str, text: str) -> int:
     """Return a flag's future time in ms: a time, or a duration from now; raises `UsageError`."""
-    return parsed(flag, text, parse_deadline, "30s, or a time to come")
+    return parse_option(flag, text, parse_deadline, "30s, or a time to come")
 
 
-def duration(flag: str, text: str) -> timedelta:
+def duration_option(flag: str, text: str) -> timedelta:
     """Return a flag's duration, like `30s`; raises `UsageError`."""
-    return parsed(flag, text, parse_duration, "30s")
+    return parse_option(flag, text, parse_duration, "30s")
 
 
-def metrics_at(address: str | None) -> tuple[str, int] | None:
+def parse_metrics_address(address: str | None) -> tuple[str, int] | None:
     """The host and the port of `--metrics-address [HOST:]PORT`; raises `UsageError`."""
     if address is None:
         return None

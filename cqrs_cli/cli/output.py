@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from cqrs_cli.cli.tracebacks import traced, traced_without_words
+from cqrs_cli.cli.tracebacks import redacted_traceback, traceback_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.formatting import rough_time
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 NoteLevel = Literal["info", "warning"]
 
 #: Seconds between two progress lines if stderr is not a terminal.
-PLAIN_EVERY = 10.0
+PLAIN_INTERVAL = 10.0
 
 #: Characters of the bar in a line that changes.
-_BAR = 24
+_BAR_WIDTH = 24
 
 #: Columns if stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
-WIDE = 240
+PIPE_WIDTH = 240
 
 
 class Printer:
@@ -44,28 +44,30 @@ class Printer:
         self.timestamped = (
             False  # lines on stderr begin with time and level: for long-running commands with a log
         )
-        self.withholds = False  # an aggregate of the call has personal fields: errors may contain a value
+        self.has_personal_data = (
+            False  # an aggregate of the call has personal fields: errors may contain a value
+        )
         self.streaming = False  # messages are JSON Lines on stdout, between the lines of progress
 
-    def result(self, document: "Document", text: "Text") -> None:
+    def print_result(self, document: "Document", text: "Text") -> None:
         """Print the result of a command, or one of many: the document as a line of JSON, or the text (a string as it
         is).
 
         Text may be a list of lines. If Rich builds it, it is a function, which is called only for text output.
         """
         if self.output == "json":
-            self.line(json_line(document))
+            self.write_line(json_line(document))
             return
         if callable(text):
             text = text()
         if isinstance(text, list):
             text = "\n".join(text)
         if isinstance(text, str):
-            self.line(text.encode(errors="backslashreplace"))
+            self.write_line(text.encode(errors="backslashreplace"))
         else:
             self.stdout.print(text)
 
-    def line(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         """Write bytes and a line end to stdout; shown at once on a terminal, else with `flush`."""
         sys.stdout.buffer.write(line + b"\n")
         if sys.stdout.isatty():
@@ -75,36 +77,36 @@ class Printer:
         """Flush stdout."""
         sys.stdout.flush()
 
-    def note(self, text: str, level: NoteLevel = "info") -> None:
+    def print_note(self, text: str, level: NoteLevel = "info") -> None:
         """Print a message on stderr that is not data. In a stream of JSON Lines it is a line of the stream."""
         if self.quiet:
             return
         if self.streaming:
-            self.event("note", {"level": level, "text": text})
+            self.print_event("note", {"level": level, "text": text})
         else:
             print(
                 f"{self._stamp()}{level}: {text}" if self.timestamped else text, file=sys.stderr, flush=True
             )
 
-    def event(self, kind: str, document: Mapping[str, Any]) -> None:
+    def print_event(self, kind: str, document: Mapping[str, Any]) -> None:
         """Write one line of a stream of JSON Lines, and flush it."""
         now = rfc3339(time.time_ns() // 1_000_000)
-        self.line(json_line({"time": now, "kind": kind, **document}))
+        self.write_line(json_line({"time": now, "kind": kind, **document}))
         self.flush()
 
     def _stamp(self) -> str:
         return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
 
     @contextmanager
-    def working(self, text: str, every: float = PLAIN_EVERY) -> Iterator[Callable[[str], None]]:
-        """Show a spinner during the block; without a terminal, a line every `every` seconds. Yield a function that sets
-        the text.
+    def show_spinner(self, text: str, interval: float = PLAIN_INTERVAL) -> Iterator[Callable[[str], None]]:
+        """Show a spinner during the block; without a terminal, a line every `interval` seconds. Yield a function that
+        sets the text.
         """
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
-            self.note(f"{text} …")
-            yield ProgressThrottle(self.note, every)
+            self.print_note(f"{text} …")
+            yield ProgressThrottle(self.print_note, interval)
         else:
             from rich.text import Text
 
@@ -119,21 +121,21 @@ class Printer:
     @cached_property
     def stdout(self) -> "Console":
         """Rich's console on stdout. Rich itself respects NO_COLOR and pipes."""
-        return _console(width=None if sys.stdout.isatty() else WIDE)
+        return _console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
     @cached_property
     def stderr(self) -> "Console":
         """Rich's console on stderr."""
         return _console(stderr=True)
 
-    def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
+    def print_error(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """Print an error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
-        show = traced_without_words if self.withholds else traced
-        trace = "" if cause is None else show(cause)
+        format_traceback = redacted_traceback if self.has_personal_data else traceback_text
+        trace = "" if cause is None else format_traceback(cause)
         if self.output == "json":
-            said = {"code": error.code, "message": error.message, "hint": error.hint}
+            texts = {"code": error.code, "message": error.message, "hint": error.hint}
             document: dict[str, object] = {
-                name: text.encode(errors="replace").decode() for name, text in said.items()
+                name: text.encode(errors="replace").decode() for name, text in texts.items()
             }
             document |= error.more
             if trace:
@@ -146,13 +148,13 @@ class Printer:
                 flush=True,
             )
 
-    def words(self, error: Exception) -> str:
+    def error_text(self, error: Exception) -> str:
         """Return the text of an unexpected error, or only its class if the text may contain a personal value."""
         if isinstance(error, OSError):
             return str(error)
         kind = type(error).__name__
         try:
-            return kind if self.withholds else f"{kind}: {error}"
+            return kind if self.has_personal_data else f"{kind}: {error}"
         except Exception:  # Spark's errors ask the JVM for their text, and the JVM may have exited
             return kind
 
@@ -165,30 +167,30 @@ def _console(**options: Any) -> "Console":
 
 
 class ProgressThrottle:
-    """Forwards a progress text at most once in `every` seconds, and the first text only after that time."""
+    """Forwards a progress text at most once in `interval` seconds, and the first text only after that time."""
 
     def __init__(
         self,
-        say: Callable[[str], None],
-        every: float = PLAIN_EVERY,
+        forward: Callable[[str], None],
+        interval: float = PLAIN_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._say, self._every, self._clock = say, every, clock
-        self._said_at, self._said = clock(), ""
+        self._forward, self._interval, self._clock = forward, interval, clock
+        self._forwarded_at, self._forwarded = clock(), ""
 
     def __call__(self, text: str) -> None:
         now = self._clock()
-        if text != self._said and now - self._said_at >= self._every:
-            self._said_at, self._said = now, text
-            self._say(text)
+        if text != self._forwarded and now - self._forwarded_at >= self._interval:
+            self._forwarded_at, self._forwarded = now, text
+            self._forward(text)
 
 
-def job_text(title: str, now: "JobProgress", things: str, bar: bool = True) -> str:
-    """Return the progress of a job on Spark in the form of `share_text`."""
-    return share_text(title, (now.done, now.offsets), now.records, things, now.seconds, bar)
+def job_progress_text(title: str, now: "JobProgress", things: str, bar: bool = True) -> str:
+    """Return the progress of a job on Spark in the form of `progress_text`."""
+    return progress_text(title, (now.done, now.offsets), now.records, things, now.seconds, bar)
 
 
-def share_text(
+def progress_text(
     title: str, work: tuple[int, int], count: int, things: str, seconds: float, bar: bool = True
 ) -> str:
     """Return the progress of long work: the part that is done, the rate, and the remaining time at this rate.
@@ -197,12 +199,12 @@ def share_text(
     """
     done, whole = work
     part = done / max(1, whole)
-    drawn = f"{'━' * round(part * _BAR):─<{_BAR}} " if bar else ""
+    drawn = f"{'━' * round(part * _BAR_WIDTH):─<{_BAR_WIDTH}} " if bar else ""
     rate = f"{title} {drawn}{part:.0%}, {count / max(seconds, 0.001):,.0f} {things} a second"
-    return f"{rate}, {_rest(seconds * (whole - done) / done)}" if done else rate
+    return f"{rate}, {_remaining_text(seconds * (whole - done) / done)}" if done else rate
 
 
-def _rest(seconds: float) -> str:
+def _remaining_text(seconds: float) -> str:
     return "nearly done" if seconds < 0.5 else f"{rough_time(seconds)} left"
 
 

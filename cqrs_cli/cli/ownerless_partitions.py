@@ -14,7 +14,7 @@ from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 TIMEOUT = 2.0
 
 
-def ownerless(connection: Connection, topics: Topics, partitions: Iterable[int]) -> list[int]:
+def ownerless_partitions(connection: Connection, topics: Topics, partitions: Iterable[int]) -> list[int]:
     """Return the partitions that no run has claimed, or whose last run stopped cleanly; an empty list if this is
     unknown.
 
@@ -22,12 +22,12 @@ def ownerless(connection: Connection, topics: Topics, partitions: Iterable[int])
     """
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
-        found = committed_offsets(client, topics.commands, partitions, TIMEOUT)
+        offsets = committed_offsets(client, topics.commands, partitions, TIMEOUT)
     except KafkaException:
         return []
     finally:
         client.close()
-    claims = {partition: parse_claim(one.metadata) for partition, one in found.items()}
+    claims = {partition: parse_claim(offset.metadata) for partition, offset in offsets.items()}
     return sorted(
         partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
     )

@@ -28,4 +28,4 @@ def check_personal(wanted: bool, aggregate: "Aggregate", ring: "KeyRingAddress |
     if not aggregate.has_personal_fields:
         raise UsageError(f"--personal: {aggregate.name} has no personal fields", "leave it out")
     if ring is None:
-        raise ConfigurationError("--personal: no ring of keys is set", "set keyring")
+        raise ConfigurationError("--personal: no keyring is set", "set keyring")

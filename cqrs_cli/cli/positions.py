@@ -7,7 +7,7 @@ from typing import Any
 
 from cqrs_cli.errors import UsageError
 
-_SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a certificate'
+_FORMAT = 'an offset for each partition, {"0": 1200, "1": 0}, or a certificate'
 
 
 class PositionsFile:
@@ -18,27 +18,27 @@ class PositionsFile:
         self._flag, self._file = flag, file
         self._topic = ""  # the topic that used the offsets, if the file names no topic
         try:
-            self._found = json.loads(file.read_bytes())
+            self._content = json.loads(file.read_bytes())
         except OSError as error:
             raise UsageError(
-                f"{flag}: cannot read {file}: {error.strerror}", f"name a file with {_SHAPE}"
+                f"{flag}: cannot read {file}: {error.strerror}", f"name a file with {_FORMAT}"
             ) from None
         except (ValueError, RecursionError):
-            self._found = None
+            self._content = None
 
-    def check(self, topics: Iterable[str]) -> None:
+    def check_topics(self, topics: Iterable[str]) -> None:
         """Raise `UsageError` if the file has offsets of none of these topics."""
-        if all(_offsets(self._found, topic) is None for topic in topics):
-            raise UsageError(f"{self._flag}: {self._file} has no offsets of events here", f"write {_SHAPE}")
+        if all(_offsets_of_topic(self._content, topic) is None for topic in topics):
+            raise UsageError(f"{self._flag}: {self._file} has no offsets of events here", f"write {_FORMAT}")
 
-    def of(self, topic: str) -> dict[int, int]:
+    def offsets_of(self, topic: str) -> dict[int, int]:
         """Return the offset of each partition of a topic. Raises `UsageError` if the file has no offsets for the topic,
         or if it names no topic and another topic has used its offsets.
         """
-        offsets = _offsets(self._found, topic)
+        offsets = _offsets_of_topic(self._content, topic)
         if offsets is None:
-            raise UsageError(f"{self._flag}: {self._file} has no offsets of {topic}", f"write {_SHAPE}")
-        if "topics" not in self._found:
+            raise UsageError(f"{self._flag}: {self._file} has no offsets of {topic}", f"write {_FORMAT}")
+        if "topics" not in self._content:
             if self._topic not in ("", topic):
                 raise UsageError(
                     f"{self._flag}: {self._file} names no topic, and its offsets were taken for {self._topic}",
@@ -55,21 +55,21 @@ def positions_file(flag: str, text: str | None) -> PositionsFile | None:
     return PositionsFile(flag, Path(text[1:]).expanduser())
 
 
-def positions_of(flag: str, text: str | None, topic: str) -> dict[int, int] | None:
+def read_positions(flag: str, text: str | None, topic: str) -> dict[int, int] | None:
     """Return the offset of each partition at which a topic is cut; None for a text that does not begin with `@`.
 
     Raises `UsageError` as `PositionsFile` does.
     """
     file = positions_file(flag, text)
-    return None if file is None else file.of(topic)
+    return None if file is None else file.offsets_of(topic)
 
 
-def _offsets(found: Any, topic: str) -> dict[int, int] | None:
+def _offsets_of_topic(content: Any, topic: str) -> dict[int, int] | None:
     try:
-        if "topics" in found:
-            ends = [log["end"] for log in found["topics"][topic]["partitions"]]
-            found = {str(partition): end for partition, end in enumerate(ends)}
-        offsets = {int(partition): offset for partition, offset in found.items()}
+        if "topics" in content:
+            ends = [log["end"] for log in content["topics"][topic]["partitions"]]
+            content = {str(partition): end for partition, end in enumerate(ends)}
+        offsets = {int(partition): offset for partition, offset in content.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     is_sound = all(type(offset) is int and offset >= 0 for offset in offsets.values())

@@ -23,11 +23,11 @@ def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedPro
         except ConfigurationError as error:
             if names:
                 raise
-            cli.note(f"left out: {error.message}", "warning")
+            cli.print_note(f"left out: {error.message}", "warning")
     return found
 
 
-def chosen_processes(
+def selected_processes(
     cli: "Cli", connection: "Connection", names: Sequence[str] | None
 ) -> "list[LoadedProcess]":
     """Return processes as `usable_processes` does; without names, leave out processes that have no topic yet."""
@@ -37,13 +37,15 @@ def chosen_processes(
     found = usable_processes(cli, list(dict.fromkeys(names)) if names else None)
     if names or not found:
         return found
-    topics = {one.name: ProcessTopics(one.name, cli.settings.topic_prefix).positions for one in found}
+    topics = {
+        process.name: ProcessTopics(process.name, cli.settings.topic_prefix).positions for process in found
+    }
     with Admin(connection) as admin:
-        there = admin.describe(list(topics.values()))
+        existing = admin.describe(list(topics.values()))
     for name, topic in topics.items():
-        if topic not in there:
-            cli.note(
+        if topic not in existing:
+            cli.print_note(
                 cli.with_flags(f"left out, as it has no topic: process {name}; create it: cqrs init"),
                 "warning",
             )
-    return [one for one in found if topics[one.name] in there]
+    return [process for process in found if topics[process.name] in existing]

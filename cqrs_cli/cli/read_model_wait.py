@@ -16,10 +16,10 @@ class ReadModelWait:
         self._engine = open_database(parse_database(database, cli.settings.root))
         self._wait_for(0, -1, 0.0)
 
-    def wait(self, subject: str, patience: float) -> None:
+    def wait(self, subject: str, timeout: float) -> None:
         """Wait until the projection has all present events of this aggregate.
 
-        Raises `NoOutcomeError` after `patience` seconds.
+        Raises `NoOutcomeError` after `timeout` seconds.
         """
         from cqrs_cli.kafka import readers
         from cqrs_cli.kafka.topics.partitioner import target_partition
@@ -28,11 +28,11 @@ class ReadModelWait:
         count = readers.partition_count(connection, topic)
         partition = target_partition(self._cli.settings.partitioner, subject.encode(), count)
         end = readers.bounds(connection, topic, [partition])[partition][1]
-        with self._cli.working(f"waiting for {self._name}"):
-            self._wait_for(partition, end - 1, patience)
-        self._cli.note(f"{self._name} has it")
+        with self._cli.show_spinner(f"waiting for {self._name}"):
+            self._wait_for(partition, end - 1, timeout)
+        self._cli.print_note(f"{self._name} has it")
 
-    def _wait_for(self, partition: int, offset: int, patience: float) -> None:
+    def _wait_for(self, partition: int, offset: int, timeout: float) -> None:
         from cqrs_cli import projections
 
         projections.wait(
@@ -41,5 +41,5 @@ class ReadModelWait:
             offset,
             projection=self._name,
             topic=self._topics.events,
-            timeout=patience,
+            timeout=timeout,
         )

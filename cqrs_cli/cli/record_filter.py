@@ -23,44 +23,48 @@ def record_filter(
     A type is given with or without the aggregate's name; for outcomes it is the command's type, with or without the
     status. Raises `UsageError` for an unknown status or reason, and for a topic without statuses or reasons.
     """
-    _check("--status", statuses, STATUSES, kind in ("outcomes",), "outcomes")
+    _check_values("--status", statuses, STATUSES, kind in ("outcomes",), "outcomes")
     names = [reason.name for reason in Reason]
-    _check("--reason", reasons, names, kind in ("outcomes", "dead-letters"), "outcomes and dead-letters")
+    _check_values(
+        "--reason", reasons, names, kind in ("outcomes", "dead-letters"), "outcomes and dead-letters"
+    )
 
-    def keep(record: Record) -> bool:
+    def matches(record: Record) -> bool:
         if key is not None and record.key != key:
             return False
         if not (types or statuses or reasons):
             return True
-        message, headers = _object(record.value), dict(record.headers or ())
+        message, headers = _json_object(record.value), dict(record.headers or ())
         data = message.get("data")
-        told = data if isinstance(data, dict) else {}
-        if statuses and told.get("status") not in statuses:
+        outcome = data if isinstance(data, dict) else {}
+        if statuses and outcome.get("status") not in statuses:
             return False
-        if reasons and told.get("reason", _text(headers.get("cqrs.reason"))) not in reasons:
+        if reasons and outcome.get("reason", _text(headers.get("cqrs.reason"))) not in reasons:
             return False
-        found = str(message.get("type", _text(headers.get("ce_type"))))
+        type_name = str(message.get("type", _text(headers.get("ce_type"))))
         return not types or any(
-            _is_of(found.removeprefix(f"{aggregate}."), wanted, aggregate) for wanted in types
+            _is_type(type_name.removeprefix(f"{aggregate}."), wanted, aggregate) for wanted in types
         )
 
-    return keep
+    return matches
 
 
-def _check(flag: str, given: Collection[str], known: Collection[str], here: bool, where: str) -> None:
-    if given and not here:
-        raise UsageError(f"{flag} is for {where}", f"the other topics have none: leave {flag} out")
+def _check_values(
+    flag: str, given: Collection[str], known: Collection[str], is_allowed: bool, topics: str
+) -> None:
+    if given and not is_allowed:
+        raise UsageError(f"{flag} is for {topics}", f"the other topics have none: leave {flag} out")
     for text in given:
         if text not in known:
             raise UsageError(f"{flag}: there is no {text!r}", f"there are: {', '.join(known)}")
 
 
-def _is_of(found: str, wanted: str, aggregate: str) -> bool:
+def _is_type(type_name: str, wanted: str, aggregate: str) -> bool:
     name = wanted.removeprefix(f"{aggregate}.")
-    return found == name or found.rpartition(".")[0] == name
+    return type_name == name or type_name.rpartition(".")[0] == name
 
 
-def _object(value: bytes | None) -> Mapping[str, Any]:
+def _json_object(value: bytes | None) -> Mapping[str, Any]:
     try:
         decoded = msgspec.json.decode(value or b"")
     except (ValueError, RecursionError):

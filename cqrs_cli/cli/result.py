@@ -32,18 +32,20 @@ def table(
     from rich.text import Text
 
     shown = [column for column in columns if column.header]
-    made = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
+    rendered = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
     for column in shown:
         side: Literal["left", "right"] = "left" if column.left else "right"
-        made.add_column(column.header.strip(), justify=side, overflow="fold", no_wrap=column.whole)
+        rendered.add_column(column.header.strip(), justify=side, overflow="fold", no_wrap=column.whole)
     for row in rows:
         cells = [(column, column.of(row)) for column in shown]
-        made.add_row(*(Text(printable_lines(one.text(value)), one.style(value)) for one, value in cells))
-    return made
+        rendered.add_row(
+            *(Text(printable_lines(column.text(value)), column.style(value)) for column, value in cells)
+        )
+    return rendered
 
 
-def listed(found: Sequence[object], count: int | None = None) -> list[str]:
+def first_lines(findings: Sequence[object], count: int | None = None) -> list[str]:
     """Return the first findings as lines, and the number of further findings."""
-    lines = [str(one) for one in found[:MOST_LINES]]
-    more = (len(found) if count is None else count) - len(lines)
+    lines = [str(finding) for finding in findings[:MOST_LINES]]
+    more = (len(findings) if count is None else count) - len(lines)
     return [*lines, f"and {more:,} more: see -o json"] if more > 0 else lines

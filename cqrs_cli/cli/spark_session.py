@@ -38,15 +38,17 @@ class StartedSpark(NamedTuple):
 
 @contextmanager
 def spark_session(
-    cli: Cli, job: str, what: Iterable[str], properties: Mapping[str, str], packages: Iterable[str] = ()
+    cli: Cli, job: str, names: Iterable[str], properties: Mapping[str, str], packages: Iterable[str] = ()
 ) -> Iterator[StartedSpark]:
-    """Yield a session of the project for a `job` such as `run`, on the aggregates `what`; a spinner shows the start."""
+    """Yield a session of the project for a `job` such as `run`, on the aggregates `names`, with a spinner."""
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import wait_for_slots
 
     with ExitStack() as stack:
-        with cli.working("starting Spark"):
-            session = project_session(cli.settings, job, " ".join(what), properties, packages)
+        with cli.show_spinner("starting Spark"):
+            session = project_session(cli.settings, job, " ".join(names), properties, packages)
             context = stack.enter_context(session)
-            tasks = wait_for_slots(context, report=cli.note)  # without workers the job would wait for ever
+            tasks = wait_for_slots(
+                context, report=cli.print_note
+            )  # without workers the job would wait for ever
         yield StartedSpark(context, tasks)

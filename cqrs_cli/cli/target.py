@@ -26,6 +26,6 @@ def optional_target(out: str | None, format: Literal["parquet", "json"] | None) 
     """Return the folder to write to if there is one; raises `UsageError` for a format without a folder."""
     if out is None:
         if format is not None:
-            raise UsageError("--format is of what --out writes", "name a folder: --out DIR")
+            raise UsageError("--format needs --out", "name a folder: --out DIR")
         return None
     return target_folder(out, format or "parquet")

@@ -40,7 +40,7 @@ class Timing:
 
     # After a batch of more than one command and fewer than `backlog`, the next batch begins this much later: commands
     # arrive faster than commits return, and every transaction costs the broker the same, large or small. At 1,000
-    # commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate no command waits.
+    # commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate no command is deferred.
     batch_spacing: float = 0.008
     backlog_size: int = 1000
 

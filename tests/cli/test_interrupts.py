@@ -19,7 +19,7 @@ import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.interrupts import TerminationSignal, is_bad_moment, spot_of
+from cqrs_cli.cli.interrupts import TerminationSignal, is_unsafe_to_interrupt, thread_position
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import UnavailableError
 from tests.cli.conftest import Cqrs
@@ -39,7 +39,7 @@ def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
         nonlocal came
         if next(steps) == at:
             came = True
-            if not is_bad_moment(frame, spot_of(frame) if waited else None):
+            if not is_unsafe_to_interrupt(frame, thread_position(frame) if waited else None):
                 raise TerminationSignal
         return trace
 
@@ -202,11 +202,11 @@ import os, signal
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Cli
 def wait(cli):
-    cli.note("waiting")
+    cli.print_note("waiting")
     try:
         signal.pause()
     except KeyboardInterrupt:
-        cli.note("stopped")
+        cli.print_note("stopped")
         raise
 Cli.connection = wait
 status = main.main(["status", "counter"])

@@ -92,7 +92,7 @@ def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) ->
         (["tail", "a", "b"], "error: invalid value for 'TOPIC': 'b' is not one of"),
         (["status", "-o", "yaml"], "error: invalid value for '-o' / '--output': 'yaml' is not one of"),
         (["status", "-X", "nonsense"], "error: -X"),
-        (["replay", "counter", "--format", "json"], "error: --format is of what --out writes; name a folder"),
+        (["replay", "counter", "--format", "json"], "error: --format needs --out; name a folder"),
         (
             ["status", "nope"],
             "error: no aggregate 'nope'; known: bank_account, counter, order, payment, reservation, sensor\n",

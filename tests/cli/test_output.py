@@ -36,7 +36,7 @@ def test_errors_console_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> No
 def test_spinner_keeps_brackets() -> None:
     """On a terminal, Rich reads a spinner's string as markup even if markup is off for its console."""
     screen = Screen()
-    with redirect_stderr(screen), Printer().working(TEXT) as update:
+    with redirect_stderr(screen), Printer().show_spinner(TEXT) as update:
         update(f"then {TEXT}")
     assert f"then {TEXT}" in Text.from_ansi(screen.getvalue()).plain
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.positions import positions_file, positions_of
+from cqrs_cli.cli.positions import positions_file, read_positions
 from cqrs_cli.errors import UsageError
 from cqrs_cli.proof.certificate import Certificate, LogCertificate, TopicCertificate, write_certificate
 from tests.cli.conftest import Cqrs
@@ -11,16 +11,16 @@ from tests.cli.conftest import Cqrs
 def test_positions_come_from_files(tmp_path: Path) -> None:
     file = tmp_path / "positions.json"
     file.write_text('{"0": 12, "1": 0}')
-    assert positions_of("--at", f"@{file}", "a.events") == {0: 12, 1: 0}
+    assert read_positions("--at", f"@{file}", "a.events") == {0: 12, 1: 0}
     logs = [LogCertificate(0, 7, []), LogCertificate(0, 9, [])]
     made = Certificate(
         aggregate="a", cluster="c", made="then", topics={"a.events": TopicCertificate("id", logs)}
     )
     file.write_bytes(write_certificate(made))
-    assert positions_of("--at", f"@{file}", "a.events") == {0: 7, 1: 9}
+    assert read_positions("--at", f"@{file}", "a.events") == {0: 7, 1: 9}
     with pytest.raises(UsageError, match=r"has no offsets of b\.events"):
-        positions_of("--at", f"@{file}", "b.events")
-    assert [positions_of("--at", text, "a.events") for text in (None, "7", "2h")] == [None] * 3
+        read_positions("--at", f"@{file}", "b.events")
+    assert [read_positions("--at", text, "a.events") for text in (None, "7", "2h")] == [None] * 3
 
 
 def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
@@ -28,9 +28,9 @@ def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
     (tmp_path / "file").write_text('{"0": 12}')
     file = positions_file("--at", f"@{tmp_path / 'file'}")
     assert file is not None
-    assert file.of("a.events") == file.of("a.events") == {0: 12}
+    assert file.offsets_of("a.events") == file.offsets_of("a.events") == {0: 12}
     with pytest.raises(UsageError, match=r"names no topic, and its offsets were taken for a\.events"):
-        file.of("b.events")
+        file.offsets_of("b.events")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path, found: str) -> None:
     (tmp_path / "file").write_text(found)
     with pytest.raises(UsageError, match=r"--at: .*/file has no offsets of a\.events; write an offset"):
-        positions_of("--at", f"@{tmp_path / 'file'}", "a.events")
+        read_positions("--at", f"@{tmp_path / 'file'}", "a.events")
 
 
 @pytest.mark.parametrize(

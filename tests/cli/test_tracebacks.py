@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cqrs_cli.cli.output import Printer
-from cqrs_cli.cli.tracebacks import traced, traced_without_words
+from cqrs_cli.cli.tracebacks import redacted_traceback, traceback_text
 from cqrs_cli.errors import CqrsError
 
 NEEDLE = "Nadelheim"
@@ -34,8 +34,8 @@ def failing() -> CqrsError:
 
 
 def test_tracebacks_keep_places() -> None:
-    shown = traced_without_words(failing())
-    assert NEEDLE in traced(failing()) and NEEDLE not in shown
+    shown = redacted_traceback(failing())
+    assert NEEDLE in traceback_text(failing()) and NEEDLE not in shown
     lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
     assert [line for line in lines if not line.startswith("Traceback")] == [
         "KeyError",
@@ -48,10 +48,10 @@ def test_tracebacks_keep_places() -> None:
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_no_value_in_what_is_shown(output: str, capfd: pytest.CaptureFixture[str]) -> None:
     printer = Printer("json" if output == "json" else "text")
-    printer.withholds = True
-    printer.failure(failing(), failing())
-    assert printer.words(KeyError(NEEDLE)) == "KeyError"
-    assert printer.words(FileNotFoundError(2, "no such file", "cqrs.toml")).endswith("'cqrs.toml'")
+    printer.has_personal_data = True
+    printer.print_error(failing(), failing())
+    assert printer.error_text(KeyError(NEEDLE)) == "KeyError"
+    assert printer.error_text(FileNotFoundError(2, "no such file", "cqrs.toml")).endswith("'cqrs.toml'")
     shown = capfd.readouterr().err
     assert "test_tracebacks.py" in shown and NEEDLE not in shown
     if output == "json":
@@ -59,4 +59,4 @@ def test_no_value_in_what_is_shown(output: str, capfd: pytest.CaptureFixture[str
 
 
 def test_words_are_shown_elsewhere() -> None:
-    assert Printer().words(KeyError(NEEDLE)) == f"KeyError: '{NEEDLE}'"
+    assert Printer().error_text(KeyError(NEEDLE)) == f"KeyError: '{NEEDLE}'"

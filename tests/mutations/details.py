@@ -55,7 +55,7 @@ DETAILS = [
     Mutation(
         "a signal interrupts an import, and keeps its lock",
         "cqrs_cli/cli/interrupts.py",
-        (("module == _IMPORTS or ", ""),),
+        (("module == _IMPORT_MODULE or ", ""),),
         "tests/cli/test_interrupts.py::test_imports_are_left_to_other_threads",
     ),
     Mutation(
@@ -67,19 +67,19 @@ DETAILS = [
     Mutation(
         "a signal interrupts the start of a thread",
         "cqrs_cli/cli/interrupts.py",
-        ((" or _starts_a_thread(frame)", ""),),
+        ((" or _is_starting_thread(frame)", ""),),
         "tests/cli/test_interrupts.py::test_threads_are_started_whole",
     ),
     Mutation(
         "a signal does not interrupt what waits for a thread",
         "cqrs_cli/cli/interrupts.py",
-        ((" and spot_of(frame) != before", ""),),
+        ((" and thread_position(frame) != previous", ""),),
         "tests/cli/test_interrupts.py::test_waiting_is_interrupted",
     ),
     Mutation(
         "a signal does not interrupt short waits",
         "cqrs_cli/cli/interrupts.py",
-        ((" and not _waits(frame)", ""),),
+        ((" and not _waits_for_condition(frame)", ""),),
         "tests/cli/test_interrupts.py::test_waiting_is_interrupted",
     ),
     Mutation(

@@ -124,7 +124,7 @@ FORGETTING = [
     Mutation(
         "a traceback on the terminal has the words",
         "cqrs_cli/cli/output.py",
-        (("traced_without_words if self.withholds else traced\n", "traced\n"),),
+        (("redacted_traceback if self.has_personal_data else traceback_text\n", "traceback_text\n"),),
         "tests/cli/test_tracebacks.py::test_no_value_in_what_is_shown",
     ),
     Mutation(

@@ -8,7 +8,7 @@ from prometheus_client.core import Metric as Family
 from rich.console import Console
 
 from cqrs_cli.cli.live.model import Choices
-from cqrs_cli.cli.live.screen import picture
+from cqrs_cli.cli.live.screen import render_screen
 from cqrs_cli.cli.render.status import status_document, status_text
 from cqrs_cli.status.columns import COLUMNS, Metric, Row, StatusColumn, View, partition_document, row, total
 from cqrs_cli.status.metrics import metric_families
@@ -69,7 +69,7 @@ def test_new_column_is_in_prometheus() -> None:
 
 
 def test_new_column_is_in_top() -> None:
-    shown = picture(look(*PLACES), Choices(), (), "", 200, 40, MORE)
+    shown = render_screen(look(*PLACES), Choices(), (), "", 200, 40, MORE)
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
         console.print(shown)

@@ -22,12 +22,12 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
     from cqrs_cli.doctor.check import run_check
 
     if settings.bootstrap_server is None:
-        found = list(run_check("embedded", lambda: cluster.check_embedded(settings.root)))
-        yield from found
-        if found[0].status != "ok":
+        checks = list(run_check("embedded", lambda: cluster.check_embedded(settings.root)))
+        yield from checks
+        if checks[0].status != "ok":
             return
 
-    def look() -> "Iterator[Check]":
+    def run_checks() -> "Iterator[Check]":
         topics = [cli.topics(name) for name in cli.aggregate_names()]
         return cluster.check_cluster(
             cli.connection(start=False),
@@ -39,7 +39,7 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
             personal_aggregates(settings),
         )
 
-    yield from run_check("broker", look)
+    yield from run_check("broker", run_checks)
 
 
 def _has_broker(settings: "Settings") -> bool:
@@ -56,10 +56,10 @@ def check_stored_events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     if not _has_broker(settings):
         return
     for name in cli.aggregate_names():
-        yield from run_check("events", partial(_events_of, cli, name))
+        yield from run_check("events", partial(_check_events_of, cli, name))
 
 
-def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
+def _check_events_of(cli: Cli, name: str) -> "Iterator[Check]":
     """Check the events of one aggregate. Another check reports missing topics."""
     from cqrs_cli.doctor.events import check_events
     from cqrs_cli.errors import ConfigurationError
@@ -76,10 +76,10 @@ def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     address = settings.keys()
     if address is not None and _has_broker(settings):
         for name in personal_aggregates(settings):
-            yield from run_check("keys", partial(_masters_of, cli, address, name))
+            yield from run_check("keys", partial(_check_keks_of, cli, address, name))
 
 
-def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
+def _check_keks_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
     """Check the data keys of one aggregate. Another check reports a keyring or a topic that cannot be read."""
     from cqrs_cli.doctor.keys import check_masters
     from cqrs_cli.errors import ConfigurationError
@@ -94,14 +94,14 @@ def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reache
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store
 
-    found = list(run_check("checkpoints", lambda: check_checkpoint_store(uri)))
-    yield from found
-    if found[0].status == "ok" and is_reached and _has_broker(settings):
+    checks = list(run_check("checkpoints", lambda: check_checkpoint_store(uri)))
+    yield from checks
+    if checks[0].status == "ok" and is_reached and _has_broker(settings):
         for name in cli.aggregate_names():
-            yield from run_check("checkpoints", partial(_newest_of, cli, settings, uri, name))
+            yield from run_check("checkpoints", partial(_check_checkpoints_of, cli, settings, uri, name))
 
 
-def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
+def _check_checkpoints_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
     """Check the newest checkpoints of one aggregate. Another check reports errors of its topics."""
     from cqrs_cli.deciding.plan import shard_folder, shard_identity
     from cqrs_cli.doctor.checkpoints import check_latest_checkpoints
@@ -114,20 +114,20 @@ def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator
     connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)
     with suppress(ConfigurationError):
         with Admin(connection) as admin:
-            found = check_topics(admin, topics)
-        numbers, window = range(found.partitions), milliseconds(settings.dedup_window)
+            checks = check_topics(admin, topics)
+        numbers, window = range(checks.partitions), milliseconds(settings.dedup_window)
         decided = {
-            number: one.offset or 0
-            for number, one in committed_offsets_now(connection, topics, numbers).items()
+            number: committed_offset.offset or 0
+            for number, committed_offset in committed_offsets_now(connection, topics, numbers).items()
         }
-        identities = [shard_identity(found, number, aggregate, window) for number in numbers]
+        identities = [shard_identity(checks, number, aggregate, window) for number in numbers]
         folder = shard_folder(settings.state_dir, topics).name
 
-        def has_news(number: int, newest: "Manifest") -> bool:
+        def has_new_outcomes(number: int, newest: "Manifest") -> bool:
             log = PartitionLog(connection, topics, number)
             start, end = log.bounds("outcomes")
             return log.first_record("outcomes", max(start, newest.positions.outcomes), end) is not None
 
         yield from check_latest_checkpoints(
-            name, uri, folder, settings.checkpoint_every, identities, decided, has_news
+            name, uri, folder, settings.checkpoint_every, identities, decided, has_new_outcomes
         )

@@ -25,8 +25,8 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
         api = describe_api([cli.aggregate(name) for name in names], read_only, with_token=False)
         return msgspec.json.decode(msgspec.json.encode(api))
 
-    def look() -> "Iterator[Check]":
+    def run_checks() -> "Iterator[Check]":
         token = None if token_file is None else read_token(token_file)
         return check_gateway(address, token, cli.aggregate_names(), describe)
 
-    yield from run_check("gateway", look)
+    yield from run_check("gateway", run_checks)

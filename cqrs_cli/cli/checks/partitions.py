@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from cqrs_cli.status.rates import StatusSnapshot
 
 #: The name of the check.
-_NAME = "partitions"
+_CHECK_NAME = "partitions"
 
 
-def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
+def check_partitions(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Poll all partitions once. Other checks report the errors that prevent the poll."""
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.errors import CqrsError
@@ -35,8 +35,8 @@ def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
             prefix=settings.topic_prefix,
         )
         with closing(reader):
-            look = reader.poll()
-        yield from run_check(_NAME, lambda: judge_places(look))
+            snapshot = reader.poll()
+        yield from run_check(_CHECK_NAME, lambda: partition_checks(snapshot))
 
 
 def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
@@ -49,22 +49,23 @@ def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
             yield load_process(name, settings.root, settings.aggregates)
 
 
-def judge_places(look: "StatusSnapshot") -> "Iterator[Check]":
+def partition_checks(snapshot: "StatusSnapshot") -> "Iterator[Check]":
     """Yield a warning for each remark, else a summary. Another check reports transactions that hide commands."""
     from cqrs_cli.doctor.check import ok, warn
     from cqrs_cli.formatting import counted
 
     warned = False
-    for place in look.statuses:
-        for remark in replace(place, hidden_by=None).remarks():
+    for status in snapshot.statuses:
+        for remark in replace(status, hidden_by=None).remarks():
             what, _, way_out = remark.partition("; ")
             warned = True
-            yield warn(_NAME, f"{place.label}: {what}", way_out)
+            yield warn(_CHECK_NAME, f"{status.label}: {what}", way_out)
     if not warned:
         lag, unowned = (
-            sum(place.lag or 0 for place in look.statuses),
-            [not one.owned for one in look.statuses],
+            sum(status.lag or 0 for status in snapshot.statuses),
+            [not status.owned for status in snapshot.statuses],
         )
         yield ok(
-            _NAME, f"{counted(len(look.statuses), 'partition')}, {sum(unowned)} without an owner; lag {lag:,}"
+            _CHECK_NAME,
+            f"{counted(len(snapshot.statuses), 'partition')}, {sum(unowned)} without an owner; lag {lag:,}",
         )

@@ -36,8 +36,8 @@ def _archives() -> "Iterator[Check]":
         ("Spark", spark_archive(java)),
         ("the embedded Kafka", broker_archive(java, cache_folder())),
     ):
-        if found := archive.find():
-            yield ok("archives", f"{program} starts from {found}")
+        if process_uses_found := archive.find():
+            yield ok("archives", f"{program} starts from {process_uses_found}")
         else:
             yield ok("archives", f"{program} has none; it starts sooner after cqrs warm")
 
@@ -77,18 +77,20 @@ def _processes(settings: "Settings") -> "Iterator[Check]":
         except CqrsError as error:
             yield fail("processes", error)
         else:
-            yield ok("processes", f"{name}: {len(loaded.events)} kinds of events, at {loaded.location}")
+            yield ok("processes", f"{name}: {len(loaded.events)} event types, at {loaded.location}")
 
 
 def process_uses(settings: "Settings") -> "list[ProcessUse]":
     """Return the topics of each process whose code can be loaded; another check reports the other processes."""
     from cqrs_cli.following.processes.load import load_process, process_names
 
-    found = []
+    process_uses_found = []
     for name in process_names(settings.root):
         with suppress(CqrsError):
-            found.append(load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix))
-    return found
+            process_uses_found.append(
+                load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix)
+            )
+    return process_uses_found
 
 
 def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":

@@ -52,7 +52,7 @@ _IMPORTS = {
 def add_to_project(
     cli: Cli,
     name: Annotated[str, argument("NAME", "The new name, like bank_account.")],
-    heard: Annotated[
+    process_source: Annotated[
         str | None,
         option(
             "--process AGGREGATE",
@@ -60,7 +60,7 @@ def add_to_project(
             complete=complete_aggregate,
         ),
     ] = None,
-    projected: Annotated[
+    projection_source: Annotated[
         str | None,
         option(
             "--projection AGGREGATE",
@@ -73,51 +73,51 @@ def add_to_project(
     from cqrs_cli import scaffold
 
     root, package = cli.settings.root, cli.settings.aggregates
-    if heard is not None and projected is not None:
+    if process_source is not None and projection_source is not None:
         raise UsageError("--process and --projection exclude each other", "add one, then the other")
-    if heard is not None:
-        made = scaffold.add_process(root, package, name, _heard(cli.aggregate(heard)))
-        then = ["cqrs init", "cqrs run"]
-    elif projected is not None:
-        made = scaffold.add_projection(root, package, name, _heard(cli.aggregate(projected)))
-        then = [f"cqrs project {name} --once"]
+    if process_source is not None:
+        files = scaffold.add_process(root, package, name, _sample_event(cli.aggregate(process_source)))
+        next_steps = ["cqrs init", "cqrs run"]
+    elif projection_source is not None:
+        files = scaffold.add_projection(root, package, name, _sample_event(cli.aggregate(projection_source)))
+        next_steps = [f"cqrs project {name} --once"]
     else:
-        made = scaffold.add_aggregate(root, package, name)
-        then = [f"cqrs describe {name}", f"cqrs init {name}"]
-    made = [path.relative_to(root) for path in made]
-    needed = [] if projected is None or find_spec("sqlalchemy") else [_INSTALL]
-    steps = [*needed, f"python -m pytest {made[-1]}", *then]
-    lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
-    cli.result({"root": root, "files": made, "next": steps}, [f"In {root}:", "", *lines])
+        files = scaffold.add_aggregate(root, package, name)
+        next_steps = [f"cqrs describe {name}", f"cqrs init {name}"]
+    files = [path.relative_to(root) for path in files]
+    install_steps = [] if projection_source is None or find_spec("sqlalchemy") else [_INSTALL]
+    steps = [*install_steps, f"python -m pytest {files[-1]}", *next_steps]
+    lines = [*(f"  {path}" for path in files), "", "Next:", "", *(f"  {step}" for step in steps)]
+    cli.print_result({"root": root, "files": files, "next": steps}, [f"In {root}:", "", *lines])
 
 
-def _heard(aggregate: "Aggregate") -> "SampleEvent":
+def _sample_event(aggregate: "Aggregate") -> "SampleEvent":
     """The first of the aggregate's events that a test can make."""
     from cqrs_cli.core.aggregate.type_tree import tree_of
     from cqrs_cli.scaffold import SampleEvent
 
-    for kind in aggregate.events.values():
+    for event_class in aggregate.events.values():
         samples = {
-            field.name: _sample(of_field) for field, of_field in tree_of(kind).fields if field.required
+            field.name: _sample(of_field) for field, of_field in tree_of(event_class).fields if field.required
         }
         if None not in samples.values():
             fields = ", ".join(f"{field}={sample}" for field, sample in samples.items())
             imports = {
                 line
                 for start, line in _IMPORTS.items()
-                if any(start in one for one in samples.values() if one)
+                if any(start in sample for sample in samples.values() if sample)
             }
-            return SampleEvent(aggregate.name, kind.__name__, fields, sorted(imports))
+            return SampleEvent(aggregate.name, event_class.__name__, fields, sorted(imports))
     raise UsageError(
         f"every event of {aggregate.name} has a field with fields of its own: no test can be written for one",
         "write the file by hand, as docs/processes.md and docs/projections.md show",
     )
 
 
-def _sample(kind: "TypeNode") -> str | None:
+def _sample(type_node: "TypeNode") -> str | None:
     """An expression of a value of this type; None if there is no simple one."""
-    if get_origin(kind.plain) is Literal:
-        return repr(get_args(kind.plain)[0])
-    if kind.form == "union":
-        return next((one for one in map(_sample, kind.parts) if one), None)
-    return None if kind.form == "tuple" else _SAMPLES.get(get_origin(kind.plain) or kind.plain)
+    if get_origin(type_node.plain) is Literal:
+        return repr(get_args(type_node.plain)[0])
+    if type_node.form == "union":
+        return next((sample for sample in map(_sample, type_node.parts) if sample), None)
+    return None if type_node.form == "tuple" else _SAMPLES.get(get_origin(type_node.plain) or type_node.plain)

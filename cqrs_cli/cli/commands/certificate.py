@@ -9,7 +9,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, option
-from cqrs_cli.cli.output import job_text
+from cqrs_cli.cli.output import job_progress_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.formatting import counted
@@ -54,10 +54,10 @@ def certificate(
     earlier = None if check is None else read_earlier(cli, aggregate, check)
     if out is not None:
         _check_target(out)
-    done = _certify(cli, aggregate, properties, earlier, check, out)
-    if done.changes:
-        what = f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {check}"
-        raise done.changes[0].error(what, aggregate)
+    result = _certify(cli, aggregate, properties, earlier, check, out)
+    if result.changes:
+        what = f"{counted(len(result.changes), 'change')} in the topics of {aggregate} since {check}"
+        raise result.changes[0].error(what, aggregate)
 
 
 def _certify(
@@ -69,7 +69,7 @@ def _certify(
     target: Path | None = None,
 ) -> "CertificateResult":
     """Hash the topics, write the certificate to `target`, and print what was found."""
-    from cqrs_cli.cli.render.certificate import certified
+    from cqrs_cli.cli.render.certificate import certificate_result
     from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify
     from cqrs_cli.proof.certificate import write_certificate
 
@@ -77,16 +77,19 @@ def _certify(
     title = f"hashing {aggregate}"
     with (
         spark_session(cli, "certificate", [aggregate], properties) as (context, _),
-        cli.working(title) as say,
+        cli.show_spinner(title) as show_text,
     ):
-        done = certify_topics(
-            context, plan, earlier, lambda now: say(job_text(title, now, "records", cli.is_live))
+        result = certify_topics(
+            context,
+            plan,
+            earlier,
+            lambda now: show_text(job_progress_text(title, now, "records", cli.is_live)),
         )
     if target is not None:
-        _write(target, write_certificate(done.certificate))
-    cli.result(*certified(aggregate, done, target, against))
+        _write(target, write_certificate(result.certificate))
+    cli.print_result(*certificate_result(aggregate, result, target, against))
     cli.flush()
-    return done
+    return result
 
 
 def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
@@ -95,19 +98,19 @@ def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
     from cqrs_cli.proof.certificate import read_certificate
 
     try:
-        found = read_certificate(file.read_bytes())
+        certificate = read_certificate(file.read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a certificate") from None
     except ValueError as error:
         make = f"make one: cqrs certificate {aggregate} --out FILE"
         raise UsageError(f"{file} is not a certificate: {error}", make) from None
-    wanted = {cli.topics(aggregate).name(kind) for kind in KINDS}
-    if wanted != found.topics.keys():
+    topics = {cli.topics(aggregate).name(kind) for kind in KINDS}
+    if topics != certificate.topics.keys():
         raise UsageError(
-            f"{file} is a certificate of {', '.join(sorted(found.topics))}, not of the topics of {aggregate}",
+            f"{file} is a certificate of {', '.join(sorted(certificate.topics))}, not of the topics of {aggregate}",
             "name another file, aggregate or --topic-prefix",
         )
-    return found
+    return certificate
 
 
 def _check_target(file: Path) -> None:

@@ -34,19 +34,19 @@ def check(
 
     --log reads every stored event, too, and names the events that the code cannot read.
     """
-    from cqrs_cli.cli.render.check import checked, gravest
+    from cqrs_cli.cli.render.check import check_result, highest_level
     from cqrs_cli.doctor.contracts import compare, write_contract
 
     properties = spark.apply(cli)
-    chosen = cli.chosen(aggregates)
+    aggregates_by_name = cli.selected_aggregates(aggregates)
     root = cli.settings.root
-    compared = compare(root, chosen, every=not aggregates)
+    comparisons = compare(root, aggregates_by_name, every=not aggregates)
     if write:
-        for aggregate in chosen.values():
+        for aggregate in aggregates_by_name.values():
             write_contract(root, aggregate)
-    logs = _read_logs(cli, chosen, properties) if log else {}
-    cli.result(*checked(compared, logs, write))
-    return 1 if gravest([one for one in compared if not write], logs) == "red" else 0
+    logs = _read_logs(cli, aggregates_by_name, properties) if log else {}
+    cli.print_result(*check_result(comparisons, logs, write))
+    return 1 if highest_level([comparison for comparison in comparisons if not write], logs) == "red" else 0
 
 
 def _read_logs(cli: Cli, names: "Iterable[str]", properties: "Mapping[str, str]") -> "dict[str, LogRead]":
@@ -58,9 +58,9 @@ def _read_logs(cli: Cli, names: "Iterable[str]", properties: "Mapping[str, str]"
     plans = {
         name: plan_reading(connection, cli.topics(name), settings.aggregates, settings.root) for name in names
     }
-    found = {}
+    logs = {}
     with spark_session(cli, "check", plans, properties) as (context, _):
         for name, plan in plans.items():
-            with cli.working(f"reading the events of {name}"):
-                found[name] = LogRead(*read_log(context, plan))
-    return found
+            with cli.show_spinner(f"reading the events of {name}"):
+                logs[name] = LogRead(*read_log(context, plan))
+    return logs

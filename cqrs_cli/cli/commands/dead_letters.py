@@ -8,7 +8,7 @@ from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, DryRun, moment, option
+from cqrs_cli.cli.options import AggregateName, DryRun, option, time_option
 from cqrs_cli.errors import UsageError
 from cqrs_cli.formatting import counted
 
@@ -45,17 +45,19 @@ class LetterFilter(CommandFilter):
                 raise UsageError(
                     f"--reason: no command fails for {name!r}", f"there are: {', '.join(failing)}"
                 )
-        until = None if self.before is None else moment("--before", self.before)
+        until = None if self.before is None else time_option("--before", self.before)
 
-        def keep(one: "FailedCommand") -> bool:
-            subject, kind = (one.command.subject, one.command.type) if one.command else (None, None)
+        def predicate(failed: "FailedCommand") -> bool:
+            subject, message_type = (
+                (failed.command.subject, failed.command.type) if failed.command else (None, None)
+            )
             return (
-                self.means(aggregate, one.id, subject, kind)
-                and (not self.reasons or one.reason in self.reasons)
-                and (until is None or one.record.timestamp < until)
+                self.matches(aggregate, failed.id, subject, message_type)
+                and (not self.reasons or failed.reason in self.reasons)
+                and (until is None or failed.record.timestamp < until)
             )
 
-        return keep
+        return predicate
 
 
 dead_letters = subgroup("dead-letters", "Failed commands: list, retry or drop them.")
@@ -72,7 +74,7 @@ dead_letters = subgroup("dead-letters", "Failed commands: list, retry or drop th
 def list_letters(
     cli: Cli,
     aggregate: AggregateName,
-    wanted: LetterFilter,
+    selection: LetterFilter,
     full: Annotated[bool, option("--full", "Print each record as it was sent, too.")] = False,
 ) -> None:
     """List failed commands, by time.
@@ -80,7 +82,7 @@ def list_letters(
     A dead letter remains after its command was retried. --open reads the outcomes, too, and leaves out dead letters
     whose command was decided since.
     """
-    _print(cli, _letters(cli, aggregate, wanted), bool(wanted), full)
+    _print(cli, _letters(cli, aggregate, selection), bool(selection), full)
 
 
 @command(
@@ -94,30 +96,27 @@ def list_letters(
 def retry_letters(
     cli: Cli,
     aggregate: AggregateName,
-    wanted: LetterFilter,
-    everything: Annotated[bool, option("--all", "Retry all commands, without a filter.")] = False,
-    rehearse: DryRun = False,
+    selection: LetterFilter,
+    select_all: Annotated[bool, option("--all", "Retry all commands, without a filter.")] = False,
+    is_dry_run: DryRun = False,
 ) -> None:
     """Send failed commands again, to be decided now.
 
     A command keeps its id. Within the dedup window a repeated retry is a duplicate, so each command is decided once.
     The attribute notbefore is removed. A record that is not a readable command is not sent. The dead letter remains.
     """
-    if not (wanted or everything):
+    if not (selection or select_all):
         raise UsageError("retry what?", "narrow it down (cqrs dead-letters retry --help), or --all")
-    found = _letters(cli, aggregate, wanted)
-    if rehearse:
-        _rehearse(cli, found, bool(wanted), "retry")
+    letters = _letters(cli, aggregate, selection)
+    if is_dry_run:
+        _print_dry_run(cli, letters, bool(selection), "retry")
     else:
-        _retry(cli, aggregate, found)
+        _retry(cli, aggregate, letters)
 
 
 @command(dead_letters, "drop", examples=["cqrs dead-letters drop bank_account --before 30d"])
 def drop_letters(
-    cli: Cli,
-    aggregate: AggregateName,
-    before: Annotated[str, _BEFORE],
-    rehearse: DryRun = False,
+    cli: Cli, aggregate: AggregateName, before: Annotated[str, _BEFORE], is_dry_run: DryRun = False
 ) -> None:
     """Delete the oldest dead letters.
 
@@ -126,55 +125,59 @@ def drop_letters(
     """
     from cqrs_cli.client.queries.dead_letters import oldest_letters
 
-    wanted = LetterFilter(before=before)
-    found = oldest_letters(_letters(cli, aggregate, LetterFilter()), wanted.keep(aggregate))
-    if rehearse:
-        _rehearse(cli, found, bool(wanted), "drop")
+    selection = LetterFilter(before=before)
+    letters = oldest_letters(_letters(cli, aggregate, LetterFilter()), selection.keep(aggregate))
+    if is_dry_run:
+        _print_dry_run(cli, letters, bool(selection), "drop")
     else:
-        _drop(cli, aggregate, found)
+        _drop(cli, aggregate, letters)
 
 
-def _letters(cli: Cli, aggregate: str, wanted: LetterFilter) -> "Iterator[FailedCommand]":
+def _letters(cli: Cli, aggregate: str, selection: LetterFilter) -> "Iterator[FailedCommand]":
     """The dead letters that are meant, by time."""
     from cqrs_cli.client.queries.dead_letters import failed_commands, open_letters
     from cqrs_cli.kafka import tailing
     from cqrs_cli.kafka.tailing import Origin
 
     cli.check_aggregates(aggregate)
-    keep = wanted.keep(aggregate)
-    since = Origin("beginning") if wanted.since is None else Origin("time", moment("--since", wanted.since))
+    predicate = selection.keep(aggregate)
+    since = (
+        Origin("beginning")
+        if selection.since is None
+        else Origin("time", time_option("--since", selection.since))
+    )
     connection, topics = cli.connection(), cli.topics(aggregate)
     bounds = tailing.tail_bounds(connection, topics.dead_letters, since, None, "none")
 
-    def letters(wanted: "Keep") -> "Iterator[FailedCommand]":
+    def letters(selection: "Keep") -> "Iterator[FailedCommand]":
         records = tailing.merge_by_time(connection, topics.dead_letters, bounds, lambda record: True)
-        return failed_commands(records, wanted)
+        return failed_commands(records, selection)
 
-    if not wanted.unsettled:
-        return letters(keep)
-    is_open = open_letters(connection, topics, letters(keep))
-    return letters(lambda one: keep(one) and is_open(one))
+    if not selection.unsettled:
+        return letters(predicate)
+    is_open = open_letters(connection, topics, letters(predicate))
+    return letters(lambda failed: predicate(failed) and is_open(failed))
 
 
-def _print(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, full: bool = False) -> int:
-    from cqrs_cli.cli.render.dead_letters import letter, whole_letter
+def _print(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, full: bool = False) -> int:
+    from cqrs_cli.cli.render.dead_letters import dead_letter_result, full_dead_letter_result
 
     count = 0
-    for count, one in enumerate(found, 1):  # noqa: B007
-        cli.result(*(whole_letter if full else letter)(one))
+    for count, failed in enumerate(letters, 1):  # noqa: B007
+        cli.print_result(*(full_dead_letter_result if full else dead_letter_result)(failed))
     cli.flush()
     if not count:
-        cli.note("no dead letter is like that" if narrowed else "there are no dead letters")
+        cli.print_note("no dead letter matches" if is_filtered else "there are no dead letters")
     return count
 
 
-def _rehearse(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, verb: str) -> None:
-    if count := _print(cli, found, narrowed):
-        cli.note(f"dry run: {counted(count, 'command')} to {verb}, nothing was changed")
+def _print_dry_run(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, verb: str) -> None:
+    if count := _print(cli, letters, is_filtered):
+        cli.print_note(f"dry run: {counted(count, 'command')} to {verb}, nothing was changed")
 
 
-def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
-    from cqrs_cli.cli.render.send import all_sent
+def _retry(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
+    from cqrs_cli.cli.render.send import bulk_sent_result
     from cqrs_cli.client.envelope import ReadyCommand
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.dead_letters import retry_command
@@ -184,29 +187,29 @@ def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
 
     def commands() -> Iterator[ReadyCommand]:
         nonlocal unreadable
-        for one in found:
-            composed = retry_command(aggregate, one)
-            if composed is None:
+        for failed in letters:
+            command = retry_command(aggregate, failed)
+            if command is None:
                 unreadable += 1
             else:
-                yield composed
+                yield command
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
-        many = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
+        sent = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
     if unreadable:
-        cli.note(f"{counted(unreadable, 'record')} not sent: not a command that can be read", "warning")
-    cli.result(*all_sent(many, unreadable=unreadable))
+        cli.print_note(f"{counted(unreadable, 'record')} not sent: not readable as a command", "warning")
+    cli.print_result(*bulk_sent_result(sent, unreadable=unreadable))
 
 
-def _drop(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
+def _drop(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
     from cqrs_cli.kafka.admin.topics import Admin
 
     ends: dict[int, int] = {}
     count = 0
-    for one in found:
-        ends[one.partition] = one.offset + 1
+    for failed in letters:
+        ends[failed.partition] = failed.offset + 1
         count += 1
     if ends:
         with Admin(cli.connection()) as admin:
             admin.delete_before(cli.topics(aggregate).dead_letters, ends)
-    cli.result({"dropped": count}, f"dropped {counted(count, 'dead letter')}")
+    cli.print_result({"dropped": count}, f"dropped {counted(count, 'dead letter')}")

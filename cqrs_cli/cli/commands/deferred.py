@@ -7,7 +7,7 @@ from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, DryRun, deadline, option
+from cqrs_cli.cli.options import AggregateName, DryRun, deadline_option, option
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.formatting import counted
 
@@ -33,9 +33,9 @@ class DeferralFilter(CommandFilter):
         """True for a command that is meant."""
         from cqrs_cli.client.queries.deferred import command_type
 
-        until = None if self.before is None else deadline("--before", self.before)
+        until = None if self.before is None else deadline_option("--before", self.before)
         return lambda entry: (
-            self.means(aggregate, entry.id, entry.subject, command_type(entry))
+            self.matches(aggregate, entry.id, entry.subject, command_type(entry))
             and (self.reason is None or entry.reason == self.reason)
             and (until is None or entry.due < until)
         )
@@ -52,35 +52,31 @@ deferred = subgroup("deferred", "Deferred commands: list, release or cancel them
         "cqrs deferred list bank_account --aggregate-id acc-42 -o json",
     ],
 )
-def list_deferred(cli: Cli, aggregate: AggregateName, wanted: DeferralFilter) -> None:
+def list_deferred(cli: Cli, aggregate: AggregateName, selection: DeferralFilter) -> None:
     """List deferred commands, by due time.
 
     A command is `parked` until it is due, then `released` until it is decided, or `cancelled`. Personal fields have
     redacted values.
     """
-    _print(cli, aggregate, _waiting(cli, aggregate, wanted), bool(wanted))
+    _print(cli, aggregate, _waiting(cli, aggregate, selection), bool(selection))
 
 
 Everything = Annotated[bool, option("--all", "All commands, without a filter.")]
 
 
-@command(
-    deferred,
-    "release",
-    examples=["cqrs deferred release bank_account --reason LATER --dry-run"],
-)
+@command(deferred, "release", examples=["cqrs deferred release bank_account --reason LATER --dry-run"])
 def release_deferred(
     cli: Cli,
     aggregate: AggregateName,
-    wanted: DeferralFilter,
-    everything: Everything = False,
-    rehearse: DryRun = False,
+    selection: DeferralFilter,
+    select_all: Everything = False,
+    is_dry_run: DryRun = False,
 ) -> None:
     """Release deferred commands, to be decided now.
 
     It sends a request for each command; the owner releases the command.
     """
-    _request(cli, aggregate, wanted, everything, rehearse, "release")
+    _request(cli, aggregate, selection, select_all, is_dry_run, "release")
 
 
 @command(
@@ -94,37 +90,37 @@ def release_deferred(
 def cancel_deferred(
     cli: Cli,
     aggregate: AggregateName,
-    wanted: DeferralFilter,
-    everything: Everything = False,
-    rehearse: DryRun = False,
+    selection: DeferralFilter,
+    select_all: Everything = False,
+    is_dry_run: DryRun = False,
 ) -> None:
     """Cancel deferred commands: their outcome is rejected, CANCELLED.
 
     It sends a request for each command. If the command is being decided meanwhile, the request comes too late, and
     its outcome reports this.
     """
-    _request(cli, aggregate, wanted, everything, rehearse, "cancel")
+    _request(cli, aggregate, selection, select_all, is_dry_run, "cancel")
 
 
-def _waiting(cli: Cli, aggregate: str, wanted: DeferralFilter) -> "list[Deferral]":
+def _waiting(cli: Cli, aggregate: str, selection: DeferralFilter) -> "list[Deferral]":
     from cqrs_cli.client.queries.deferred import deferred_commands
 
     cli.check_aggregates(aggregate)
-    keep = wanted.keep(aggregate)
+    predicate = selection.keep(aggregate)
     connection = cli.connection()
-    with cli.working("reading"):
-        return deferred_commands(connection, cli.topics(aggregate), cli.settings.partitioner, keep)
+    with cli.show_spinner("reading"):
+        return deferred_commands(connection, cli.topics(aggregate), cli.settings.partitioner, predicate)
 
 
-def _print(cli: Cli, aggregate: str, found: "list[Deferral]", narrowed: bool) -> None:
-    from cqrs_cli.cli.render.deferred import deferral
+def _print(cli: Cli, aggregate: str, deferrals: "list[Deferral]", is_filtered: bool) -> None:
+    from cqrs_cli.cli.render.deferred import deferral_result
 
-    mask = _masking(cli, aggregate)
-    for entry in found:
-        cli.result(*deferral(entry, mask))
+    redact = _masking(cli, aggregate)
+    for entry in deferrals:
+        cli.print_result(*deferral_result(entry, redact))
     cli.flush()
-    if not found:
-        cli.note("no command like that waits" if narrowed else "no command waits")
+    if not deferrals:
+        cli.print_note("no deferred command matches" if is_filtered else "no command is deferred")
 
 
 def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
@@ -142,30 +138,30 @@ def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
 def _request(
     cli: Cli,
     aggregate: str,
-    wanted: DeferralFilter,
-    everything: bool,
-    rehearse: bool,
+    selection: DeferralFilter,
+    select_all: bool,
+    is_dry_run: bool,
     verb: Literal["release", "cancel"],
 ) -> None:
     """Ask the owner for each command that is meant, or in a dry run list them."""
-    if not (wanted or everything):
+    if not (selection or select_all):
         raise UsageError(f"{verb} what?", f"narrow it down (cqrs deferred {verb} --help), or --all")
-    found = _waiting(cli, aggregate, wanted)
-    if not rehearse:
-        _send(cli, aggregate, found, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
+    deferrals = _waiting(cli, aggregate, selection)
+    if not is_dry_run:
+        _send(cli, aggregate, deferrals, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
         return
-    _print(cli, aggregate, found, bool(wanted))
-    if found:
-        cli.note(f"dry run: {counted(len(found), 'command')} to {verb}, nothing was sent")
+    _print(cli, aggregate, deferrals, bool(selection))
+    if deferrals:
+        cli.print_note(f"dry run: {counted(len(deferrals), 'command')} to {verb}, nothing was sent")
 
 
 def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> None:
-    from cqrs_cli.cli.render.send import all_sent
+    from cqrs_cli.cli.render.send import bulk_sent_result
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.deferred import request_commands
     from cqrs_cli.client.send import send_all
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
         topics = {aggregate: cli.topics(aggregate)}
-        many = send_all(producer, topics, request_commands(aggregate, entries, request), lambda count: None)
-    cli.result(*all_sent(many))
+        sent = send_all(producer, topics, request_commands(aggregate, entries, request), lambda count: None)
+    cli.print_result(*bulk_sent_result(sent))

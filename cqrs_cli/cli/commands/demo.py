@@ -43,20 +43,20 @@ def demo(cli: Cli) -> None:
     from cqrs_cli.demo import project
 
     began = time.monotonic()
-    inside = Cli(output=cli.output, quiet=cli.quiet, verbose=cli.verbose)
-    inside.settings = project.demo_settings(cli.settings, cli.flags)
-    root = inside.settings.root
-    project.write_project(inside.settings)
+    demo_cli = Cli(output=cli.output, quiet=cli.quiet, verbose=cli.verbose)
+    demo_cli.settings = project.demo_settings(cli.settings, cli.flags)
+    root = demo_cli.settings.root
+    project.write_project(demo_cli.settings)
     with (
-        project.alone(root, lambda: cli.note("another demo is running here: waiting for its end")),
-        project.broker_left_as_found(inside.settings),
+        project.alone(root, lambda: cli.print_note("another demo is running here: waiting for its end")),
+        project.broker_left_as_found(demo_cli.settings),
     ):
-        performance = _perform(inside)
+        performance = _perform(demo_cli)
     seconds = round(time.monotonic() - began, 1)
-    steps = _next(inside.settings, next(iter(performance.accounts)), performance.timeout.order)
-    own = "A project of your own:\n\n  cqrs new shop"
-    look = f"To look around{_about_kafka(inside.settings)}"
-    cli.result(
+    steps = _next(demo_cli.settings, next(iter(performance.accounts)), performance.timeout.order)
+    new_project_text = "A project of your own:\n\n  cqrs new shop"
+    next_text = f"To look around{_about_kafka(demo_cli.settings)}"
+    cli.print_result(
         {
             **demo_document(performance),
             "order": _order(performance),
@@ -65,7 +65,14 @@ def demo(cli: Cli) -> None:
             "seconds": seconds,
             "next": steps,
         },
-        "\n".join([f"That took {seconds:g} s. {look}:\n", *(f"  {step}" for step in steps), "", own]),
+        "\n".join(
+            [
+                f"That took {seconds:g} s. {next_text}:\n",
+                *(f"  {step}" for step in steps),
+                "",
+                new_project_text,
+            ]
+        ),
     )
     if performance.surprises:
         raise CqrsError("; ".join(performance.surprises), f"this should not be: look into {root}")
@@ -85,37 +92,39 @@ def _perform(cli: Cli) -> "Performance":
 
     show = cli.stdout.print if cli.output == "text" else _hide
     name = secrets.token_hex(3)
-    with ExitStack() as spark, ThreadPoolExecutor(2) as aside:
+    with ExitStack() as spark, ThreadPoolExecutor(2) as pool:
         session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
-        starting = aside.submit(warm_session, spark, session)  # beside the broker: each takes seconds
+        starting = pool.submit(warm_session, spark, session)  # beside the broker: each takes seconds
         if not cli.settings.bootstrap_server:
             cli.broker(brief=True)
         connection = cli.connection()
         play, checkout = Play(cli.settings, connection, name), CheckoutPlay(cli.settings, connection, name)
-        with cli.working("creating topics, sending commands"):
-            making = aside.submit(checkout.make_topics)
+        with cli.show_spinner("creating topics, sending commands"):
+            making = pool.submit(checkout.make_topics)
             play.send()
             making.result()
-        with cli.working("starting Spark"):
+        with cli.show_spinner("starting Spark"):
             context = starting.result()
-        told, timeout, filling = _run(
+        show_story, timeout, filling = _run(
             cli,
             show,
             play,
             checkout,
             context,
-            lambda: aside.submit(fill_read_model, cli.settings, connection, checkout.order),
+            lambda: pool.submit(fill_read_model, cli.settings, connection, checkout.order),
         )
-        with cli.working("folding all events again"):
+        with cli.show_spinner("folding all events again"):
             live, replayed = play.live(), play.replay(context)
         show(comparison_text(live, replayed))
-        with cli.working("filling a table from the events"):
+        with cli.show_spinner("filling a table from the events"):
             orders = filling.result()
     code = f"projections/{project.PROJECTION}.py"
     show(f"The order as a row of a database; its projection is {code}:\n")
     show(table(orders.rows, read_model_columns(orders.rows)) if orders else _MISSING)
     show("")
-    return Performance(told.decided, told.outcomes, told.accounts, live, replayed, timeout, orders)
+    return Performance(
+        show_story.decided, show_story.outcomes, show_story.accounts, live, replayed, timeout, orders
+    )
 
 
 def _run(
@@ -133,30 +142,30 @@ def _run(
     from cqrs_cli.demo.project import ORDER_PATIENCE, PROCESS
     from cqrs_cli.following.processes.load import PROCESSES
 
-    ended: list[tuple[Timeout, Future[ReadModel | None]]] = []
-    with ExitStack() as act:
-        act.enter_context(cli.working("deciding"))
+    timeouts: list[tuple[Timeout, Future[ReadModel | None]]] = []
+    with ExitStack() as spinner:
+        spinner.enter_context(cli.show_spinner("deciding"))
 
-        def told(story: "StoryTold") -> None:
-            act.close()
+        def show_story(story: "StoryTold") -> None:
+            spinner.close()
             show(f"{len(story.outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
             show(table(enumerate(story.outcomes, 1), OUTCOMES))
-            show("\nThe accounts, as their events tell them:\n")
+            show("\nThe accounts, folded from their events:\n")
             show(table(story.accounts.items(), ACCOUNTS))
-            act.enter_context(cli.working(f"waiting for a payment, {ORDER_PATIENCE} s"))
+            spinner.enter_context(cli.show_spinner(f"waiting for a payment, {ORDER_PATIENCE} s"))
 
-        def over() -> None:
-            act.close()
+        def show_timeout() -> None:
+            spinner.close()
             filling = fill()
-            ended.append((checkout.timeout(), filling))
+            timeouts.append((checkout.timeout(), filling))
             show(
                 f"An order that nobody pays; its process, {PROCESSES}/{PROCESS}.py, gives it {ORDER_PATIENCE} s:\n"
             )
-            show(trace_text(ended[0][0].lineage))
-            act.enter_context(cli.working("ending the run"))
+            show(trace_text(timeouts[0][0].lineage))
+            spinner.enter_context(cli.show_spinner("ending the run"))
 
-        story = play.run(context, checkout, told, over)
-    return story, *ended[0]
+        story = play.run(context, checkout, show_story, show_timeout)
+    return story, *timeouts[0]
 
 
 def _order(performance: "Performance") -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, complete_aggregate, completing, option
+from cqrs_cli.cli.options import argument, complete_aggregate, completion_from, option
 from cqrs_cli.errors import UsageError
 
 
@@ -30,7 +30,7 @@ def describe(
     ] = None,
     command: Annotated[
         str | None,
-        argument("COMMAND", "A command, an event or the state.", complete=completing(_messages)),
+        argument("COMMAND", "A command, an event or the state.", complete=completion_from(_messages)),
     ] = None,
     asyncapi: Annotated[
         bool, option("--asyncapi", "Print an AsyncAPI 3 document of topics and messages.")
@@ -43,25 +43,28 @@ def describe(
     from cqrs_cli.cli.render import describe as render
     from cqrs_cli.core.aggregate import json_schema
 
-    chosen = cli.usable([aggregate] if aggregate else None)
+    aggregates_by_name = cli.usable_aggregates([aggregate] if aggregate else None)
     if asyncapi:
         if command is not None:
-            raise UsageError("--asyncapi is of whole aggregates", "leave the command out")
+            raise UsageError("--asyncapi describes whole aggregates", "leave the command out")
         from cqrs_cli.client.asyncapi import asyncapi as document
 
-        found = document(chosen, cli.settings.topic_prefix)
-        cli.result(found, render.indented(found))
+        asyncapi_document = document(aggregates_by_name, cli.settings.topic_prefix)
+        cli.print_result(asyncapi_document, render.indented(asyncapi_document))
     elif aggregate is None:
-        documents = {name: json_schema.aggregate_schema(loaded) for name, loaded in chosen.items()}
-        cli.result({"aggregates": documents}, render.overview_text(chosen))
+        documents = {
+            name: json_schema.aggregate_schema(loaded) for name, loaded in aggregates_by_name.items()
+        }
+        cli.print_result({"aggregates": documents}, render.overview_text(aggregates_by_name))
     elif command is None:
-        loaded = chosen[aggregate]
-        cli.result(json_schema.aggregate_schema(loaded), render.aggregate_text(loaded))
+        loaded = aggregates_by_name[aggregate]
+        cli.print_result(json_schema.aggregate_schema(loaded), render.aggregate_text(loaded))
     else:
-        messages = json_schema.message_classes(chosen[aggregate])
+        messages = json_schema.message_classes(aggregates_by_name[aggregate])
         name = command.removeprefix(f"{aggregate}.")
         if name not in messages:
             raise UsageError(f"{aggregate} has no {command!r}", f"known: {', '.join(messages)}")
-        cli.result(
-            json_schema.message_schema(messages[name]), render.message_text(chosen[aggregate], messages[name])
+        cli.print_result(
+            json_schema.message_schema(messages[name]),
+            render.message_text(aggregates_by_name[aggregate], messages[name]),
         )

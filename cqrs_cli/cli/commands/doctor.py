@@ -11,7 +11,7 @@ from cqrs_cli.cli.checks.cluster import (
     check_stored_keys,
 )
 from cqrs_cli.cli.checks.gateway import check_serving
-from cqrs_cli.cli.checks.partitions import check_places
+from cqrs_cli.cli.checks.partitions import check_partitions
 from cqrs_cli.cli.checks.project import check_project, check_this_machine
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
@@ -65,7 +65,7 @@ def doctor(
         raise UsageError("--token-file is for a gateway", "name it: --gateway URL")
     address = None if gateway is None else parse_gateway(gateway)
     settings: Settings | None = None
-    with cli.working("looking around"):
+    with cli.show_spinner("checking"):
         try:
             settings = cli.settings
         except CqrsError as error:
@@ -82,12 +82,12 @@ def doctor(
             if role != "send" and is_reached:
                 checks += check_stored_events(cli, settings)
                 checks += check_stored_keys(cli, settings)
-                checks += check_places(cli, settings)
+                checks += check_partitions(cli, settings)
             if runs and settings.checkpoint_location is not None:
                 checks += check_stored_checkpoints(cli, settings, settings.checkpoint_location, is_reached)
             if address is not None:
                 checks += check_serving(cli, address, token_file)
-    cli.result(*doctor_result(checks, _settings(settings)))
+    cli.print_result(*doctor_result(checks, _settings(settings)))
     return exit_code(checks)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration, option
+from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration_option, option
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 
 if TYPE_CHECKING:
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 
-@command(
-    app,
-    examples=["cqrs erase customer c-42 --dry-run", "cqrs erase --file erasures.ndjson"],
-)
+@command(app, examples=["cqrs erase customer c-42 --dry-run", "cqrs erase --file erasures.ndjson"])
 def erase(
     cli: Cli,
     aggregate: Annotated[
@@ -28,7 +25,7 @@ def erase(
     ] = None,
     id: Annotated[str | None, argument("ID", "The aggregate's id.")] = None,
     wait: Annotated[bool, option("--wait/--no-wait", "Wait for the outcome, and print it.")] = True,
-    rehearse: DryRun = False,
+    is_dry_run: DryRun = False,
     erasures: Annotated[
         Path | None,
         option(
@@ -50,60 +47,62 @@ def erase(
     It appends the erasure to a file. After a restore from a backup, repeat the erasures with --file, before readers
     start. docs/personal.md lists the places of personal data.
     """
-    patience = duration("--timeout", timeout).total_seconds() if wait else None
+    timeout_seconds = duration_option("--timeout", timeout).total_seconds() if wait else None
     if file is not None:
-        if aggregate is not None or id is not None or rehearse or erasures is not None:
+        if aggregate is not None or id is not None or is_dry_run or erasures is not None:
             raise UsageError("--file has the erasures", "leave out the options of a single erasure")
-        return _erase_again(cli, file, patience)
+        return _erase_again(cli, file, timeout_seconds)
     if aggregate is None or id is None:
         raise UsageError("AGGREGATE and ID are needed, or --file", "see cqrs erase --help")
     from cqrs_cli.client.erasures import ERASURES, ErasureFile, require_personal
 
     loaded = cli.aggregate(aggregate)
     require_personal(loaded)
-    if rehearse:
-        return _rehearse(cli, loaded, id)
-    kept = ErasureFile(cli.settings.root / ERASURES if erasures is None else erasures)
-    if patience is None:
-        return _erase(cli, aggregate, id, kept)
-    return _erase_and_wait(cli, loaded, id, kept, patience)
+    if is_dry_run:
+        return _print_dry_run(cli, loaded, id)
+    erasure_file = ErasureFile(cli.settings.root / ERASURES if erasures is None else erasures)
+    if timeout_seconds is None:
+        return _erase(cli, aggregate, id, erasure_file)
+    return _erase_and_wait(cli, loaded, id, erasure_file, timeout_seconds)
 
 
-def _rehearse(cli: Cli, aggregate: "Aggregate", id: str) -> None:
-    from cqrs_cli.cli.render.erase import personal_data
+def _print_dry_run(cli: Cli, aggregate: "Aggregate", id: str) -> None:
+    from cqrs_cli.cli.render.erase import personal_records_result
 
-    cli.result(*personal_data(aggregate.name, id, _records(cli, aggregate, id)))
-    cli.note("dry run: nothing was erased")
+    cli.print_result(*personal_records_result(aggregate.name, id, _records(cli, aggregate, id)))
+    cli.print_note("dry run: nothing was erased")
 
 
-def _erase(cli: Cli, aggregate: str, id: str, kept: "ErasureFile") -> None:
+def _erase(cli: Cli, aggregate: str, id: str, erasure_file: "ErasureFile") -> None:
     from cqrs_cli.cli.commands.send import send_one_composed
     from cqrs_cli.client.erasures import Erasure, erase_command
 
-    composed = erase_command(aggregate, id)
-    kept.append(Erasure.now(composed, _present_key(cli, aggregate, id)))
-    send_one_composed(cli, composed)
+    command = erase_command(aggregate, id)
+    erasure_file.append(Erasure.now(command, _present_key(cli, aggregate, id)))
+    send_one_composed(cli, command)
 
 
-def _erase_and_wait(cli: Cli, aggregate: "Aggregate", id: str, kept: "ErasureFile", patience: float) -> None:
+def _erase_and_wait(
+    cli: Cli, aggregate: "Aggregate", id: str, erasure_file: "ErasureFile", timeout_seconds: float
+) -> None:
     """Append the erasure to the file, erase, and append the key that was deleted if the first line has another key."""
     from cqrs_cli.cli.commands.send import send_one_and_print_outcome
-    from cqrs_cli.cli.render.erase import words_of_plain
+    from cqrs_cli.cli.render.erase import plain_text_warning
     from cqrs_cli.client.erasures import Erasure, erase_command
 
-    composed = erase_command(aggregate.name, id)
+    command = erase_command(aggregate.name, id)
     key = _present_key(cli, aggregate.name, id)
-    kept.append(Erasure.now(composed, key))
-    send_one_and_print_outcome(cli, composed, patience)
+    erasure_file.append(Erasure.now(command, key))
+    send_one_and_print_outcome(cli, command, timeout_seconds)
     try:
-        found = _records(cli, aggregate, id)
+        records = _records(cli, aggregate, id)
     except CqrsError as error:  # a user who may send need not be one who may read
-        cli.note(f"its events were not looked at: {error.message}", "warning")
+        cli.print_note(f"its events were not read: {error.message}", "warning")
         return
-    if (ended := found.erased_keys.get(composed.id)) != key:
-        kept.append(Erasure.now(composed, ended))
-    if found.unencrypted:
-        cli.note(words_of_plain(found.unencrypted), "warning")
+    if (ended := records.erased_keys.get(command.id)) != key:
+        erasure_file.append(Erasure.now(command, ended))
+    if records.unencrypted:
+        cli.print_note(plain_text_warning(records.unencrypted), "warning")
 
 
 def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
@@ -119,7 +118,7 @@ def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
     try:
         return present_key(cli.connection(), cli.topics(aggregate), id, cli.settings.partitioner) or UNSET
     except ConfigurationError as error:
-        cli.note(f"its data key was not read: {error.message}", "warning")
+        cli.print_note(f"its data key was not read: {error.message}", "warning")
         return UNSET
 
 
@@ -127,18 +126,18 @@ def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
     from cqrs_cli.client.queries.personal import personal_records
 
     connection, topics = cli.connection(), cli.topics(aggregate.name)
-    with cli.working("reading its records"):
+    with cli.show_spinner("reading its records"):
         return personal_records(connection, topics, aggregate, id, cli.settings.partitioner)
 
 
-def _erase_again(cli: Cli, file: str, patience: float | None) -> None:
+def _erase_again(cli: Cli, file: str, timeout_seconds: float | None) -> None:
     from cqrs_cli.cli.commands.send_file import send_commands
     from cqrs_cli.client.erasures import repeated_erasures, require_personal
     from cqrs_cli.client.send import open_lines
 
     with open_lines(file) as lines:
         commands = repeated_erasures(lines)
-    names = {one.aggregate for one in commands}
+    names = {erasure.aggregate for erasure in commands}
     for name in sorted(names):
         require_personal(cli.aggregate(name))
-    send_commands(cli, commands, names, patience)
+    send_commands(cli, commands, names, timeout_seconds)

@@ -7,7 +7,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, option
-from cqrs_cli.cli.output import job_text
+from cqrs_cli.cli.output import job_progress_text
 from cqrs_cli.cli.personal_values import PersonalValues, check_personal
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
@@ -52,16 +52,19 @@ def export(
     title = f"writing {aggregate}"
     with (
         spark_session(cli, "export", [aggregate], properties) as (context, _),
-        cli.working(title) as say,
+        cli.show_spinner(title) as show_text,
     ):
-        done = export_events(
-            context, plan, target, lambda now: say(job_text(title, now, "events", cli.is_live))
+        result = export_events(
+            context,
+            plan,
+            target,
+            lambda progress: show_text(job_progress_text(title, progress, "events", cli.is_live)),
         )
     document = {
         "aggregate": aggregate,
-        "events": done.events,
+        "events": result.events,
         "out": target.folder,
         "format": format,
-        "seconds": round(done.seconds, 3),
+        "seconds": round(result.seconds, 3),
     }
-    cli.result(document, f"{counted(done.events, 'event')} of {aggregate} written to {target.folder}")
+    cli.print_result(document, f"{counted(result.events, 'event')} of {aggregate} written to {target.folder}")

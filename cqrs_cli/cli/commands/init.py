@@ -45,45 +45,53 @@ def init(
         cli.flags["partitions"] = partitions
     if strimzi is not None and dry_run:
         raise UsageError("--strimzi prints manifests, and creates nothing", "leave out --dry-run")
-    chosen = cli.usable(aggregates)
+    aggregates_by_name = cli.usable_aggregates(aggregates)
     if strimzi is not None:
-        _print_manifests(cli, chosen, strimzi, bool(aggregates))
+        _print_manifests(cli, aggregates_by_name, strimzi, bool(aggregates))
         return None
     processes = [] if aggregates else _processes(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, insist=partitions is not None)
-    topics = [(cli.topics(name), _plan_of(plan, one)) for name, one in chosen.items()]
+    topics = [(cli.topics(name), _plan_of(plan, result)) for name, result in aggregates_by_name.items()]
     if connection is None:
-        cli.note("the embedded Kafka does not run: what it holds is not known")
-        made = _unknown(topics, processes)
+        cli.print_note("the embedded Kafka does not run: its topics are unknown")
+        results = _unknown(topics, processes)
     else:
-        with cli.working("looking at the topics"):
-            made = _ensure(connection, topics, processes, dry_run)
-        _warn_of_lost_keys(cli, connection, [each for each, _ in topics], made)
-    document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in made]}
-    cli.result(document, lambda: table(made, _columns(dry_run)))
-    return None if aggregates or len(chosen) == len(cli.aggregate_names()) else ConfigurationError.exit_code
-
-
-def _columns(dry_run: bool) -> "Sequence[Column[TopicResult]]":
-    said = {"missing": "would be created", "unknown": "would be created if it is missing"}
+        with cli.show_spinner("checking the topics"):
+            results = _ensure(connection, topics, processes, dry_run)
+        _warn_of_lost_keys(cli, connection, [topic_set for topic_set, _ in topics], results)
+    document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in results]}
+    cli.print_result(document, lambda: table(results, _columns(dry_run)))
     return (
-        Column("topic", header="topic"),
-        Column("partitions", header="partitions"),
-        Column("result", header="dry run" if dry_run else "result", text=lambda one: said.get(one, one)),
+        None
+        if aggregates or len(aggregates_by_name) == len(cli.aggregate_names())
+        else ConfigurationError.exit_code
     )
 
 
-def _print_manifests(cli: Cli, chosen: "Mapping[str, Aggregate]", kafka: str, named: bool) -> None:
+def _columns(dry_run: bool) -> "Sequence[Column[TopicResult]]":
+    texts = {"missing": "would be created", "unknown": "would be created if it is missing"}
+    return (
+        Column("topic", header="topic"),
+        Column("partitions", header="partitions"),
+        Column(
+            "result", header="dry run" if dry_run else "result", text=lambda result: texts.get(result, result)
+        ),
+    )
+
+
+def _print_manifests(
+    cli: Cli, aggregates_by_name: "Mapping[str, Aggregate]", kafka: str, named: bool
+) -> None:
     from cqrs_cli.cli.checks.project import process_uses
     from cqrs_cli.kafka.topics.strimzi import manifests, manifests_text
 
     processes = [] if named else process_uses(cli.settings)
     plan = _plan(cli, insist=False)
-    topics = [(cli.topics(name), _plan_of(plan, one)) for name, one in chosen.items()]
-    found = manifests(topics, processes, kafka, cli.settings.topic_prefix)
-    together = {"apiVersion": "v1", "kind": "List", "items": found}
-    cli.result(together, lambda: manifests_text(found).rstrip("\n"))
+    topics = [(cli.topics(name), _plan_of(plan, result)) for name, result in aggregates_by_name.items()]
+    manifest_documents = manifests(topics, processes, kafka, cli.settings.topic_prefix)
+    manifest_list = {"apiVersion": "v1", "kind": "List", "items": manifest_documents}
+    cli.print_result(manifest_list, lambda: manifests_text(manifest_documents).rstrip("\n"))
 
 
 def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
@@ -130,27 +138,31 @@ def _ensure(
     from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 
     with Admin(connection) as admin:
-        made = [made for each, plan in topics for made in ensure_topics(admin, each, plan, dry_run)]
-        return made + [ensure_positions(admin, each, dry_run) for each in processes]
+        results = [
+            results
+            for topic_set, plan in topics
+            for results in ensure_topics(admin, topic_set, plan, dry_run)
+        ]
+        return results + [ensure_positions(admin, topic_set, dry_run) for topic_set in processes]
 
 
 def _warn_of_lost_keys(
-    cli: Cli, connection: "Connection", topics: "Iterable[Topics]", made: "Iterable[TopicResult]"
+    cli: Cli, connection: "Connection", topics: "Iterable[Topics]", results: "Iterable[TopicResult]"
 ) -> None:
-    """Say where the topic of keys is new, and events are there: their keys may have been in one that was lost."""
+    """Warn if a keys topic is new although there are events: their data keys may have been in a lost topic."""
     from cqrs_cli.kafka import readers
 
-    found = {one.topic: one for one in made}
-    for each in topics:
-        keys, events = found.get(each.keys), found[each.events]
+    manifest_documents = {result.topic: result for result in results}
+    for topic_set in topics:
+        keys, events = manifest_documents.get(topic_set.keys), manifest_documents[topic_set.events]
         if keys is None or keys.result == "kept" or events.result != "kept":
             continue
-        ends = readers.bounds(connection, each.events, range(events.partitions), "read_uncommitted")
+        ends = readers.bounds(connection, topic_set.events, range(events.partitions), "read_uncommitted")
         if any(start < end for start, end in ends.values()):
-            cli.note(
-                f"{each.keys} was not there, and {each.aggregate} has events: their personal fields cannot be read if"
-                " they were sealed; restore its records from a backup before anything runs, unless no field was marked"
-                " before now",
+            cli.print_note(
+                f"{topic_set.keys} was missing, and {topic_set.aggregate} has events: encrypted personal fields in them"
+                f" cannot be read; restore {topic_set.keys} from a backup before you start a run, unless no field was"
+                " personal until now",
                 "warning",
             )
 
@@ -160,9 +172,9 @@ def _unknown(
 ) -> "list[TopicResult]":
     from cqrs_cli.kafka.admin.topics import TopicResult
 
-    made = [
-        TopicResult(each.name(kind), "unknown", plan.partitions)
-        for each, plan in topics
+    results = [
+        TopicResult(topic_set.name(kind), "unknown", plan.partitions)
+        for topic_set, plan in topics
         for kind in plan.kinds
     ]
-    return made + [TopicResult(each.positions, "unknown", 1) for each in processes]
+    return results + [TopicResult(topic_set.positions, "unknown", 1) for topic_set in processes]

@@ -36,19 +36,19 @@ def kafka(
         _stop(cli, root)
         return 0
     broker = cli.broker() if action == "start" else embedded.broker_status(root)
-    cli.result(*_broker(root, broker))
+    cli.print_result(*_broker(root, broker))
     return 0 if broker else UnavailableError.exit_code
 
 
 def _stop(cli: Cli, root: "Path") -> None:
     from cqrs_cli.kafka.embedded import broker as embedded
 
-    with ExitStack() as shown:
-        working = cli.working("stopping the embedded Kafka")
-        stopped = embedded.stop_broker(root, lambda: shown.enter_context(working))
+    with ExitStack() as stack:
+        working = cli.show_spinner("stopping the embedded Kafka")
+        stopped = embedded.stop_broker(root, lambda: stack.enter_context(working))
     document, _ = _broker(root, None)
     text = "stopped" if stopped else "the embedded Kafka was not running"
-    cli.result({**document, "stopped": stopped}, text)
+    cli.print_result({**document, "stopped": stopped}, text)
 
 
 def _root(cli: Cli) -> "Path":

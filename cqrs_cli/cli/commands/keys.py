@@ -55,49 +55,51 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
 
     The command exits with 5 if the keyring lacks a KEK that is in use.
     """
-    from cqrs_cli.cli.render.keys import free_master, keys_in_use
+    from cqrs_cli.cli.render.keys import key_usage_result, unused_kek_note
     from cqrs_cli.kafka.kek_usage import count_kek_usage
     from cqrs_cli.keys.address import keyring_at
 
-    place = cli.settings.keys()
-    ring = None if place is None else keyring_at(place)
-    chosen = aggregates or [name for name, one in cli.usable(None).items() if one.has_personal_fields]
-    cli.check_aggregates(*chosen)
+    address = cli.settings.keys()
+    keyring = None if address is None else keyring_at(address)
+    names = aggregates or [
+        name for name, kek_id in cli.usable_aggregates(None).items() if kek_id.has_personal_fields
+    ]
+    cli.check_aggregates(*names)
     connection = cli.connection()
-    found = {}
-    for name in dict.fromkeys(chosen):
-        with cli.working(f"reading the keys of {name}"):
-            found[name] = count_kek_usage(connection, cli.topics(name))
-    result = keys_in_use(ring.names if ring else (), found)
-    cli.result(*result)
+    usage = {}
+    for name in dict.fromkeys(names):
+        with cli.show_spinner(f"reading the keys of {name}"):
+            usage[name] = count_kek_usage(connection, cli.topics(name))
+    result = key_usage_result(keyring.names if keyring else (), usage)
+    cli.print_result(*result)
     cli.flush()
     for name in result.document["not_needed"]:
-        cli.note(free_master(name))
-    if not found:
-        cli.note("no aggregate has personal fields")
-    if ring is not None:
-        for name, masters in found.items():
-            ring.check_keks(cli.topics(name).keys, (one for one, use in masters.items() if use.current))
+        cli.print_note(unused_kek_note(name))
+    if not usage:
+        cli.print_note("no aggregate has personal fields")
+    if keyring is not None:
+        for name, keks in usage.items():
+            keyring.check_keks(cli.topics(name).keys, (kek_id for kek_id, use in keks.items() if use.current))
 
 
-def _change(cli: Cli, how: str, change: "Callable[[Path, str, bytes], str]") -> None:
+def _change(cli: Cli, action: str, change: "Callable[[Path, str, bytes], str]") -> None:
     """Change the file of the ring, or say what is to be done with another one."""
-    from cqrs_cli.cli.render.keys import changed_ring, ring_by_hand
+    from cqrs_cli.cli.render.keys import keyring_file_result, keyring_instructions
     from cqrs_cli.keys.keyring_file import KEK_BYTES
 
     address, month = _address(cli), time.strftime("%Y-%m")
     file = address.file
     if file is None:
-        cli.result(*ring_by_hand(address, how, month))
+        cli.print_result(*keyring_instructions(address, action, month))
     else:
-        cli.result(*changed_ring(file, how, change(file, month, os.urandom(KEK_BYTES))))
+        cli.print_result(*keyring_file_result(file, action, change(file, month, os.urandom(KEK_BYTES))))
 
 
 def _address(cli: Cli) -> "KeyRingAddress":
     address = cli.settings.keys()
     if address is None:
         raise ConfigurationError(
-            "no keyring is set: there is no ring of master keys",
-            'set it in cqrs.toml: keyring = "file:keys.json", outside of what git keeps',
+            "no keyring is set",
+            'set it in cqrs.toml: keyring = "file:keys.json", and exclude the file from git',
         )
     return address

@@ -35,21 +35,25 @@ def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -
     from cqrs_cli.scaffold import BARE, FILES, INVENTORY, create, first_aggregate
 
     first = INVENTORY if aggregate is None else first_aggregate(aggregate)
-    made = create(folder, BARE if bare else FILES, first)
-    there = folder.resolve()
+    files = create(folder, BARE if bare else FILES, first)
+    root = folder.resolve()
     if aggregate is not None and not bare:
-        made.append(folder / _commit(there, aggregate))
-    then = [
+        files.append(folder / _commit(root, aggregate))
+    next_steps = [
         *([] if bare else [_INSTALL]),
         "cqrs init",
         f"cqrs send {first.name} {first.id} {first.first}",
         "cqrs run --once",
         f"cqrs show {first.name} {first.id}",
     ]
-    document = {"root": there, "files": [path.resolve().relative_to(there) for path in made], "next": then}
-    steps = then if there == Path.cwd() else [f"cd {shlex.quote(str(folder))}", *then]
-    lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
-    cli.result(document, [f"A project in {there}:", "", *lines])
+    document = {
+        "root": root,
+        "files": [path.resolve().relative_to(root) for path in files],
+        "next": next_steps,
+    }
+    steps = next_steps if root == Path.cwd() else [f"cd {shlex.quote(str(folder))}", *next_steps]
+    lines = [*(f"  {path}" for path in files), "", "Next:", "", *(f"  {step}" for step in steps)]
+    cli.print_result(document, [f"A project in {root}:", "", *lines])
 
 
 def _commit(root: Path, name: str) -> Path:

@@ -18,11 +18,7 @@ payloads = subgroup("payloads", "The store of large payloads.")
 
 
 @command(payloads, examples=["cqrs payloads gc --dry-run"])
-def gc(
-    cli: Cli,
-    names: AggregateNames = None,
-    rehearse: DryRun = False,
-) -> None:
+def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> None:
     """Delete payloads that no record refers to.
 
     It reads commands, events, dead letters and deferred commands. A payload without reference that is older than a
@@ -35,29 +31,30 @@ def gc(
     from cqrs_cli.core.messages.payload_reference import payload_folder
     from cqrs_cli.payloads.sweep import Sweep
 
-    place = cli.settings.payloads()
-    if place is None:
+    address = cli.settings.payloads()
+    if address is None:
         raise ConfigurationError("no payload_store is set: there are no payloads", "set it in cqrs.toml")
     cli.check_aggregates(*names or ())
     connection = cli.connection()
     for name in dict.fromkeys(names or cli.aggregate_names()):
         topics = cli.topics(name)
-        with cli.working(f"reading the records of {name}"):
-            sweep = Sweep(place, payload_folder(topics.events))
-            swept = sweep.sweep(named_payloads(connection, topics, sweep.candidate_digests), rehearse)
-        cli.result(*_result(name, swept))
-    if rehearse:
-        cli.note("dry run: nothing was changed")
+        with cli.show_spinner(f"reading the records of {name}"):
+            sweep = Sweep(address, payload_folder(topics.events))
+            swept = sweep.sweep(named_payloads(connection, topics, sweep.candidate_digests), is_dry_run)
+        cli.print_result(*_result(name, swept))
+    if is_dry_run:
+        cli.print_note("dry run: nothing was changed")
 
 
 def _result(name: str, swept: "Swept") -> Result:
     moved = {"put_aside": swept.put_aside, "brought_back": swept.brought_back, "deleted": swept.deleted}
     sizes = {
-        how: {"payloads": len(some), "bytes": sum(one.size for one in some)} for how, some in moved.items()
+        action: {"payloads": len(payloads_moved), "bytes": sum(payload.size for payload in payloads_moved)}
+        for action, payloads_moved in moved.items()
     }
     parts = [
-        f"{size['payloads']:,} {how.replace('_', ' ')} ({size['bytes']:,} bytes)"
-        for how, size in sizes.items()
+        f"{size['payloads']:,} {action.replace('_', ' ')} ({size['bytes']:,} bytes)"
+        for action, size in sizes.items()
         if size["payloads"]
     ]
     text = f"{name}: {', '.join([counted(swept.kept, 'payload') + ' kept', *parts])}"

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import MetricsAddress, argument, check_sqlalchemy, complete_from, metrics_at, option
+from cqrs_cli.cli.options import (
+    MetricsAddress,
+    argument,
+    check_sqlalchemy,
+    complete_modules,
+    option,
+    parse_metrics_address,
+)
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.formatting import counted
 
@@ -34,7 +41,9 @@ def project(
     cli: Cli,
     name: Annotated[
         str,
-        argument("NAME", "The projection, a file in `projections`.", complete=complete_from("projections")),
+        argument(
+            "NAME", "The projection, a file in `projections`.", complete=complete_modules("projections")
+        ),
     ],
     to: Annotated[
         str, option("--to URL", "The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
@@ -66,7 +75,7 @@ def project(
 
     cli.timestamped = not sys.stderr.isatty()
     properties = spark.apply(cli)
-    address = metrics_at(metrics_address)
+    address = parse_metrics_address(metrics_address)
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
     database = parse_database(to, settings.root)
@@ -76,7 +85,7 @@ def project(
         cli.connection(),
         loaded,
         database,
-        cli.note,
+        cli.print_note,
         timeout=ONCE_TIMEOUT if once else None,
     )
     with ExitStack() as stack:
@@ -84,16 +93,16 @@ def project(
         metrics = None if address is None else (address, ProjectionMetrics(name))
         display: RecordsDisplay[ProjectionProgress] = stack.enter_context(RecordsDisplay(cli, metrics))
         if once and spark == SparkOptions() and is_small_backlog(prepared.new or prepared.live):
-            run, by = _run_here(cli, loaded, display), "this process"
+            run, worker_text = _run_here(cli, loaded, display), "this process"
         else:
             run, tasks = stack.enter_context(
                 _run_on_spark(cli, name, prepared, database, properties, display)
             )
-            by = counted(tasks, "task")
+            worker_text = counted(tasks, "task")
         if prepared.before:
-            cli.note(f"took over from {', '.join(prepared.before)}")
-        where = f"{counted(len(prepared.live.sources), 'partition')}, {by}"
-        cli.note(f"projecting {name} into {url_without_password(database)}: {where}; Ctrl-C stops")
+            cli.print_note(f"took over from {', '.join(prepared.before)}")
+        where = f"{counted(len(prepared.live.sources), 'partition')}, {worker_text}"
+        cli.print_note(f"projecting {name} into {url_without_password(database)}: {where}; Ctrl-C stops")
         filled = None
         if prepared.new is not None:
             filled = _fill_shadow_tables(cli, run, prepared, prepared.new, loaded)
@@ -101,7 +110,7 @@ def project(
             try:
                 _project(cli, run, prepared.live, loaded, once, display, filled)
             except OutgrownError as error:
-                cli.note(f"{error.message}; continuing with all partitions")
+                cli.print_note(f"{error.message}; continuing with all partitions")
                 prepared = prepare()
             else:
                 return
@@ -110,7 +119,7 @@ def project(
 def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":
     from cqrs_cli.jobs.projection import run_in_process
 
-    return partial(run_in_process, loaded=loaded, show=display.show, report=cli.note)
+    return partial(run_in_process, loaded=loaded, show=display.show, report=cli.print_note)
 
 
 @contextmanager
@@ -130,24 +139,25 @@ def _run_on_spark(
     with spark_session(cli, "project", [name], properties, [PACKAGE]) as (context, slots):
         partitions = len(prepared.live.sources)
         tasks = min(partitions, dialect_of(database).tasks or partitions, slots)
-        yield partial(run_projection, context, task_count=tasks, show=display.show, report=cli.note), tasks
+        yield (
+            partial(run_projection, context, task_count=tasks, show=display.show, report=cli.print_note),
+            tasks,
+        )
 
 
 def _fill_shadow_tables(
-    cli: Cli,
-    run: "Run",
-    prepared: "PreparedProjection",
-    new: "ProjectionPlan",
-    loaded: "LoadedProjection",
+    cli: Cli, run: "Run", prepared: "PreparedProjection", new: "ProjectionPlan", loaded: "LoadedProjection"
 ) -> "ProjectionProgress":
     """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
     from cqrs_cli.following.projections.prepare import stable_ends
     from cqrs_cli.following.projections.swap import swap_in
 
-    cli.note(f"filling new tables of revision {loaded.projection.revision} in addition to the live tables")
+    cli.print_note(
+        f"filling shadow tables of revision {loaded.projection.revision} in addition to the live tables"
+    )
     filled = run(replace(new, targets=stable_ends(new)))
-    swap_in(prepared.live, new, loaded, cli.note)
-    cli.note("the new tables are in place")
+    swap_in(prepared.live, new, loaded, cli.print_note)
+    cli.print_note("the shadow tables are swapped in")
     return filled
 
 
@@ -161,17 +171,19 @@ def _project(
     filled: "ProjectionProgress | None",
 ) -> None:
     """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
-    from cqrs_cli.cli.render.project import projected
+    from cqrs_cli.cli.render.project import projection_result
     from cqrs_cli.following.projections.prepare import stable_ends
 
-    result = partial(projected, loaded.name, loaded.projection.revision)
+    result = partial(projection_result, loaded.name, loaded.projection.revision)
     plan = replace(plan, targets=stable_ends(plan)) if once else plan
     try:
-        done = run(plan)
+        progress = run(plan)
     except KeyboardInterrupt:
         if display.last is not None:
-            cli.note(f"stopped: {result(display.last).text}")
+            cli.print_note(f"stopped: {result(display.last).text}")
         raise
     if filled is not None:
-        done = replace(done, events=filled.events + done.events, seconds=filled.seconds + done.seconds)
-    cli.result(*result(done))
+        progress = replace(
+            progress, events=filled.events + progress.events, seconds=filled.seconds + progress.seconds
+        )
+    cli.print_result(*result(progress))

@@ -6,7 +6,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, StateDir, option
-from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
+from cqrs_cli.cli.render.rebuild import rebuild_result, rebuilding_text
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.formatting import counted
 
@@ -42,23 +42,27 @@ def rebuild(
     from cqrs_cli.deciding.repartition import prepared
 
     if partitions is not None and len(aggregates or ()) != 1:
-        raise UsageError("--partitions is of one aggregate", "name it: cqrs rebuild AGGREGATE --partitions N")
+        raise UsageError("--partitions needs one aggregate", "name it: cqrs rebuild AGGREGATE --partitions N")
     cli.flags.update(state_dir=state_dir)
     settings = cli.settings
     if settings.store == "memory":
         raise ConfigurationError(
-            'store = "memory": there are no shards', "each start of cqrs run makes its states from the log"
+            'store = "memory": there are no shards', "each start of cqrs run folds its states from the log"
         )
-    chosen = cli.usable(aggregates)
-    plan = prepare(settings, cli.connection(), chosen)
+    aggregates_by_name = cli.usable_aggregates(aggregates)
+    plan = prepare(settings, cli.connection(), aggregates_by_name)
     if partitions is not None:
-        (name,) = chosen
+        (name,) = aggregates_by_name
         plan = prepared(plan, name, partitions)
     if not settings.master.startswith("local"):
-        cli.note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
+        cli.print_note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
     began = time.monotonic()
-    with cli.working(f"rebuilding {', '.join(chosen)}") as say:
-        done = rebuild_shards(plan, lambda now: say(rebuilding_text(now, cli.is_live)), cli.note)
-    if held := sum(one.in_use for one in done.values()):
-        cli.note(f"{counted(held, 'shard')} in use: the run goes on with the old ones, the next with these")
-    cli.result(*rebuilt_shards(done, time.monotonic() - began))
+    with cli.show_spinner(f"rebuilding {', '.join(aggregates_by_name)}") as show_text:
+        rebuilt = rebuild_shards(
+            plan, lambda progress: show_text(rebuilding_text(progress, cli.is_live)), cli.print_note
+        )
+    if in_use := sum(one.in_use for one in rebuilt.values()):
+        cli.print_note(
+            f"{counted(in_use, 'shard')} in use: the active run keeps the old ones, the next run uses the new ones"
+        )
+    cli.print_result(*rebuild_result(rebuilt, time.monotonic() - began))

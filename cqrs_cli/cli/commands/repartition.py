@@ -7,7 +7,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, DryRun, option
-from cqrs_cli.cli.render.repartition import grown_topics, growth_preview
+from cqrs_cli.cli.render.repartition import repartition_preview, repartition_result
 
 
 @command(
@@ -21,7 +21,7 @@ def repartition_aggregate(
     partitions: Annotated[
         int, option("--partitions N", "New number of partitions, a multiple of the present number.", min=1)
     ],
-    rehearse: DryRun = False,
+    is_dry_run: DryRun = False,
 ) -> None:
     """Raise the number of an aggregate's partitions to a multiple, while it decides.
 
@@ -37,14 +37,14 @@ def repartition_aggregate(
 
     cli.check_aggregates(aggregate)
     connection, topics, partitioner = cli.connection(), cli.topics(aggregate), cli.settings.partitioner
-    if rehearse:
-        with cli.working("reading"):
+    if is_dry_run:
+        with cli.show_spinner("reading"):
             standing = read_standing(connection, topics)
             planned = plan_growth(standing, partitions, partitioner)
             work = growth_work(connection, topics, planned.lineage, partitioner)
-        cli.result(*growth_preview(aggregate, planned, work))
+        cli.print_result(*repartition_preview(aggregate, planned, work))
         return
     failpoints.arm()
-    with cli.working(f"{aggregate} grows") as say:
-        grown = repartition(connection, topics, partitions, partitioner, say)
-    cli.result(*grown_topics(aggregate, grown))
+    with cli.show_spinner(f"repartitioning {aggregate}") as show_text:
+        planned = repartition(connection, topics, partitions, partitioner, show_text)
+    cli.print_result(*repartition_result(aggregate, planned))

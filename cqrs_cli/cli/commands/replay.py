@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, moment, option
+from cqrs_cli.cli.options import AggregateName, option, time_option
 from cqrs_cli.cli.personal_values import PersonalValues, check_personal
-from cqrs_cli.cli.positions import positions_of
-from cqrs_cli.cli.render.replay import replayed, replaying_text
+from cqrs_cli.cli.positions import read_positions
+from cqrs_cli.cli.render.replay import replay_result, replaying_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
@@ -55,28 +55,31 @@ def replay(
 
     properties = spark.apply(cli)
     settings = cli.settings
-    positions = positions_of("--at", at, cli.topics(aggregate).events)
-    then = _moment(at) if positions is None else None
+    positions = read_positions("--at", at, cli.topics(aggregate).events)
+    until = _moment(at) if positions is None else None
     target = optional_target(out, format)
     loaded, topics = cli.aggregate(aggregate), cli.topics(aggregate)
     if personal and target is None:
-        raise UsageError("--personal is of what --out writes", "name a folder: --out DIR")
+        raise UsageError("--personal needs --out", "name a folder: --out DIR")
     check_personal(personal, loaded, settings.keys())
-    wanted = plan_replay(
-        cli.connection(), topics, settings.aggregates, settings.root, then, positions, settings.partitioner
+    plan = plan_replay(
+        cli.connection(), topics, settings.aggregates, settings.root, until, positions, settings.partitioner
     )
     with (
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
-        cli.working(f"replaying {aggregate}") as say,
+        cli.show_spinner(f"replaying {aggregate}") as show_text,
     ):
-        wanted = replace(wanted, personal=personal, parts=parts_for(tasks, len(wanted.bounds)))
-        done = replay_events(
-            context, wanted, target, lambda now: say(replaying_text(aggregate, now, cli.is_live))
+        plan = replace(plan, personal=personal, parts=parts_for(tasks, len(plan.bounds)))
+        summary = replay_events(
+            context,
+            plan,
+            target,
+            lambda progress: show_text(replaying_text(aggregate, progress, cli.is_live)),
         )
-    cli.result(*replayed(aggregate, then or positions, done, target))
+    cli.print_result(*replay_result(aggregate, until or positions, summary, target))
 
 
 def _moment(at: str | None) -> str | None:
     from cqrs_cli.core.messages.timestamps import rfc3339
 
-    return None if at is None else rfc3339(moment("--at", at))
+    return None if at is None else rfc3339(time_option("--at", at))

@@ -9,7 +9,14 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, MetricsAddress, StateDir, complete_from, metrics_at, option
+from cqrs_cli.cli.options import (
+    AggregateNames,
+    MetricsAddress,
+    StateDir,
+    complete_modules,
+    option,
+    parse_metrics_address,
+)
 from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, TakenOverError, UnavailableError, UsageError
 from cqrs_cli.formatting import counted, rough_time
@@ -24,8 +31,8 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.snapshot import Snapshot
 
 
-#: Seconds for a new plan of a standby run whose topics are being changed.
-_PLANNED_WITHIN = 60.0
+#: Timeout in seconds for a new plan of a standby run whose topics are being changed.
+_PLAN_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class ProcessOptions:
         option(
             "--process NAME",
             "Run this process manager; repeatable.",
-            complete=complete_from("processes"),
+            complete=complete_modules("processes"),
         ),
     ] = None
     no_processes: Annotated[bool, option("--no-processes", "Run no process manager.")] = False
@@ -65,7 +72,7 @@ class InterventionOptions:
         list[str] | None, option("--fail AGG:P@OFFSET", "Fail this command without deciding it; repeatable.")
     ] = None
 
-    def read(self) -> "OperatorOverrides":
+    def overrides(self) -> "OperatorOverrides":
         from cqrs_cli.runs.run_plan import OperatorOverrides
 
         return OperatorOverrides(self.accept_loss or (), self.skip or (), self.fail or ())
@@ -114,89 +121,89 @@ def run(
     properties = LONG_LIVED | spark.apply(cli)
     cli.flags.update(state_dir=state_dir)
     if reload:
-        return _reload(cli, aggregates, once)
-    from cqrs_cli.cli.clocks import note_clock
+        return _run_with_reload(cli, aggregates, once)
+    from cqrs_cli.cli.clocks import warn_of_clock_difference
     from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.runs.plan_watch import PlanChangedError
 
     for setting, value in failpoints.environment().items():
-        cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
-    address, places = metrics_at(metrics_address), interventions.read()
-    assembly = _assemble(cli, aggregates, processes, places, once, standby)
-    note_clock(cli, assembly.deciding_plan.connection)
-    if once and not places:
-        left = assembly.remaining_part(cli.note)
-        if left is None:
-            cli.result(*run_result(assembly.finished_snapshot()))
+        cli.print_note(f"{setting}={value}: fault injection is on, this run will kill its own workers")
+    address, overrides = parse_metrics_address(metrics_address), interventions.overrides()
+    run_plan = _plan_run(cli, aggregates, processes, overrides, once, standby)
+    warn_of_clock_difference(cli, run_plan.deciding_plan.connection)
+    if once and not overrides:
+        remaining = run_plan.remaining_part(cli.print_note)
+        if remaining is None:
+            cli.print_result(*run_result(run_plan.finished_snapshot()))
             return None
-        assembly = left
-    packages = [PROCESSES] if assembly.process_plan else []
+        run_plan = remaining
+    packages = [PROCESSES] if run_plan.process_plan else []
     with (
-        RunDisplay(cli, address, decides=bool(assembly.deciding_plan.topics)) as display,
-        spark_session(cli, "run", assembly.names, properties, packages) as (context, slots),
+        RunDisplay(cli, address, decides=bool(run_plan.deciding_plan.topics)) as display,
+        spark_session(cli, "run", run_plan.names, properties, packages) as (context, slots),
     ):
         while True:
-            tasks = min(assembly.partitions, slots)
-            _begin(cli, assembly, tasks, standby)
+            tasks = min(run_plan.partitions, slots)
+            _print_start(cli, run_plan, tasks, standby)
             try:
-                done = _decide(cli, context, assembly, tasks, display)
+                snapshot = _run_until_end(cli, context, run_plan, tasks, display)
                 break
             except PlanChangedError as change:
                 display.restart(f"{change.message}: planning again")
-                assembly = _assemble_again(cli, aggregates, processes, places)
+                run_plan = _plan_standby_again(cli, aggregates, processes, overrides)
     if cli.streaming:
-        cli.event("end", {"how": "ended", **done.summary()})
+        cli.print_event("end", {"how": "ended", **snapshot.summary()})
     else:
-        cli.result(*run_result(done))
+        cli.print_result(*run_result(snapshot))
     return None
 
 
-def _assemble(
+def _plan_run(
     cli: Cli,
     aggregates: list[str] | None,
     processes: ProcessOptions,
-    interventions: "OperatorOverrides",
+    overrides: "OperatorOverrides",
     once: bool,
     standby: bool,
 ) -> "RunPlan":
     """The plans of the aggregates and process managers that are named; without names of all."""
-    from cqrs_cli.cli.processes import chosen_processes
+    from cqrs_cli.cli.processes import selected_processes
     from cqrs_cli.runs.run_plan import plan_run
 
     everything = not (aggregates or processes.process)
-    known = cli.usable(aggregates) if aggregates or everything else {}
+    aggregates_by_name = cli.usable_aggregates(aggregates) if aggregates or everything else {}
     connection = cli.connection()
     if everything:
-        known = _with_topics(cli, connection, known)
-    reacts = processes.process or (everything and not processes.no_processes)
-    chosen = chosen_processes(cli, connection, processes.process) if reacts else []
+        aggregates_by_name = _with_topics(cli, connection, aggregates_by_name)
+    runs_processes = processes.process or (everything and not processes.no_processes)
+    selected = selected_processes(cli, connection, processes.process) if runs_processes else []
     beginning = processes.origin == "beginning"
     return plan_run(
         cli.settings,
         connection,
-        known,
-        chosen,
-        interventions,
+        aggregates_by_name,
+        selected,
+        overrides,
         beginning=beginning,
         once=once,
         standby=standby,
     )
 
 
-def _assemble_again(
+def _plan_standby_again(
     cli: Cli,
     aggregates: list[str] | None,
     processes: ProcessOptions,
-    interventions: "OperatorOverrides",
+    overrides: "OperatorOverrides",
 ) -> "RunPlan":
-    """The plans of a standby run whose topics have changed. While topics are extended, no plan fits them."""
-    until = time.monotonic() + _PLANNED_WITHIN
+    """Return the plan of a standby run whose topics have changed. While topics are extended, no plan fits them."""
+    deadline = time.monotonic() + _PLAN_TIMEOUT
     while True:
         try:
-            return _assemble(cli, aggregates, processes, interventions, once=False, standby=True)
+            return _plan_run(cli, aggregates, processes, overrides, once=False, standby=True)
         except (ConfigurationError, UnavailableError):
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
 
@@ -210,25 +217,25 @@ def _with_topics(
     left_out = without_topics(cli.settings, connection, aggregates)
     for name in left_out:
         text = f"left out, as it has no topics: {name}; create them: cqrs init {name}"
-        cli.note(cli.with_flags(text), "warning")
-    return {name: one for name, one in aggregates.items() if name not in left_out}
+        cli.print_note(cli.with_flags(text), "warning")
+    return {name: aggregate for name, aggregate in aggregates.items() if name not in left_out}
 
 
-def _begin(cli: Cli, assembly: "RunPlan", tasks: int, standby: bool) -> None:
+def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> None:
     """Say what begins, and for which run; raises `CqrsError` for code that --reload has not judged."""
-    from cqrs_cli.cli.reload.files import check_judged
+    from cqrs_cli.cli.reload.files import check_reloaded_code
     from cqrs_cli.runs.other_runs import active_runs
 
-    for other, commands in active_runs(assembly.deciding_plan).items():
-        how = "standing by for" if standby else "taking over from"
-        cli.note(f"{how} run {other}, which has decided {counted(commands, 'command')}")
-    where = f"{counted(assembly.partitions, 'partition')}, {counted(tasks, 'task')}"
-    cli.note(f"{assembly}: {where}; Ctrl-C stops")
-    check_judged(cli.settings.root, cli.settings.aggregates)
+    for other, commands in active_runs(run_plan.deciding_plan).items():
+        verb = "standby for" if standby else "taking over from"
+        cli.print_note(f"{verb} run {other}, which has decided {counted(commands, 'command')}")
+    where = f"{counted(run_plan.partitions, 'partition')}, {counted(tasks, 'task')}"
+    cli.print_note(f"{run_plan}: {where}; Ctrl-C stops")
+    check_reloaded_code(cli.settings.root, cli.settings.aggregates)
 
 
-def _decide(
-    cli: Cli, context: "SparkContext", assembly: "RunPlan", tasks: int, display: "RunDisplay"
+def _run_until_end(
+    cli: Cli, context: "SparkContext", run_plan: "RunPlan", tasks: int, display: "RunDisplay"
 ) -> "Snapshot":
     """Decide and react until the run ends; how far it came is said also when it is stopped or taken over."""
     from cqrs_cli.cli.render.progress import run_result
@@ -236,20 +243,20 @@ def _decide(
 
     try:
         return run_owners(
-            context, assembly.deciding_plan, tasks, display.show, display.note, assembly.process_plan
+            context, run_plan.deciding_plan, tasks, display.show, display.warn, run_plan.process_plan
         )
-    except (KeyboardInterrupt, TakenOverError) as end:
+    except (KeyboardInterrupt, TakenOverError) as stop_reason:
         if display.last is not None:
-            how = "stopped" if isinstance(end, KeyboardInterrupt) else "taken over"
+            verb = "stopped" if isinstance(stop_reason, KeyboardInterrupt) else "taken over"
             if cli.streaming:
-                cli.event("end", {"how": how, **display.last.summary()})
+                cli.print_event("end", {"how": verb, **display.last.summary()})
             else:
                 after = rough_time(time.monotonic() - display.began)
-                cli.note(f"{how} after {after}: {run_result(display.last).text}")
+                cli.print_note(f"{verb} after {after}: {run_result(display.last).text}")
         raise
 
 
-def _reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
+def _run_with_reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
     """Run in a process of its own, with the same command line, and start that again when the code changes."""
     from cqrs_cli.cli.reload.loop import Reloader
 
@@ -258,7 +265,12 @@ def _reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
             f"--reload is not for {'--once' if once else '-o json'}", "leave one out: it is for development"
         )
     settings = cli.settings
-    cli.chosen(aggregates)  # says what is wrong before anything starts
-    command = [sys.executable, "-m", "cqrs_cli", *(one for one in sys.argv[1:] if one != "--reload")]
+    cli.selected_aggregates(aggregates)  # says what is wrong before anything starts
+    command = [
+        sys.executable,
+        "-m",
+        "cqrs_cli",
+        *(argument for argument in sys.argv[1:] if argument != "--reload"),
+    ]
     in_memory = settings.store == "memory"
-    return Reloader(command, aggregates, settings.aggregates, settings.root, cli.note, in_memory).run()
+    return Reloader(command, aggregates, settings.aggregates, settings.root, cli.print_note, in_memory).run()

@@ -11,10 +11,10 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import (
     argument,
     complete_aggregate,
-    complete_from,
-    completing,
-    deadline,
-    duration,
+    complete_modules,
+    completion_from,
+    deadline_option,
+    duration_option,
     option,
 )
 from cqrs_cli.errors import UsageError
@@ -43,7 +43,7 @@ def send(
     ] = None,
     id: Annotated[str | None, argument("ID", "The aggregate's id.")] = None,
     command: Annotated[
-        str | None, argument("COMMAND", "The command's name.", complete=completing(_commands))
+        str | None, argument("COMMAND", "The command's name.", complete=completion_from(_commands))
     ] = None,
     fields: Annotated[
         list[str] | None,
@@ -67,16 +67,16 @@ def send(
         option("--not-before TIME", "Defer the command to this time: 3d from now, or 2026-11-21T01:02:03Z."),
     ] = None,
     wait: Annotated[bool, option("--wait", "Wait for the outcome, and print it.")] = False,
-    projected: Annotated[
+    projection: Annotated[
         str | None,
         option(
             "--wait-for PROJECTION",
             "As --wait, and wait until this projection has the events.",
-            complete=complete_from("projections"),
+            complete=complete_modules("projections"),
         ),
     ] = None,
     database: Annotated[str, option("--to URL", "The projection's database.")] = "sqlite:///projections.db",
-    rehearse: Annotated[
+    is_dry_run: Annotated[
         bool, option("--dry-run", "Decide on this machine, print outcome and events, send nothing.")
     ] = False,
     timeout: Annotated[str, option("TIME", "Maximum wait for the next outcome.")] = "30s",
@@ -89,14 +89,14 @@ def send(
     With --wait the command exits with 7 if a command was rejected or failed, and with 8 if no outcome comes in time.
     --dry-run decides against the present state, and exits like --wait. docs/messages.md lists all attributes.
     """
-    patience = duration("--timeout", timeout).total_seconds() if wait or projected else None
+    timeout_seconds = duration_option("--timeout", timeout).total_seconds() if wait or projection else None
     if file is not None:
-        given = (expect, command_id, correlation, expires, not_before, projected)
-        if any((aggregate, id, command, fields, *given)):
+        single_options = (expect, command_id, correlation, expires, not_before, projection)
+        if any((aggregate, id, command, fields, *single_options)):
             raise UsageError("--file has the commands", "leave out the options of a single command")
         from cqrs_cli.cli.commands.send_file import dry_run_file, send_file
 
-        return dry_run_file(cli, file) if rehearse else send_file(cli, file, patience)
+        return dry_run_file(cli, file) if is_dry_run else send_file(cli, file, timeout_seconds)
     if aggregate is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
     from cqrs_cli.client.compose import compose
@@ -113,36 +113,36 @@ def send(
         id=command_id,
         expected=expect,
         correlation=correlation,
-        expiry=None if expires is None else deadline("--expires", expires),
-        not_before=None if not_before is None else deadline("--not-before", not_before),
+        expiry=None if expires is None else deadline_option("--expires", expires),
+        not_before=None if not_before is None else deadline_option("--not-before", not_before),
     )
-    composed = compose(loaded, id, command, fields or [], attributes)
-    if rehearse:
+    ready_command = compose(loaded, id, command, fields or [], attributes)
+    if is_dry_run:
         from cqrs_cli.cli.render.queries.dry_run import dry_run
 
-        return dry_run(cli, [composed], ids_may_repeat=command_id is not None)
-    if patience is None:
-        return send_one_composed(cli, composed)
-    if projected is None:
-        return send_one_and_print_outcome(cli, composed, patience)
+        return dry_run(cli, [ready_command], ids_may_repeat=command_id is not None)
+    if timeout_seconds is None:
+        return send_one_composed(cli, ready_command)
+    if projection is None:
+        return send_one_and_print_outcome(cli, ready_command, timeout_seconds)
     from cqrs_cli.cli.read_model_wait import ReadModelWait
 
-    read_model = ReadModelWait(cli, composed.aggregate, projected, database)
-    send_one_and_print_outcome(cli, composed, patience)
-    return read_model.wait(composed.subject, patience)
+    read_model = ReadModelWait(cli, ready_command.aggregate, projection, database)
+    send_one_and_print_outcome(cli, ready_command, timeout_seconds)
+    return read_model.wait(ready_command.subject, timeout_seconds)
 
 
-def send_one_composed(cli: Cli, composed: "ReadyCommand") -> None:
+def send_one_composed(cli: Cli, ready_command: "ReadyCommand") -> None:
     """Send one command and print where it went."""
-    from cqrs_cli.cli.render.send import sent
+    from cqrs_cli.cli.render.send import sent_result
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.send import send_one
 
     with CommandProducer(cli.connection(), cli.settings.partitioner) as producer:
-        cli.result(*sent(send_one(producer, cli.topics(composed.aggregate), composed)))
+        cli.print_result(*sent_result(send_one(producer, cli.topics(ready_command.aggregate), ready_command)))
 
 
-def send_one_and_print_outcome(cli: Cli, composed: "ReadyCommand", patience: float) -> None:
+def send_one_and_print_outcome(cli: Cli, ready_command: "ReadyCommand", timeout_seconds: float) -> None:
     """Send one command and print its outcome; raises as `OutcomePrinter.conclude`."""
     from cqrs_cli.cli.render.send import OutcomePrinter
     from cqrs_cli.client.outcomes import OutcomeWaiter
@@ -152,10 +152,12 @@ def send_one_and_print_outcome(cli: Cli, composed: "ReadyCommand", patience: flo
     connection = cli.connection()
     with (
         CommandProducer(connection, cli.settings.partitioner) as producer,
-        OutcomeWaiter(connection, producer, lambda: printer.say_nobody_decides(connection)) as waiter,
+        OutcomeWaiter(connection, producer, lambda: printer.report_ownerless(connection)) as waiter,
     ):
-        printer = OutcomePrinter(cli, waiter, patience, "--id ")
-        with cli.working("waiting for the outcome"), printer.naming_what_is_open():
-            outcomes = send_one_and_wait(waiter, cli.topics(composed.aggregate), composed, patience)
+        printer = OutcomePrinter(cli, waiter, timeout_seconds, "--id ")
+        with cli.show_spinner("waiting for the outcome"), printer.report_outstanding():
+            outcomes = send_one_and_wait(
+                waiter, cli.topics(ready_command.aggregate), ready_command, timeout_seconds
+            )
         printer.print(outcomes)
-        printer.conclude()
+        printer.raise_for_outcomes()

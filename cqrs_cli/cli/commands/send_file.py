@@ -22,40 +22,40 @@ def dry_run_file(cli: Cli, file: str) -> None:
         dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
 
 
-def send_file(cli: Cli, file: str, patience: float | None) -> None:
-    """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
+def send_file(cli: Cli, file: str, timeout: float | None) -> None:
+    """Send the lines of a file, `-` for stdin, and print how many; with `timeout` wait, and print each outcome."""
     from cqrs_cli.client.send import open_lines, read_lines
 
     known = cli.aggregate_names()
     with open_lines(file) as lines:
-        send_commands(cli, read_lines(lines, known), known, patience)
+        send_commands(cli, read_lines(lines, known), known, timeout)
 
 
 def send_commands(
-    cli: Cli, commands: "Iterable[ReadyCommand]", names: "Iterable[str]", patience: float | None
+    cli: Cli, commands: "Iterable[ReadyCommand]", names: "Iterable[str]", timeout: float | None
 ) -> None:
     """The same for commands to aggregates of these names."""
     from cqrs_cli.client.producer import CommandProducer
 
     topics, connection = {name: cli.topics(name) for name in names}, cli.connection()
     with CommandProducer(
-        connection, cli.settings.partitioner, bulk=True, reports=patience is not None
+        connection, cli.settings.partitioner, bulk=True, reports=timeout is not None
     ) as producer:
-        if patience is None:
+        if timeout is None:
             _send_all(cli, producer, topics, commands)
         else:
-            _send_all_and_wait(cli, connection, producer, topics, commands, patience)
+            _send_all_and_wait(cli, connection, producer, topics, commands, timeout)
 
 
 def _send_all(
     cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[ReadyCommand]"
 ) -> None:
-    from cqrs_cli.cli.render.send import all_sent
+    from cqrs_cli.cli.render.send import bulk_sent_result
     from cqrs_cli.client.send import send_all
 
-    with cli.working("sending") as now:
-        many = send_all(producer, topics, commands, lambda count: now(f"sent {count:,} commands"))
-    cli.result(*all_sent(many))
+    with cli.show_spinner("sending") as show_text:
+        sent = send_all(producer, topics, commands, lambda count: show_text(f"sent {count:,} commands"))
+    cli.print_result(*bulk_sent_result(sent))
 
 
 def _send_all_and_wait(
@@ -64,18 +64,18 @@ def _send_all_and_wait(
     producer: "CommandProducer",
     topics: "Mapping[str, Topics]",
     commands: "Iterable[ReadyCommand]",
-    patience: float,
+    timeout: float,
 ) -> None:
     from cqrs_cli.cli.render.send import OutcomePrinter
     from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.send import send_and_wait
 
-    with OutcomeWaiter(connection, producer, lambda: printer.say_nobody_decides(connection)) as waiter:
-        printer = OutcomePrinter(cli, waiter, patience)
+    with OutcomeWaiter(connection, producer, lambda: printer.report_ownerless(connection)) as waiter:
+        printer = OutcomePrinter(cli, waiter, timeout)
         try:
-            with printer.naming_what_is_open():
-                for outcomes in send_and_wait(producer, waiter, topics, commands, patience):
+            with printer.report_outstanding():
+                for outcomes in send_and_wait(producer, waiter, topics, commands, timeout):
                     printer.print(outcomes)
         except UsageError as bad_line:
-            raise printer.with_what_is_open(bad_line) from None
-        printer.conclude()
+            raise printer.with_outstanding(bad_line) from None
+        printer.raise_for_outcomes()

@@ -59,13 +59,7 @@ def serve(
     from cqrs_cli.client.background_sender import BackgroundSender
     from cqrs_cli.following.gateway.gateway import Gateway
     from cqrs_cli.following.gateway.guard import host_name
-    from cqrs_cli.following.gateway.server import (
-        limits_for,
-        listen,
-        make_server,
-        open_followers,
-        run_server,
-    )
+    from cqrs_cli.following.gateway.server import limits_for, listen, make_server, open_followers, run_server
     from cqrs_cli.following.gateway.token import LOOPBACK, GatewayTokens
     from cqrs_cli.keys.address import keyring_at
     from cqrs_cli.system.memory import bound_arenas
@@ -75,10 +69,10 @@ def serve(
     tokens = GatewayTokens.read(host, token_file, erase_token_file, personal_token_file)
     settings = cli.settings
     if tokens.personal is not None:
-        if (ring := settings.keys()) is None:
-            raise ConfigurationError("--personal-token-file: no ring of keys is set", "set keyring")
-        keyring_at(ring)  # one that cannot be read is refused before anybody asks
-    chosen = cli.usable(aggregates)
+        if (keyring := settings.keys()) is None:
+            raise ConfigurationError("--personal-token-file: no keyring is set", "set keyring")
+        keyring_at(keyring)  # one that cannot be read is refused before anybody asks
+    aggregates_by_name = cli.usable_aggregates(aggregates)
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())
     with ExitStack() as stack:
@@ -86,13 +80,13 @@ def serve(
         connection = cli.connection()
         prefix, partitioner = settings.topic_prefix, settings.partitioner
         followers = open_followers(
-            connection, chosen, prefix, partitioner, settings.state_dir, cli.note, stack
+            connection, aggregates_by_name, prefix, partitioner, settings.state_dir, cli.print_note, stack
         )
         sender = None if read_only else BackgroundSender(connection, settings.partitioner)
         if sender is not None:
             stack.callback(sender.close)
-        shown = f"[{host}]" if ":" in host else host
-        at = f"http://{shown}:{listening.getsockname()[1]}"
-        cli.note(f"serving {', '.join(chosen)}: {at}; Ctrl-C stops")
+        host_text = f"[{host}]" if ":" in host else host
+        address = f"http://{host_text}:{listening.getsockname()[1]}"
+        cli.print_note(f"serving {', '.join(aggregates_by_name)}: {address}; Ctrl-C stops")
         gateway = Gateway(followers, sender, limits_for(followers.values()))
         run_server(make_server(gateway, hosts, tokens), listening)

@@ -8,7 +8,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, argument, option
-from cqrs_cli.cli.positions import positions_of
+from cqrs_cli.cli.positions import read_positions
 from cqrs_cli.cli.render.show import show_text
 from cqrs_cli.errors import UsageError
 
@@ -46,24 +46,25 @@ def show(
     from cqrs_cli.kafka.keys_log import event_decryptor
 
     topics = cli.topics(aggregate)
-    positions = positions_of("--at", at, topics.events)
-    within = queries.parse_at(at if positions is None else None)
+    positions = read_positions("--at", at, topics.events)
+    cutoff = queries.parse_at(at if positions is None else None)
     loaded = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
-    places = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
-    count = sum(place.end - place.start for place in places)
+    ranges = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
+    count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
-        cli.working(f"reading {count:,} events") if count > LONG else nullcontext(),
-        closing(event_decryptor(connection, connection.keys, topics, event_marks(loaded), id)) as opener,
+        cli.show_spinner(f"reading {count:,} events") if count > LONG else nullcontext(),
+        closing(event_decryptor(connection, connection.keys, topics, event_marks(loaded), id)) as decryptor,
     ):
-        records = queries.read_records(connection, key, places, view=opener)
-        shown = queries.fold_history(loaded, id, records, within)
-    if at is not None and at.isdigit() and shown.version < int(at):
+        records = queries.read_records(connection, key, ranges, view=decryptor)
+        aggregate_history = queries.fold_history(loaded, id, records, cutoff)
+    if at is not None and at.isdigit() and aggregate_history.version < int(at):
         raise UsageError(
-            f"{aggregate} {id} is at version {shown.version}, not {at}", "leave --at out to see it"
+            f"{aggregate} {id} is at version {aggregate_history.version}, not {at}",
+            "leave --at out to see it",
         )
-    cli.result(
-        queries.history_document(aggregate, id, shown, events=history),
-        partial(show_text, aggregate, id, shown, history),
+    cli.print_result(
+        queries.history_document(aggregate, id, aggregate_history, events=history),
+        partial(show_text, aggregate, id, aggregate_history, history),
     )

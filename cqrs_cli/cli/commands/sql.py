@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, moment, option
+from cqrs_cli.cli.options import argument, option, time_option
 from cqrs_cli.cli.positions import positions_file
 from cqrs_cli.cli.render.queries.sql import print_rows
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
@@ -62,28 +62,34 @@ def sql(
     properties = spark.apply(cli)
     if cli.flags.get("properties"):
         raise UsageError("sql takes no -X", "put the property into the file of --command-config")
-    settings, shape = cli.settings, _shape(cli, format, out)
-    cut = positions_file("--at", at)
-    if cut is not None:
-        cut.check(cli.topics(name).events for name in cli.aggregate_names())
-    then = None if at is None else rfc3339(moment("--at", at)) if cut is None else cut.of
+    settings, output_format = cli.settings, _shape(cli, format, out)
+    offsets_file = positions_file("--at", at)
+    if offsets_file is not None:
+        offsets_file.check_topics(cli.topics(name).events for name in cli.aggregate_names())
+    as_of = (
+        None
+        if at is None
+        else rfc3339(time_option("--at", at))
+        if offsets_file is None
+        else offsets_file.offsets_of
+    )
     text = query if query is not None or sys.stdin.isatty() else sys.stdin.read()
     queries = [] if text is None else split_queries(text)
     if text is not None and not queries:
         raise UsageError("there is no query", 'write one: cqrs sql "SELECT …"')
     if out is not None and len(queries) != 1:
         raise UsageError("--out is for one query", "give it as the argument")
-    target = None if out is None else target_folder(out, _file_format(shape))
-    cli.chosen(None)
+    target = None if out is None else target_folder(out, _file_format(output_format))
+    cli.selected_aggregates(None)
     connection = cli.connection()
     if connection.keys is not None:
         properties = PRIVATE | properties
     with spark_session(cli, "sql", (), properties) as (context, _):
-        session = SqlSession(context, connection, settings, then, _source_flags(cli))
+        session = SqlSession(context, connection, settings, as_of, _source_flags(cli))
         if text is None:
-            _prompt(cli, session, shape)
-        for one in queries:
-            _answer(cli, session, one, shape, target)
+            _prompt(cli, session, output_format)
+        for query_text in queries:
+            _answer(cli, session, query_text, output_format, target)
 
 
 def _shape(cli: Cli, format: Format | None, out: str | None) -> Format:
@@ -97,9 +103,9 @@ def _shape(cli: Cli, format: Format | None, out: str | None) -> Format:
     return format or ("json" if cli.output == "json" else "table")
 
 
-def _file_format(shape: Format) -> Literal["csv", "json", "parquet"]:
-    assert shape != "table"
-    return shape
+def _file_format(output_format: Format) -> Literal["csv", "json", "parquet"]:
+    assert output_format != "table"
+    return output_format
 
 
 def _source_flags(cli: Cli) -> dict[str, str]:
@@ -114,25 +120,27 @@ def _source_flags(cli: Cli) -> dict[str, str]:
     }
 
 
-def _answer(cli: Cli, session: "SqlSession", query: str, shape: Format, target: "Target | None") -> None:
+def _answer(
+    cli: Cli, session: "SqlSession", query: str, output_format: Format, target: "Target | None"
+) -> None:
     answer = session.query(query)
     if target is not None:
         count = session.write(answer, target)
-        cli.result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
+        cli.print_result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
     elif answer.columns:
         with session.one_line_errors():
-            print_rows(cli, answer, shape, session.check_results)
+            print_rows(cli, answer, output_format, session.check_results)
     cli.flush()
 
 
-def _prompt(cli: Cli, session: "SqlSession", shape: Format) -> None:
+def _prompt(cli: Cli, session: "SqlSession", output_format: Format) -> None:
     """Answer one query after the other, each of which ends with a semicolon, until the input ends."""
-    cli.note(f"views: {', '.join(session.names)}; Ctrl-D ends")
+    cli.print_note(f"views: {', '.join(session.names)}; Ctrl-D ends")
     for query in _typed(cli.settings.root / ".cqrs" / "sql_history", session.names):
         try:
-            _answer(cli, session, query, shape, None)
+            _answer(cli, session, query, output_format, None)
         except CqrsError as error:
-            cli.failure(error)
+            cli.print_error(error)
 
 
 def _typed(history: Path, words: list[str]) -> Iterator[str]:

@@ -39,10 +39,10 @@ def status(
     The command exits with 3 if no aggregate has topics. cqrs top shows the same live. docs/operations.md explains the
     columns.
     """
-    from cqrs_cli.cli.clocks import note_clock
+    from cqrs_cli.cli.clocks import warn_of_clock_difference
     from cqrs_cli.status.reader import StatusReader
 
-    names, connection = cli.usable(aggregates), cli.connection()
+    names, connection = cli.usable_aggregates(aggregates), cli.connection()
     reader = StatusReader(
         connection,
         {name: cli.topics(name) for name in names},
@@ -50,17 +50,17 @@ def status(
         [] if aggregates else usable_processes(cli, None),
         prefix=cli.settings.topic_prefix,
     )
-    for name, why in reader.missing.items():
+    for name, error in reader.missing.items():
         if aggregates:
-            raise why
-        cli.note(f"{name}: {cli.with_flags(str(why))}")
-    note_clock(cli, connection)
+            raise error
+        cli.print_note(f"{name}: {cli.with_flags(str(error))}")
+    warn_of_clock_difference(cli, connection)
     with closing(reader):
-        summed = {name: one.state for name, one in names.items()} if with_digest else {}
-        look = reader.with_states(reader.poll_with_rates(), cli.settings.store, summed)
+        digest_states = {name: aggregate.state for name, aggregate in names.items()} if with_digest else {}
+        snapshot = reader.with_states(reader.poll_with_rates(), cli.settings.store, digest_states)
     if projections is not None:
-        look = look._replace(statuses=(*look.statuses, *_projected(cli, connection, projections)))
-    _show(cli, look, with_digest)
+        snapshot = snapshot._replace(statuses=(*snapshot.statuses, *_projected(cli, connection, projections)))
+    _show(cli, snapshot, with_digest)
 
 
 def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PartitionStatus]":
@@ -71,9 +71,9 @@ def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PartitionS
     return projection_statuses(connection, parse_database(url, cli.settings.root, "--projections"))
 
 
-def _show(cli: Cli, look: "StatusSnapshot", with_digest: bool = False) -> None:
+def _show(cli: Cli, snapshot: "StatusSnapshot", with_digest: bool = False) -> None:
     store = cli.settings.store
-    cli.result(
-        status_document(look, store, with_digest),
-        lambda: status_text(look, store, with_digest, width=cli.stdout.width),
+    cli.print_result(
+        status_document(snapshot, store, with_digest),
+        lambda: status_text(snapshot, store, with_digest, width=cli.stdout.width),
     )

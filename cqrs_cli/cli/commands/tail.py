@@ -66,7 +66,7 @@ def tail(
     Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in
     --from counts in each partition. If a followed topic is deleted or recreated, the command exits with 5.
     """
-    from cqrs_cli.cli.event_decryptor import opener_of
+    from cqrs_cli.cli.event_decryptor import event_decryptor
     from cqrs_cli.cli.record_filter import record_filter
     from cqrs_cli.kafka import readers, tailing
     from cqrs_cli.kafka.tailing import Origin
@@ -79,7 +79,7 @@ def tail(
     topics = cli.topics(aggregate)
     topic = topics.name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
-    keep = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())
+    matches = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())
     if types:
         _name_unknown(cli, aggregate, types)
     # A command sent to a wrong partition has its outcome and dead letter there, but never an event. Once the partitions
@@ -87,23 +87,26 @@ def tail(
     connection = cli.connection()
     is_in_one = kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
     partitioner = cli.settings.partitioner if is_in_one else "none"
-    opener = opener_of(cli, aggregate) if kind == "events" else None
-    whole = partial(tailing.records_with_data, connection.payloads, topic, decryptor=opener)
+    decryptor = event_decryptor(cli, aggregate) if kind == "events" else None
+    with_data = partial(tailing.records_with_data, connection.payloads, topic, decryptor=decryptor)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
-        printed, most = _print(cli, whole(tailing.last_records(connection, topic, bounds, keep, count))), None
+        printed, limit = (
+            _print(cli, with_data(tailing.last_records(connection, topic, bounds, matches, count))),
+            None,
+        )
     else:
-        printed, most = (
-            _print(cli, whole(islice(tailing.merge_by_time(connection, topic, bounds, keep), count))),
+        printed, limit = (
+            _print(cli, with_data(islice(tailing.merge_by_time(connection, topic, bounds, matches), count))),
             count,
         )
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
         for batch in tailing.follow_records(
-            connection, topic, ends, keep, cli.note, _same(connection, topic)
+            connection, topic, ends, matches, cli.print_note, _same(connection, topic)
         ):
-            printed += _print(cli, whole(batch if most is None else batch[: most - printed]))
-            if printed == most:
+            printed += _print(cli, with_data(batch if limit is None else batch[: limit - printed]))
+            if printed == limit:
                 return
 
 
@@ -112,8 +115,8 @@ def _same(connection: "Connection", topic: str) -> "TopicIdentity":
     from cqrs_cli.kafka.admin.topic_identity import topic_ids, track_topics
 
     def changed(name: str, made_again: bool) -> CqrsError:
-        end = "deleted and made again" if made_again else "deleted"
-        return ContradictionError(f"{name} was {end} while it was read", "find out why, then begin again")
+        end = "deleted and recreated" if made_again else "deleted"
+        return ContradictionError(f"{name} was {end} while it was read", "find out why, then start again")
 
     return track_topics(connection, topic_ids(connection, [topic]), changed)
 
@@ -125,17 +128,17 @@ def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
     from cqrs_cli.core.reserved import RESERVED_COMMANDS
 
     try:
-        loaded = cli.aggregate(aggregate)
+        aggregate_code = cli.aggregate(aggregate)
     except ConfigurationError:  # records can be looked at without it
         return
-    wires = [*loaded.commands, *loaded.decode_event]
+    wires = [*aggregate_code.commands, *aggregate_code.decode_event]
     known = {wire.removeprefix(f"{aggregate}.") for wire in wires} | {*RESERVED_COMMANDS}
     for name in types:
-        plain = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
-        if plain not in known:
-            close = get_close_matches(plain, known, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            cli.note(f"--type {name}: the code has no such command or event{meant}", "warning")
+        short_name = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
+        if short_name not in known:
+            matches_found = get_close_matches(short_name, known, 1)
+            suggestion = f"; did you mean {matches_found[0]}?" if matches_found else ""
+            cli.print_note(f"--type {name}: the code has no such command or event{suggestion}", "warning")
 
 
 def _print(cli: Cli, records: Iterable["PartitionRecord"]) -> int:
@@ -145,9 +148,9 @@ def _print(cli: Cli, records: Iterable["PartitionRecord"]) -> int:
     printed = 0
     for partition, record in records:
         if cli.output == "json":
-            cli.line(json_line(record_document(partition, record)))
+            cli.write_line(json_line(record_document(partition, record)))
         else:
-            cli.line(record_line(partition, record).encode())
+            cli.write_line(record_line(partition, record).encode())
         printed += 1
     cli.flush()
     return printed

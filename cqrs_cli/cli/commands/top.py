@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, duration, option
+from cqrs_cli.cli.options import AggregateNames, duration_option, option
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,25 +29,25 @@ def top(
 
     The keys n, s, d, r, l and o sort, a groups by aggregate, p pauses. It needs a terminal: programs use cqrs status.
     """
-    interval = duration("--every", every).total_seconds()
+    interval = duration_option("--every", every).total_seconds()
     if interval < 0.1:
         raise UsageError(f"--every {every} is too often", "give 100ms or more")
     if cli.output == "json" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        why = "draws a picture: it has no JSON" if cli.output == "json" else "needs a terminal"
-        raise UsageError(f"cqrs top {why}", "for programs and logs use: cqrs status -o json")
-    known = cli.aggregate_names()
-    for name in set(aggregates or ()) - set(known):
+        reason = "has no JSON output" if cli.output == "json" else "needs a terminal"
+        raise UsageError(f"cqrs top {reason}", "for programs and logs use: cqrs status -o json")
+    names = cli.aggregate_names()
+    for name in set(aggregates or ()) - set(names):
         cli.aggregate(name)  # says which there are
-    from cqrs_cli.cli.live.loop import LiveLook, show_live
-    from cqrs_cli.cli.live.screen import picture
-    from cqrs_cli.cli.processes import chosen_processes
+    from cqrs_cli.cli.live.loop import LiveSnapshot, show_live
+    from cqrs_cli.cli.live.screen import render_screen
+    from cqrs_cli.cli.processes import selected_processes
     from cqrs_cli.status.reader import StatusReader
 
-    topics = {name: cli.topics(name) for name in aggregates or known}
+    topics = {name: cli.topics(name) for name in aggregates or names}
     if not topics:
-        cli.usable(None)  # says how to begin
+        cli.usable_aggregates(None)  # says how to begin
     connection = cli.connection()
-    processes = [] if aggregates else chosen_processes(cli, connection, None)
+    processes = [] if aggregates else selected_processes(cli, connection, None)
     reader = StatusReader(
         connection,
         topics,
@@ -58,9 +58,9 @@ def top(
         with_samples=True,
     )
 
-    def draw(seen: LiveLook, look: "StatusSnapshot", choices: "Choices") -> "RenderableType":
-        return picture(look, choices, seen.reasons, seen.trouble, cli.stdout.width, cli.stdout.height)
+    def draw(live: LiveSnapshot, snapshot: "StatusSnapshot", choices: "Choices") -> "RenderableType":
+        return render_screen(snapshot, choices, live.reasons, live.error, cli.stdout.width, cli.stdout.height)
 
     show_live(cli.stdout, reader.poll, reader.close, interval, draw)
-    for name, why_not in reader.missing.items():
-        cli.note(f"{name}: {cli.with_flags(str(why_not))}")
+    for name, error in reader.missing.items():
+        cli.print_note(f"{name}: {cli.with_flags(str(error))}")

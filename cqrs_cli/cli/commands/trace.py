@@ -6,20 +6,14 @@ from typing import Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, complete_aggregate, moment, option
+from cqrs_cli.cli.options import argument, complete_aggregate, option, time_option
 from cqrs_cli.errors import CqrsError
 
 
-@command(
-    app,
-    examples=[
-        "cqrs trace order-9",
-        "cqrs trace 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d --since 7d",
-    ],
-)
+@command(app, examples=["cqrs trace order-9", "cqrs trace 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d --since 7d"])
 def trace(
     cli: Cli,
-    wanted: Annotated[str, argument("ID", "Id of a correlation, a command or an aggregate.")],
+    searched_id: Annotated[str, argument("ID", "Id of a correlation, a command or an aggregate.")],
     since: Annotated[
         str, option("TIME", "Search records since this time: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC).")
     ] = "1d",
@@ -39,32 +33,34 @@ def trace(
 
     It reads all records since --since, and prints how many. The command exits with 1 if it finds nothing.
     """
-    from cqrs_cli.cli.event_decryptor import opener_of
+    from cqrs_cli.cli.event_decryptor import event_decryptor
     from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text
     from cqrs_cli.client.queries.lineage import lineage
     from cqrs_cli.client.queries.trace import trace_messages
 
-    begin = moment("--since", since)
+    since_ms = time_option("--since", since)
     cli.check_aggregates(*aggregates or ())
     topics = {name: cli.topics(name) for name in aggregates or cli.aggregate_names()}
-    with cli.working(f"searching since {since}") as now:
-        openers = {name: opener_of(cli, name) for name in topics}
-        traced = trace_messages(cli.connection(), topics, wanted, begin, now, openers)
-    for name, why in traced.missing.items():
-        cli.note(f"{name}: {cli.with_flags(str(why))}")
-    where = searched_text(traced, begin)
+    with cli.show_spinner(f"searching since {since}") as show_text:
+        decryptors = {name: event_decryptor(cli, name) for name in topics}
+        traced = trace_messages(cli.connection(), topics, searched_id, since_ms, show_text, decryptors)
+    for name, error in traced.missing.items():
+        cli.print_note(f"{name}: {cli.with_flags(str(error))}")
+    searched = searched_text(traced, since_ms)
     if not traced.messages:
         raise CqrsError(
-            f"no correlation, no command and no aggregate has the id {wanted}: {where}",
-            f"look further back, with --since 7d; all events of an aggregate: cqrs show AGGREGATE {wanted} --history",
+            f"no correlation, no command and no aggregate has the id {searched_id}: {searched}",
+            f"search further back, with --since 7d; all events of an aggregate: cqrs show AGGREGATE {searched_id} --history",
         )
     if traced.of_aggregate:
-        cli.note(f"no correlation and no command has the id {wanted}: it is an aggregate's")
+        cli.print_note(
+            f"no correlation and no command has the id {searched_id}: it is the id of an aggregate"
+        )
     if traced.skipped_correlations:
-        cli.note(
-            f"its {traced.skipped_correlations:,} correlations are not followed: these are its own messages alone",
+        cli.print_note(
+            f"its {traced.skipped_correlations:,} correlations are not followed: only its own messages are shown",
             "warning",
         )
-    found = lineage(traced.messages)
-    cli.result(trace_document(found, traced, begin), partial(trace_text, found))
-    cli.note(where)
+    lineage_found = lineage(traced.messages)
+    cli.print_result(trace_document(lineage_found, traced, since_ms), partial(trace_text, lineage_found))
+    cli.print_note(searched)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, complete_from, duration, option
+from cqrs_cli.cli.options import AggregateNames, complete_modules, duration_option, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.formatting import counted
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from cqrs_cli.following.processes.load import LoadedProcess
     from cqrs_cli.jobs.verify.driver import VerifySummary
     from cqrs_cli.scans.verify.plan import ProofPlan
+    from cqrs_cli.telemetry.task_reports import JobProgress
 
 
 @dataclass(frozen=True)
-class ProofOptions:
+class VerifyOptions:
     """The checks of a verification, and the earlier verification that it continues."""
 
     state: Annotated[bool, option("--state", "Compare the folded events with the shards, too.")] = False
@@ -68,11 +69,11 @@ def verify(
         option(
             "--process NAME",
             "Verify the commands of this process manager; repeatable.",
-            complete=complete_from("processes"),
+            complete=complete_modules("processes"),
         ),
     ] = None,
     *,
-    proof: ProofOptions,
+    options: VerifyOptions,
     spark: SparkOptions,
 ) -> None:
     """Verify from the topics alone that each promise was kept; exit with 5 if not.
@@ -84,43 +85,47 @@ def verify(
     docs/personal.md --erased, docs/processes.md --process.
     """
     properties = spark.apply(cli)
-    names = list(dict.fromkeys(aggregates or (() if processes else cli.chosen(None))))
-    proof.check(names)
-    loaded = _loaded(cli, processes or ())
+    names = list(dict.fromkeys(aggregates or (() if processes else cli.selected_aggregates(None))))
+    options.check(names)
+    loaded = _load_processes(cli, processes or ())
     errors = _verify_processes(cli, loaded)
-    if names and proof.erased:
-        errors += _prove_erased(cli, names, proof)
+    if names and options.erased:
+        errors += _verify_erased(cli, names, options)
     elif names:
-        errors += _verify_aggregates(cli, names, proof, properties)
+        errors += _verify_aggregates(cli, names, options, properties)
     cli.flush()
     if errors:
         raise max(errors, key=lambda error: error.exit_code)
 
 
 def _verify_aggregates(
-    cli: Cli, names: list[str], proof: ProofOptions, properties: dict[str, str]
+    cli: Cli, names: list[str], options: VerifyOptions, properties: dict[str, str]
 ) -> list[CqrsError]:
     """Print the findings on Spark; the errors that they are are returned."""
-    from cqrs_cli.cli.render.verify import proving_text
+    from cqrs_cli.cli.render.verify import verifying_text
     from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_topics
     from cqrs_cli.scans.verify.checkpoints import new_generation
 
-    plans = {name: _plan(cli, name, proof) for name in names}
+    plans = {name: _plan(cli, name, options) for name in names}
     errors: list[CqrsError] = []
     with ExitStack() as stack:
-        if proof.kept is not None:
-            folder, plan = Path(proof.kept).absolute(), plans[names[0]]
-            work = stack.enter_context(new_generation(folder, checkpoint_scope(plan)))
-            plans = {names[0]: replace(plan, since=work)}
+        if options.kept is not None:
+            folder, plan = Path(options.kept).absolute(), plans[names[0]]
+            checkpoint = stack.enter_context(new_generation(folder, checkpoint_scope(plan)))
+            plans = {names[0]: replace(plan, since=checkpoint)}
         context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))
         for name, plan in plans.items():
-            with cli.working(f"proving {name}") as say:
-                done = verify_topics(context, plan, lambda now: say(proving_text(name, now, cli.is_live)))  # noqa: B023
-            errors += _print(cli, name, done)
+            with cli.show_spinner(f"verifying {name}") as show_text:
+
+                def show(progress: "JobProgress", name: str = name) -> None:
+                    show_text(verifying_text(name, progress, cli.is_live))
+
+                summary = verify_topics(context, plan, show)
+            errors += _print_findings(cli, name, summary)
     return errors
 
 
-def _loaded(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProcess]":
+def _load_processes(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProcess]":
     """The process managers with these names; raises before anything is verified."""
     from cqrs_cli.following.processes.load import load_process
 
@@ -130,53 +135,59 @@ def _loaded(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProcess]":
 
 def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> list[CqrsError]:
     """Print the findings on the commands of process managers; the errors that they are are returned."""
-    from cqrs_cli.cli.render.process import proved
+    from cqrs_cli.cli.render.process import process_verify_result
     from cqrs_cli.following.processes.verify import verify_process
 
     errors: list[CqrsError] = []
     for name, loaded in processes.items():
-        with cli.working("reading the positions") as say:
-            found = verify_process(cli.connection(), cli.settings, loaded, say)
-        cli.result(*proved(name, found))
+        with cli.show_spinner("reading the positions") as show_text:
+            reactions = verify_process(cli.connection(), cli.settings, loaded, show_text)
+        cli.print_result(*process_verify_result(name, reactions))
         cli.flush()
-        if found.count:
-            what = f"{counted(found.count, 'violation')} in what process {name} sent"
-            errors.append(ContradictionError(what, "docs/processes.md says what each means"))
+        if reactions.count:
+            text = f"{counted(reactions.count, 'violation')} in the commands of process {name}"
+            errors.append(ContradictionError(text, "docs/processes.md explains each violation"))
     return errors
 
 
-def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> list[CqrsError]:
+def _verify_erased(cli: Cli, names: list[str], options: VerifyOptions) -> list[CqrsError]:
     """Print the erased data that is still there; the errors that it is are returned."""
-    from cqrs_cli.cli.render.erased import proved_erased
+    from cqrs_cli.cli.render.erased import erased_result
     from cqrs_cli.scans.erased.verify import verify_erasure
 
-    errors, paths = list[CqrsError](), [Path(one).absolute() for one in proof.scan_paths or ()]
+    errors, paths = list[CqrsError](), [Path(one).absolute() for one in options.scan_paths or ()]
     for name in names:
         aggregate = cli.aggregate(name)
         if not aggregate.has_personal_fields:
-            cli.note(f"{name} has no personal fields: nothing of it can be erased")
+            cli.print_note(f"{name} has no personal fields, and so no erased data")
             continue
-        with cli.working("looking for what was erased") as say:
-            done = verify_erasure(cli.connection(), cli.topics(name), aggregate, cli.settings, paths, say)
-        cli.result(*proved_erased(name, done))
-        if done.count:
-            what = f"{counted(done.count, 'violation')}: something is left of what was erased from {name}"
-            errors.append(ContradictionError(what, "docs/personal.md says what each means"))
+        with cli.show_spinner("searching for erased data") as show_text:
+            summary = verify_erasure(
+                cli.connection(), cli.topics(name), aggregate, cli.settings, paths, show_text
+            )
+        cli.print_result(*erased_result(name, summary))
+        if summary.count:
+            text = f"{counted(summary.count, 'violation')}: erased data of {name} still exists"
+            errors.append(ContradictionError(text, "docs/personal.md explains each violation"))
     return errors
 
 
-def _plan(cli: Cli, aggregate: str, proof: ProofOptions) -> "ProofPlan":
+def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "ProofPlan":
     """A proof of what is committed now, with the aggregate's code if the project has code."""
     from cqrs_cli.jobs.verify.driver import plan_verify
 
-    longest = duration("--longest-window", proof.longest_window) if proof.longest_window else None
-    if proof.state or cli.aggregate_names():
+    longest_window = (
+        duration_option("--longest-window", options.longest_window) if options.longest_window else None
+    )
+    if options.state or cli.aggregate_names():
         cli.aggregate(aggregate)
     else:
-        cli.note(f"there is no code here: the events of {aggregate} are judged by their shape only")
+        cli.print_note(
+            f"this project has no aggregates: the events of {aggregate} are verified without their code"
+        )
     connection = cli.connection()
-    shards = _existing_shards(cli, aggregate) if proof.state else None
-    return plan_verify(connection, cli.topics(aggregate), cli.settings, shards, longest)
+    shards = _existing_shards(cli, aggregate) if options.state else None
+    return plan_verify(connection, cli.topics(aggregate), cli.settings, shards, longest_window)
 
 
 def _existing_shards(cli: Cli, aggregate: str) -> Path:
@@ -185,8 +196,8 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
 
     if cli.settings.store == "memory":
         raise ConfigurationError(
-            'store = "memory": the states are in the memory of their owners, and no shard is on disk to compare',
-            "leave out --state: the topics are proved, and states are rebuilt from them at each start",
+            'store = "memory": owners keep their states in memory, so there is no shard to compare',
+            "leave out --state: each start folds the states from the topics",
         )
     folder = shard_folder(cli.settings.state_dir, cli.topics(aggregate))
     if not folder.is_dir():
@@ -196,21 +207,21 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
     return folder
 
 
-def _print(cli: Cli, aggregate: str, done: "VerifySummary") -> list[CqrsError]:
+def _print_findings(cli: Cli, aggregate: str, summary: "VerifySummary") -> list[CqrsError]:
     """Print the findings; the error that they are is returned, if they are one."""
-    from cqrs_cli.cli.render.verify import nothing_compared, verified, violations_text
+    from cqrs_cli.cli.render.verify import nothing_compared, verify_result, violations_text
 
-    for partition, why in done.again.items():
-        cli.note(f"partition {partition} was proved from its beginning: {why}")
-    for partition, compared in done.compared.items():
+    for partition, why in summary.again.items():
+        cli.print_note(f"partition {partition} was verified from its beginning: {why}")
+    for partition, compared in summary.compared.items():
         if compared.skipped:
-            cli.note(f"the state of partition {partition} was not compared: {compared.skipped}")
-    cli.result(*verified(aggregate, done))
+            cli.print_note(f"the state of partition {partition} was not compared: {compared.skipped}")
+    cli.print_result(*verify_result(aggregate, summary))
     cli.flush()
-    if done.violation_count:
-        what = f"{violations_text(done.violation_count)} in the topics of {aggregate}"
-        return [done.violations[0].error(what, aggregate)]
-    if nothing_compared(done):
+    if summary.violation_count:
+        text = f"{violations_text(summary.violation_count)} in the topics of {aggregate}"
+        return [summary.violations[0].error(text, aggregate)]
+    if nothing_compared(summary):
         return [
             ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")
         ]

@@ -8,7 +8,7 @@ from typing import Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, completing
+from cqrs_cli.cli.options import argument, completion_from
 from cqrs_cli.errors import UsageError
 
 #: The programs that start faster from an archive.
@@ -21,7 +21,7 @@ def warm_command(
     programs: Annotated[
         list[str] | None,
         argument(
-            "spark|kafka|executors", "Default: spark and kafka.", complete=completing(lambda _: PROGRAMS)
+            "spark|kafka|executors", "Default: spark and kafka.", complete=completion_from(lambda _: PROGRAMS)
         ),
     ] = None,
 ) -> None:
@@ -51,8 +51,8 @@ def warm_command(
 
 
 def _warm(cli: Cli, program: str, write: Callable[[Callable[[str], None]], Path], what: str = "") -> None:
-    with cli.working(f"writing the class data archive of {what or program}"):
-        archive = write(cli.note)
+    with cli.show_spinner(f"writing the class data archive of {what or program}"):
+        archive = write(cli.print_note)
     size = archive.stat().st_size
     text = f"{program} starts from {archive}, {size >> 20} MiB"
-    cli.result({"program": program, "archive": archive, "bytes": size}, text)
+    cli.print_result({"program": program, "archive": archive, "bytes": size}, text)

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, moment, option
-from cqrs_cli.cli.output import job_text
-from cqrs_cli.cli.render.queries.whatif import decided_again
+from cqrs_cli.cli.options import AggregateName, option, time_option
+from cqrs_cli.cli.output import job_progress_text
+from cqrs_cli.cli.render.queries.whatif import whatif_result
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
@@ -56,38 +56,41 @@ def whatif(
 
     properties = spark.apply(cli)
     settings = cli.settings
-    begin, end = _range(since, at)
+    since_ms, until_ms = _range(since, at)
     target = optional_target(out, format)
     cli.aggregate(aggregate)
     dotted = _dotted(module, settings.root)
     registry.load_from(aggregate, dotted, settings.root)
-    wanted = plan_whatif(cli.connection(), cli.topics(aggregate), settings, dotted, begin, end)
+    plan = plan_whatif(cli.connection(), cli.topics(aggregate), settings, dotted, since_ms, until_ms)
     package = dotted.partition(".")[0]
-    more = () if package == settings.aggregates else (package,)
+    packages = () if package == settings.aggregates else (package,)
     title = f"deciding {aggregate} again"
     with (
-        spark_session(cli, "whatif", [aggregate], properties, more) as (context, _),
-        cli.working(title) as say,
+        spark_session(cli, "whatif", [aggregate], properties, packages) as (context, _),
+        cli.show_spinner(title) as show_text,
     ):
-        done = decide_all_again(
-            context, wanted, target, lambda now: say(job_text(title, now, "records", cli.is_live))
+        result = decide_all_again(
+            context,
+            plan,
+            target,
+            lambda progress: show_text(job_progress_text(title, progress, "records", cli.is_live)),
         )
-    for partition in done.deleted:
-        cli.note(
-            f"partition {partition}: retention has deleted commands of that time; those that are left count"
+    for partition in result.deleted:
+        cli.print_note(
+            f"partition {partition}: retention has deleted commands of that time; only the others are decided again"
         )
-    cli.result(*decided_again(aggregate, dotted, done, target))
+    cli.print_result(*whatif_result(aggregate, dotted, result, target))
 
 
 def _range(since: str | None, at: str | None) -> tuple[int | None, int | None]:
     """The times of the flags, in ms; raises `UsageError` for a range that holds nothing."""
-    begin = None if since is None else moment("--since", since)
-    end = None if at is None else moment("--at", at)
-    if begin is not None and begin > time.time_ns() // 1_000_000:
-        raise UsageError(f"--since {since} lies ahead", "give a time that is past")
-    if begin is not None and end is not None and begin > end:
-        raise UsageError(f"--since {since} is after --at {at}", "exchange them")
-    return begin, end
+    since_ms = None if since is None else time_option("--since", since)
+    until_ms = None if at is None else time_option("--at", at)
+    if since_ms is not None and since_ms > time.time_ns() // 1_000_000:
+        raise UsageError(f"--since {since} is in the future", "give a past time")
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise UsageError(f"--since {since} is after --at {at}", "swap them")
+    return since_ms, until_ms
 
 
 def _dotted(module: str, root: Path) -> str:

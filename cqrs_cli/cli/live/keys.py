@@ -27,7 +27,7 @@ class Keys:
         if self._input is not None:
             termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 
-    def pressed(self, timeout: float) -> str:
+    def read_keys(self, timeout: float) -> str:
         """Return the pressed keys; wait at most `timeout` seconds for the first key. `q` if the terminal is gone."""
         if self._input is None:
             time.sleep(timeout)

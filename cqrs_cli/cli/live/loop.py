@@ -14,76 +14,76 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 #: The longest delay of a key in seconds.
-_TICK = 0.1
+_KEY_TIMEOUT = 0.1
 
 #: Timeout in seconds for a poll in progress at the end: without a broker a poll takes longer.
-_LAST = 1.0
+_STOP_TIMEOUT = 1.0
 
 #: The number of reasons to display.
-_MOST = 6
+_MAX_REASONS = 6
 
 
-def looks(
-    look: Callable[[], StatusSnapshot],
+def snapshots(
+    snapshot: Callable[[], StatusSnapshot],
     interval: float,
-    say: Callable[[str], None],
+    report_error: Callable[[str], None],
     sleep: Callable[[float], object],
 ) -> Iterator[StatusSnapshot]:
     """Yield a snapshot every `interval` seconds, with the rates since the previous snapshot; the first has no rates.
 
-    If the broker is away, `say` gets the reason. `sleep` returns True to end the loop.
+    If the broker is away, `report_error` gets the reason. `sleep` returns True to end the loop.
     """
-    before: StatusSnapshot | None = None
+    previous: StatusSnapshot | None = None
     while True:
         began = time.monotonic()
         try:
-            now = look()
+            current = snapshot()
         except UnavailableError as error:
-            say(error.message)
+            report_error(error.message)
         else:
-            before = with_rates(before, now)
-            yield before
+            previous = with_rates(previous, current)
+            yield previous
         if sleep(max(0.0, began + interval - time.monotonic())):
             return
 
 
-class LiveLook(NamedTuple):
+class LiveSnapshot(NamedTuple):
     """The snapshot and the error to show, passed from the polling thread to the drawing thread as one value."""
 
-    look: StatusSnapshot | None = None
+    snapshot: StatusSnapshot | None = None
     reasons: Sequence[tuple[str, str, int]] = ()
-    trouble: str = ""
+    error: str = ""
 
 
-class _Watch:
+class _PollingThread:
     """Polls in a thread of its own, so that a slow broker does not delay the keys."""
 
     def __init__(
-        self, look: Callable[[], StatusSnapshot], close: Callable[[], None], interval: float
+        self, snapshot: Callable[[], StatusSnapshot], close: Callable[[], None], interval: float
     ) -> None:
-        self._look, self._close, self._interval = look, close, interval
+        self._poll, self._close, self._interval = snapshot, close, interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.seen = LiveLook()
+        self.latest = LiveSnapshot()
         self.error: Exception | None = None
 
-    def __enter__(self) -> "_Watch":
+    def __enter__(self) -> "_PollingThread":
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(_LAST)
+        self._thread.join(_STOP_TIMEOUT)
 
-    def _say(self, trouble: str) -> None:
-        self.seen = self.seen._replace(trouble=trouble)
+    def _report_error(self, error: str) -> None:
+        self.latest = self.latest._replace(error=error)
 
     def _run(self) -> None:
         reasons = Reasons()
         try:
-            for look in looks(self._look, self._interval, self._say, self._stop.wait):
-                reasons.add(look)
-                self.seen = LiveLook(look, reasons.most(_MOST))
+            for snapshot in snapshots(self._poll, self._interval, self._report_error, self._stop.wait):
+                reasons.add_snapshot(snapshot)
+                self.latest = LiveSnapshot(snapshot, reasons.most_frequent(_MAX_REASONS))
         except Exception as error:
             self.error = error
         finally:
@@ -92,33 +92,33 @@ class _Watch:
 
 def show_live(
     console: "Console",
-    look: Callable[[], StatusSnapshot],
+    snapshot: Callable[[], StatusSnapshot],
     close: Callable[[], None],
     interval: float,
-    draw: "Callable[[LiveLook, StatusSnapshot, Choices], RenderableType]",
+    draw: "Callable[[LiveSnapshot, StatusSnapshot, Choices], RenderableType]",
 ) -> None:
     """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 
-    `look` is called in another thread; an error that it raises is raised here, unless the broker is away.
+    `snapshot` is called in another thread; an error that it raises is raised here, unless the broker is away.
     """
     from rich.live import Live
 
     choices = Choices()
     with (
         Keys() as keys,
-        _Watch(look, close, interval) as watch,
-        Live("looking …", console=console, screen=True, auto_refresh=False) as live,
+        _PollingThread(snapshot, close, interval) as watch,
+        Live("polling …", console=console, screen=True, auto_refresh=False) as live,
     ):
-        shown = watch.seen
-        while not choices.ended:
+        shown = watch.latest
+        while not choices.is_quitting:
             if watch.error is not None:
                 raise watch.error
-            if not choices.paused:
-                shown = watch.seen
-            if shown.look is not None:
-                seen = shown._replace(trouble=watch.seen.trouble)
-                live.update(draw(seen, shown.look, choices), refresh=True)
-            elif watch.seen.trouble:
-                live.update(f"{watch.seen.trouble}; still trying, q quits", refresh=True)
-            for key in keys.pressed(_TICK):
+            if not choices.is_paused:
+                shown = watch.latest
+            if shown.snapshot is not None:
+                seen = shown._replace(error=watch.latest.error)
+                live.update(draw(seen, shown.snapshot, choices), refresh=True)
+            elif watch.latest.error:
+                live.update(f"{watch.latest.error}; still trying, q quits", refresh=True)
+            for key in keys.read_keys(_KEY_TIMEOUT):
                 choices = choices.press(key)

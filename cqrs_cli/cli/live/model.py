@@ -10,10 +10,10 @@ from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot
 
 #: The period of the displayed reasons in seconds.
-REASONS_FOR = 60.0
+REASONS_PERIOD = 60.0
 
 #: Key → the column by which rows are sorted.
-SORTS = {"n": "name", **{column.key: column.name for column in COLUMNS if column.key}}
+SORT_KEYS = {"n": "name", **{column.key: column.name for column in COLUMNS if column.key}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,34 +21,34 @@ class Choices:
     """The choices made by the keys."""
 
     sort: str = "name"
-    paused: bool = False
-    folded: bool = False  # one row for each aggregate
-    ended: bool = False
+    is_paused: bool = False
+    is_grouped: bool = False  # one row for each aggregate
+    is_quitting: bool = False
 
     def press(self, key: str) -> "Choices":
         """Return the choices after a key; unknown keys change nothing."""
-        if key in SORTS:
-            return replace(self, sort=SORTS[key])
+        if key in SORT_KEYS:
+            return replace(self, sort=SORT_KEYS[key])
         match key:
             case "p" | " ":
-                return replace(self, paused=not self.paused)
+                return replace(self, is_paused=not self.is_paused)
             case "a":
-                return replace(self, folded=not self.folded)
+                return replace(self, is_grouped=not self.is_grouped)
             case "q":
-                return replace(self, ended=True)
+                return replace(self, is_quitting=True)
         return self
 
-    def rows(self, places: Iterable[PartitionStatus], columns: Sequence[StatusColumn]) -> list[Row]:
+    def rows(self, statuses: Iterable[PartitionStatus], columns: Sequence[StatusColumn]) -> list[Row]:
         """Return the rows to show, in order: the largest value first, names in alphabetical order."""
-        ordered = sorted(places, key=lambda place: (place.subject, place.partition))
-        rows = [row(place, columns) for place in ordered]
-        if self.folded:
+        ordered = sorted(statuses, key=lambda status: (status.subject, status.partition))
+        rows = [row(status, columns) for status in ordered]
+        if self.is_grouped:
             groups = groupby(zip(ordered, rows, strict=True), lambda pair: pair[0].subject)
-            rows = [total(name, [one for _, one in pairs], columns) for name, pairs in groups]
+            rows = [total(name, [line for _, line in pairs], columns) for name, pairs in groups]
         numbers = [number for number, column in enumerate(columns) if column.name == self.sort]
         for number in numbers:
             rows.sort(
-                key=lambda one: -1.0 if one.values[number] is None else one.values[number], reverse=True
+                key=lambda line: -1.0 if line.values[number] is None else line.values[number], reverse=True
             )
         return rows
 
@@ -59,14 +59,16 @@ class Reasons:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, str, Mapping[str, int]]] = deque()
 
-    def add(self, look: StatusSnapshot) -> None:
+    def add_snapshot(self, snapshot: StatusSnapshot) -> None:
         """Add a snapshot, and remove snapshots that are older than a minute."""
-        self._seen += [(place.at, place.name, place.reasons) for place in look.statuses if place.reasons]
-        now = max((place.at for place in look.statuses), default=0.0)
-        while self._seen and self._seen[0][0] < now - REASONS_FOR:
+        self._seen += [
+            (status.at, status.name, status.reasons) for status in snapshot.statuses if status.reasons
+        ]
+        now = max((status.at for status in snapshot.statuses), default=0.0)
+        while self._seen and self._seen[0][0] < now - REASONS_PERIOD:
             self._seen.popleft()
 
-    def most(self, count: int) -> list[tuple[str, str, int]]:
+    def most_frequent(self, count: int) -> list[tuple[str, str, int]]:
         """Return the most frequent reasons as (aggregate, reason, count)."""
         sums: Counter[tuple[str, str]] = Counter()
         for _, aggregate, reasons in self._seen:

@@ -16,7 +16,7 @@ from cqrs_cli.following.processes.load import PROCESSES, load_process, process_n
 Sources = Mapping[Path, bytes]
 
 #: Passes to a run the digest of the files that were checked.
-JUDGED_CODE = "CQRS_RELOAD_JUDGED"
+CHECKED_CODE = "CQRS_RELOAD_JUDGED"
 
 
 def read_sources(root: Path, package: str) -> Sources:
@@ -40,22 +40,22 @@ def sources_digest(sources: Sources) -> str:
     return whole.hexdigest()
 
 
-def check_judged(root: Path, package: str) -> None:
+def check_reloaded_code(root: Path, package: str) -> None:
     """Raise `CqrsError` if the files have changed since --reload checked them; a reloaded run calls this after its
     imports.
 
     The run may then have loaded code that was not checked.
     """
-    judged = os.environ.get(JUDGED_CODE)
-    if judged is not None and judged != sources_digest(read_sources(root, package)):
+    checked = os.environ.get(CHECKED_CODE)
+    if checked is not None and checked != sources_digest(read_sources(root, package)):
         raise CqrsError(
-            "the code changed while the run started", "it was not judged yet, so nothing is decided"
+            "the code changed while the run started", "it was not checked, so no command is decided"
         )
 
 
-def changed_names(before: Sources, today: Sources, root: Path) -> list[str]:
+def changed_names(previous: Sources, current: Sources, root: Path) -> list[str]:
     """Return the files that differ, by their paths in the project."""
-    paths = {path for path in before.keys() | today.keys() if before.get(path) != today.get(path)}
+    paths = {path for path in previous.keys() | current.keys() if previous.get(path) != current.get(path)}
     return sorted(str(path.relative_to(root)) for path in paths)
 
 
@@ -64,8 +64,8 @@ def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dic
 
     Raises `CqrsError` for code that cannot be loaded; without names the project's processes are loaded, too.
     """
-    fresh = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as pool:
+    spawn_context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn_context) as pool:
         found = pool.submit(_load, names, package, root).result()
     if isinstance(found, CqrsError):
         raise found
@@ -76,8 +76,8 @@ def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, d
     from cqrs_cli import registry
 
     try:
-        chosen = names or registry.names(package, root)
-        found = {name: contract(registry.load(name, package, root)) for name in chosen}
+        selected = names or registry.names(package, root)
+        found = {name: contract(registry.load(name, package, root)) for name in selected}
         for process in (
             () if names else process_names(root)
         ):  # processes import aggregates, whose errors come first

@@ -9,27 +9,33 @@ from cqrs_cli.core.aggregate.compatibility import Contract, changes
 Contracts = Mapping[str, Contract]
 
 
-def objections(before: Contracts, today: Contracts, in_memory: bool = False) -> list[str]:
+def objections(previous: Contracts, current: Contracts, in_memory: bool = False) -> list[str]:
     """Return the reasons why the current code must not continue after the code before; empty if it may.
 
     Events in the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision.
     States that are kept `in_memory` are an exception, because each start folds them from the log.
     """
     found = []
-    for name in sorted(before.keys() & today.keys()):
-        found += [f"{name}: {one.what}; {one.do}" for one in _events_alone(before[name], today[name])]
-        if not in_memory and _meaning_changed(before[name], today[name]):
-            raised = f"Decider(…, revision={today[name]['revision'] + 1})"
-            found.append(f"{name}: evolve changed, and its shards hold states of before; raise it: {raised}")
+    for name in sorted(previous.keys() & current.keys()):
+        found += [
+            f"{name}: {change.what}; {change.do}" for change in _event_changes(previous[name], current[name])
+        ]
+        if not in_memory and _has_evolve_changed(previous[name], current[name]):
+            raised = f"Decider(…, revision={current[name]['revision'] + 1})"
+            found.append(
+                f"{name}: evolve changed, but its shards hold states of the old code; raise the revision: {raised}"
+            )
     return found
 
 
-def _events_alone(before: Contract, today: Contract) -> list[Any]:
+def _event_changes(previous: Contract, current: Contract) -> list[Any]:
     """Return the breaking changes of events. Changes of commands break no log, and are usual in development."""
-    same = {**before, "commands": {}}
-    return [one for one in changes(same, {**today, "commands": {}}) if one.level == "red"]
+    without_commands = {**previous, "commands": {}}
+    return [
+        change for change in changes(without_commands, {**current, "commands": {}}) if change.level == "red"
+    ]
 
 
-def _meaning_changed(before: Contract, today: Contract) -> bool:
-    same_revision = before["revision"] == today["revision"]
-    return bool(same_revision and before["fold"] != today["fold"])
+def _has_evolve_changed(previous: Contract, current: Contract) -> bool:
+    same_revision = previous["revision"] == current["revision"]
+    return bool(same_revision and previous["fold"] != current["fold"])

@@ -3,30 +3,37 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.result import Result, listed
+from cqrs_cli.cli.result import Result, first_lines
 from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import CertificateResult
 
 
-def certified(aggregate: str, done: "CertificateResult", target: Path | None, against: Path | None) -> Result:
+def certificate_result(
+    aggregate: str, result: "CertificateResult", target: Path | None, against: Path | None
+) -> Result:
     """Return the number of hashed records, and the changed records."""
-    document: dict[str, Any] = {"aggregate": aggregate, "records": done.records}
-    document["seconds"] = round(done.seconds, 3)
-    lines, records = listed(done.changes), counted(done.records, "record")
-    speed = counted(round(done.records / max(done.seconds, 0.001)), "record")
-    lines.append(f"{aggregate}: {records} hashed in {done.seconds:.1f} s ({speed} a second)")
+    document: dict[str, Any] = {"aggregate": aggregate, "records": result.records}
+    document["seconds"] = round(result.seconds, 3)
+    lines, records = first_lines(result.changes), counted(result.records, "record")
+    speed = counted(round(result.records / max(result.seconds, 0.001)), "record")
+    lines.append(f"{aggregate}: {records} hashed in {result.seconds:.1f} s ({speed} a second)")
     if target is not None:
         document["certificate"] = target
         lines.append(f"certificate written to {target}")
     if against is not None:
-        changes = [one.document() for one in done.changes]
-        document |= {"against": against, "checked": done.checked, "deleted": done.deleted, "changes": changes}
+        changes = [one.document() for one in result.changes]
+        document |= {
+            "against": against,
+            "checked": result.checked,
+            "deleted": result.deleted,
+            "changes": changes,
+        }
         lines += [
-            f"{topic}: {counted(count, 'record')} of stretches that retention has begun to delete"
-            for topic, count in done.deleted.items()
+            f"{topic}: {counted(count, 'record')} not compared: retention has deleted a part of their hashed range"
+            for topic, count in result.deleted.items()
         ]
-        found = counted(len(done.changes), "change") if done.changes else "no change"
-        lines.append(f"{found} since {against}: {counted(done.checked, 'record')} as they were")
+        changes_text = counted(len(result.changes), "change") if result.changes else "no change"
+        lines.append(f"{changes_text} since {against}: {counted(result.checked, 'record')} unchanged")
     return Result(document, lines)

@@ -35,16 +35,18 @@ _COLUMNS: tuple[Column[_Line], ...] = (
 )
 
 
-def gravest(compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead]) -> "Level":
+def highest_level(compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead]) -> "Level":
     """Return red for a breaking change, amber for a contract that must be written, else green."""
     levels = {one.level for one in compared} | {"red" for log in logs.values() if log.unreadable}
     return "red" if "red" in levels else "amber" if "amber" in levels else "green"
 
 
-def checked(compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool) -> Result:
+def check_result(
+    compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
+) -> Result:
     """Return the changes in each aggregate, and the events that the code cannot read."""
     document: dict[str, Any] = {
-        "level": gravest(compared, logs),
+        "level": highest_level(compared, logs),
         "written": written,
         "aggregates": {
             one.aggregate: {
@@ -76,9 +78,9 @@ def _lines(
         if not log.unreadable:
             yield _Line("green", name, f"the code reads every event, {log.events:,}")
         for bad in log.unreadable:
-            more = f" ({counted(bad.times, 'event')} like it there)" if bad.times > 1 else ""
+            more = f" ({counted(bad.times, 'event')} like it)" if bad.times > 1 else ""
             yield _Line("red", name, f"{format_position(bad.partition, bad.offset)}: {bad.reason}{more}")
     if written:
         yield _Line("", "", "written: commit schemas/")
-    elif gravest(compared, {}) == "amber":
+    elif highest_level(compared, {}) == "amber":
         yield _Line("", "", "write it: cqrs check --write")

@@ -10,37 +10,39 @@ if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand
 
 
-def letter(one: "FailedCommand") -> Result:
+def dead_letter_result(failed: "FailedCommand") -> Result:
     """Return a dead letter, on one line."""
-    return Result(*_told(one))
+    return Result(*_document_and_line(failed))
 
 
-def whole_letter(one: "FailedCommand") -> Result:
+def full_dead_letter_result(failed: "FailedCommand") -> Result:
     """Return a dead letter with its record."""
     from cqrs_cli.cli.render.record import record_document
 
-    document, line = _told(one)
+    document, line = _document_and_line(failed)
     headers = [
-        f"  {name}: {(content or b'').decode(errors='replace')}" for name, content in one.record.headers or ()
+        f"  {name}: {(content or b'').decode(errors='replace')}"
+        for name, content in failed.record.headers or ()
     ]
-    value = (one.record.value or b"").decode(errors="backslashreplace")
-    more = [printable(text) for text in (f"  command: {one.place}", *headers, f"  {value}")]
-    return Result({**document, "record": record_document(one.partition, one.record)}, [line, *more])
+    value = (failed.record.value or b"").decode(errors="backslashreplace")
+    more = [printable(text) for text in (f"  command: {failed.place}", *headers, f"  {value}")]
+    return Result({**document, "record": record_document(failed.partition, failed.record)}, [line, *more])
 
 
-def _told(one: "FailedCommand") -> tuple[dict[str, Any], str]:
-    command = one.command
+def _document_and_line(failed: "FailedCommand") -> tuple[dict[str, Any], str]:
+    command = failed.command
     document = {
-        "partition": one.partition,
-        "offset": one.offset,
-        "time": one.time,
-        "reason": one.reason,
-        "message": one.message,
-        "command": one.place,
-        "id": one.id or None,
+        "partition": failed.partition,
+        "offset": failed.offset,
+        "time": failed.time,
+        "reason": failed.reason,
+        "message": failed.message,
+        "command": failed.place,
+        "id": failed.id or None,
         "aggregate_id": None if command is None else command.subject,
         "type": None if command is None else command.type,
     }
-    told = "?" if command is None else f"{command.subject}  {command.type}  {command.id}"
-    line = f"{one.time}  {format_position(one.partition, one.offset)}  {told}  {one.reason}: {one.message}"
+    command_text = "?" if command is None else f"{command.subject}  {command.type}  {command.id}"
+    position = format_position(failed.partition, failed.offset)
+    line = f"{failed.time}  {position}  {command_text}  {failed.reason}: {failed.message}"
     return document, printable(line)

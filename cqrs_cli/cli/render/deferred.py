@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cqrs_cli.core.deferral.entry import Deferral
 
 
-def deferral(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Result:
+def deferral_result(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Result:
     """Return a deferred command, on one line; in the document, `mask` redacts the command."""
     due = rfc3339(entry.due)
     state = "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
 
 
-def _decided(verdict: "Verdict") -> str:
+def _verdict_text(verdict: "Verdict") -> str:
     return " ".join(one for one in (verdict.status, verdict.code or verdict.reason, verdict.message) if one)
 
 
@@ -27,7 +27,7 @@ OUTCOMES: "tuple[Column[tuple[int, StepOutcome]], ...]" = (
         "outcome",
         lambda one: one[1].verdict,
         "decided",
-        _decided,
+        _verdict_text,
         style=lambda one: COLOURS.get(one.status, ""),
     ),
     Column("version", lambda one: one[1].verdict.version, "version"),

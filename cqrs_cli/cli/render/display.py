@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import PLAIN_EVERY
+from cqrs_cli.cli.output import PLAIN_INTERVAL
 from cqrs_cli.formatting import smoothed
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _F = TypeVar("_F", bound=ReadProgress)
 class JobDisplay(Generic[_T]):
     """Shows the progress of a job, and serves it to Prometheus if an address is given. Use as a context manager."""
 
-    every = PLAIN_EVERY  # seconds between two lines
+    interval = PLAIN_INTERVAL  # seconds between two lines
 
     def __init__(
         self, cli: Cli, metrics: "tuple[tuple[str, int], SnapshotCollector[_T]] | None" = None
@@ -65,54 +65,60 @@ class JobDisplay(Generic[_T]):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def note(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """Print a permanent line, for a message that needs an operator's attention."""
         if self._endpoint is not None:
             self._endpoint.record_heartbeat()
-        self.cli.note(text, "warning")
+        self.cli.print_note(text, "warning")
 
-    def restart(self, why: str) -> None:
+    def restart(self, reason: str) -> None:
         """Print why the job starts again. Until its next progress it is not ready."""
         if self._endpoint is not None:
             self._endpoint.forget()
         self.last = None
-        self.note(why)
+        self.warn(reason)
 
-    def show(self, now: _T) -> None:
+    def show(self, progress: _T) -> None:
         """Show the current progress."""
-        before, self.last = self.last, now
+        previous, self.last = self.last, progress
         if self._endpoint is not None:
-            self._endpoint.update(now)
-        if before is not None and now.at > before.at:
-            self.rate = smoothed(self.rate, (self.done(now) - self.done(before)) / (now.at - before.at))
-        self.tell(now)
-        facts = self.facts(now)
+            self._endpoint.update(progress)
+        if previous is not None and progress.at > previous.at:
+            self.rate = smoothed(
+                self.rate, (self.count(progress) - self.count(previous)) / (progress.at - previous.at)
+            )
+        self.print_once(progress)
+        facts = self.facts(progress)
         if self._live is not None:
-            self._live(self.line(now))
-        elif self.is_worth(now) and facts != self._shown and now.at - self._shown_at >= self.every:
-            self.say(now)
-            self._shown, self._shown_at = facts, now.at
+            self._live(self.progress_line(progress))
+        elif (
+            self.has_content(progress)
+            and facts != self._shown
+            and progress.at - self._shown_at >= self.interval
+        ):
+            self.print_line(progress)
+            self._shown, self._shown_at = facts, progress.at
 
-    def say(self, now: _T) -> None:
+    def print_line(self, progress: _T) -> None:
         """Write a plain line."""
-        self.cli.note(self.line(now))
+        self.cli.print_note(self.progress_line(progress))
 
-    def tell(self, now: _T) -> None:
+    def print_once(self, progress: _T) -> None:
         """Print messages that appear only once."""
 
-    def is_worth(self, now: _T) -> bool:
+    def has_content(self, progress: _T) -> bool:
         """True if a plain line would have content."""
         return True
 
-    def facts(self, now: _T) -> Any:
+    def facts(self, progress: _T) -> Any:
         """Return the facts in a line that matter to a reader: a plain line is written only after they change."""
-        return self.done(now)
+        return self.count(progress)
 
-    def done(self, now: _T) -> int:
+    def count(self, progress: _T) -> int:
         """Return the number whose growth per second is the rate."""
         raise NotImplementedError
 
-    def line(self, now: _T) -> str:
+    def progress_line(self, progress: _T) -> str:
         """Return the progress line."""
         raise NotImplementedError
 
@@ -120,16 +126,16 @@ class JobDisplay(Generic[_T]):
 class RecordsDisplay(JobDisplay[_F]):
     """Shows how fast a job reads records, and how many are left."""
 
-    def done(self, now: _F) -> int:
-        return now.position
+    def count(self, progress: _F) -> int:
+        return progress.position
 
-    def line(self, now: _F) -> str:
-        return f"{self.rate:,.0f} records/s · lag {now.lag:,}"
+    def progress_line(self, progress: _F) -> str:
+        return f"{self.rate:,.0f} records/s · lag {progress.lag:,}"
 
-    def is_worth(self, now: _F) -> bool:
+    def has_content(self, progress: _F) -> bool:
         """Always True, but the first progress, which has no rate yet, counts as shown."""
         if self._shown is None:
-            self._shown, self._shown_at = self.facts(now), now.at
+            self._shown, self._shown_at = self.facts(progress), progress.at
         return True
 
 
@@ -143,5 +149,5 @@ def _serve(
     endpoint = Endpoint(metrics, host, port)
     stack.callback(endpoint.close)
     shown = f"[{host}]" if ":" in host else host
-    cli.note(f"metrics: http://{shown}:{endpoint.port}/metrics, /healthz and /readyz there")
+    cli.print_note(f"metrics: http://{shown}:{endpoint.port}/metrics, /healthz and /readyz there")
     return endpoint

@@ -27,18 +27,18 @@ SETTINGS: "tuple[Column[SettingRow], ...]" = (
 )
 
 
-def doctor_result(checks: "list[Check]", held: "list[SettingRow]") -> Result:
+def doctor_result(checks: "list[Check]", settings: "list[SettingRow]") -> Result:
     """Return the checks, and the effective settings."""
 
     def text() -> "RenderableType":
         from rich.console import Group
 
         found = table(checks, CHECKS, headers=False)
-        return Group(found, "", table(held, SETTINGS)) if held else found
+        return Group(found, "", table(settings, SETTINGS)) if settings else found
 
     document = {
         "ok": all(check.status != "fail" for check in checks),
         "checks": [asdict(check) for check in checks],
-        "settings": {row.name: {"value": row.value, "origin": row.origin} for row in held},
+        "settings": {row.name: {"value": row.value, "origin": row.origin} for row in settings},
     }
     return Result(document, text)

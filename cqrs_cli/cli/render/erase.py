@@ -6,7 +6,7 @@ from cqrs_cli.client.queries.personal import PersonalRecords
 from cqrs_cli.formatting import counted
 
 
-def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
+def personal_records_result(aggregate: str, id: str, found: PersonalRecords) -> Result:
     """Return the aggregate's records, and the effect of an erasure on them."""
     document = {
         "aggregate": aggregate,
@@ -17,22 +17,17 @@ def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
         "commands": found.commands,
         "dead_letters": found.dead_letters,
     }
-    lines = [
-        f"{aggregate} {id}: {counted(found.events, 'event')}, whose personal fields cannot be read any more then"
-    ]
+    lines = [f"{aggregate} {id}: {counted(found.events, 'event')}, whose personal fields become unreadable"]
     if found.deferred:
-        lines.append(f"{counted(found.deferred, 'deferred command')}: rejected then, ERASED")
+        lines.append(f"{counted(found.deferred, 'deferred command')}: will be rejected, ERASED")
     if found.unencrypted:
-        lines.append(words_of_plain(found.unencrypted))
+        lines.append(plain_text_warning(found.unencrypted))
     if found.commands or found.dead_letters:
         there = f"{counted(found.commands, 'command')} and {counted(found.dead_letters, 'dead letter')}"
-        lines.append(f"{there} as they were sent, until their retention is over")
+        lines.append(f"{there} with the values as they were sent, until retention deletes them")
     return Result(document, [printable(line) for line in lines])
 
 
-def words_of_plain(count: int) -> str:
+def plain_text_warning(count: int) -> str:
     """Return the text about events from before the annotation of the fields, which are not encrypted."""
-    return (
-        f"{counted(count, 'event')} of before the fields were marked: plain text, which stays;"
-        " only a new topic, copied without them, is free of it"
-    )
+    return f"{counted(count, 'event')} from before the fields were personal: their plain text stays; only a copy of the topic without these events removes it"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.result import Result, listed
+from cqrs_cli.cli.result import Result, first_lines
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.formatting import counted
 
@@ -11,60 +11,71 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.erased.verify import ErasureReport
 
 
-def proved_erased(aggregate: str, done: "ErasureReport") -> Result:
-    """Return the findings of erased data, and the erased data that waits for retention or compaction."""
-    return Result(_document(aggregate, done), _lines(aggregate, done))
+def erased_result(aggregate: str, report: "ErasureReport") -> Result:
+    """Return the findings of erased data, and the erased data that retention or compaction will delete."""
+    return Result(_document(aggregate, report), _lines(aggregate, report))
 
 
-def _document(aggregate: str, done: "ErasureReport") -> dict[str, Any]:
-    look = done.topics
+def _document(aggregate: str, report: "ErasureReport") -> dict[str, Any]:
+    topics = report.topics
     return {
         "aggregate": aggregate,
-        "erased": len(look.erased),
-        "violations": [*map(str, look.findings), *map(str, done.findings), *map(_endless, done.endless)],
-        "violation_count": done.count,
+        "erased": len(topics.erased),
+        "violations": [
+            *map(str, topics.findings),
+            *map(str, report.findings),
+            *map(_no_expiry_text, report.endless),
+        ],
+        "violation_count": report.count,
         "waiting": [
             {
-                "topic": one.topic,
-                "what": one.what,
-                "records": one.records,
-                "until": None if one.until is None or one.until < 0 else rfc3339(one.until),
+                "topic": expiring.topic,
+                "what": expiring.what,
+                "records": expiring.records,
+                "until": None if expiring.until is None or expiring.until < 0 else rfc3339(expiring.until),
             }
-            for one in look.waiting
+            for expiring in topics.waiting
         ],
-        "cached_keys": dict(done.caches),
-        "looked_for": done.patterns.count,
-        "not_looked_for": done.patterns.too_short + look.shared,
-        "looked_in": done.locations,
-        "seconds": round(done.seconds, 3),
+        "cached_keys": dict(report.caches),
+        "looked_for": report.patterns.count,
+        "not_looked_for": report.patterns.too_short + topics.shared,
+        "looked_in": report.locations,
+        "seconds": round(report.seconds, 3),
     }
 
 
-def _lines(aggregate: str, done: "ErasureReport") -> list[str]:
-    look = done.topics
-    said = listed([*look.findings, *done.findings, *map(_endless, done.endless)], done.count)
-    said.append(f"{aggregate}: {counted(len(look.erased), 'aggregate')} erased, in {done.seconds:.1f} s")
-    said += map(_waiting, look.waiting)
-    for place, keys in done.caches.items():
-        until = "until an owner of the partition starts here, or the folder is removed"
-        said.append(f"waits {until}: {counted(keys, 'ended key')} in the cache {place}")
-    if done.locations:
-        left = done.patterns.too_short + look.shared
-        without = f", without {left} that are short or that others have, too" if left else ""
-        said.append(
-            f"looked for {counted(done.patterns.count, 'value')} that commands still tell{without},"
-            f" and for keys, in: {', '.join(done.locations)}"
+def _lines(aggregate: str, report: "ErasureReport") -> list[str]:
+    topics = report.topics
+    lines = first_lines(
+        [*topics.findings, *report.findings, *map(_no_expiry_text, report.endless)], report.count
+    )
+    erased = counted(len(topics.erased), "erased aggregate")
+    lines.append(f"{aggregate}: verified {erased} in {report.seconds:.1f} s")
+    lines += map(_expiry_text, topics.waiting)
+    for folder, keys in report.caches.items():
+        lines.append(
+            f"the key cache {folder} has {counted(keys, 'erased key')}, until an owner of the partition starts on this"
+            " machine, or the folder is removed"
         )
-    return [*said, counted(done.count, "violation") if done.count else "no violation"]
+    if report.locations:
+        skipped = report.patterns.too_short + topics.shared
+        without = (
+            f", except {skipped} that are too short or that other aggregates have, too" if skipped else ""
+        )
+        lines.append(
+            f"searched for {counted(report.patterns.count, 'value')} that commands still contain{without}, and for keys,"
+            f" in: {', '.join(report.locations)}"
+        )
+    return [*lines, counted(report.count, "violation") if report.count else "no violation"]
 
 
-def _waiting(one: "ExpiringRecords") -> str:
-    if one.until is None:
-        until = "until the topic is compacted"
-    else:
-        until = "for ever" if one.until < 0 else f"until {rfc3339(one.until)}"
-    return f"waits {until}: {counted(one.records, 'record')} of {one.topic} {one.what}"
+def _expiry_text(expiring: "ExpiringRecords") -> str:
+    """Return when the broker deletes records of erased aggregates."""
+    records = f"{counted(expiring.records, 'record')} of {expiring.topic} {expiring.what}"
+    if expiring.until is None:
+        return f"{records}: until the topic is compacted"
+    return f"{records}: " + ("for ever" if expiring.until < 0 else f"until {rfc3339(expiring.until)}")
 
 
-def _endless(topic: str) -> str:
-    return f"{topic} keeps erased values for ever: give it a finite retention.ms"
+def _no_expiry_text(topic: str) -> str:
+    return f"{topic} keeps erased values for ever: set a finite retention.ms"

@@ -11,40 +11,40 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.kek_usage import MasterUse
     from cqrs_cli.keys.address import KeyRingAddress
 
-_AFTER = {
+_NEXT_STEPS = {
     "made": [
-        "keep a copy of it apart: what it has sealed is lost with it",
+        "back it up separately: without it, the data that it encrypts is lost",
         "keep it out of git and of backups of Kafka",
     ],
     "rotated": [
-        "start the runs again: they put all keys under it while idle",
-        "see how far they are: cqrs keys status",
+        "restart the runs: idle owners re-encrypt all data keys with it",
+        "see the progress: cqrs keys status",
     ],
 }
-_BY_HAND = {
-    "made": "put a ring of one key there",
-    "rotated": "put a new key first there, before those of the ring that is there now",
+_INSTRUCTIONS = {
+    "made": "store a keyring of one key there",
+    "rotated": "insert a new key before the keys that are stored there",
 }
 
 
-def changed_ring(file: Path, how: str, master: str) -> Result:
+def keyring_file_result(file: Path, action: str, master: str) -> Result:
     """Return the result for a keyring in a file, created or rotated."""
     done = (
-        f"{file}: made, with the master key {master}"
-        if how == "made"
-        else f"{file}: {master} is the current master key"
+        f"{file}: created, with the key-encryption key {master}"
+        if action == "made"
+        else f"{file}: {master} is the current key-encryption key"
     )
-    return Result({"result": how, "place": f"file:{file}", "master": master}, [done, *_AFTER[how]])
+    return Result({"result": action, "place": f"file:{file}", "master": master}, [done, *_NEXT_STEPS[action]])
 
 
-def ring_by_hand(address: "KeyRingAddress", how: str, month: str) -> Result:
+def keyring_instructions(address: "KeyRingAddress", action: str, month: str) -> Result:
     """Return the next step for a keyring that is not in a file."""
-    form = f'{{"{month}": "KEY IN BASE64"{"" if how == "made" else ", …"}}}'
+    form = f'{{"{month}": "KEY IN BASE64"{"" if action == "made" else ", …"}}}'
     lines = [
-        f"{address.shown} is not a file: {_BY_HAND[how]}, as JSON:",
+        f"{address.shown} is not a file: {_INSTRUCTIONS[action]}, as JSON:",
         f"  {form}",
         "a new key: openssl rand -base64 64 | tr -d '\\n'",
-        *_AFTER[how],
+        *_NEXT_STEPS[action],
     ]
     return Result({"result": "by hand", "place": address.shown, "form": form}, lines)
 
@@ -61,37 +61,38 @@ class _Row(NamedTuple):
 
 _COLUMNS: Sequence[Column[_Row]] = (
     Column("aggregate", header="aggregate"),
-    Column("master", header="master key"),
+    Column("master", header="KEK"),
     Column("keys", header="keys", left=False),
     Column("replaced", header="replaced", left=False),
     Column("state", header="state"),
 )
 
 
-def keys_in_use(ring: Sequence[str], found: "Mapping[str, Mapping[str, MasterUse]]") -> Result:
-    """Return the use of each KEK by each aggregate, then the unused KEKs. `ring`: key ids, the current id first."""
+def key_usage_result(keyring: Sequence[str], usage: "Mapping[str, Mapping[str, MasterUse]]") -> Result:
+    """Return the use of each KEK by each aggregate, then the unused KEKs. `keyring`: key ids, the current id first."""
     rows = [
-        _Row(aggregate, name, *(masters.get(name) or (0, 0)), _state(ring, name))
-        for aggregate, masters in found.items()
-        for name in dict.fromkeys([*ring, *masters])
+        _Row(aggregate, name, *(keks.get(name) or (0, 0)), _state(keyring, name))
+        for aggregate, keks in usage.items()
+        for name in dict.fromkeys([*keyring, *keks])
     ]
-    needed = {name for masters in found.values() for name, use in masters.items() if not use.is_unused}
-    free = [name for name in ring[1:] if name not in needed]
+    needed_keks = {name for keks in usage.values() for name, use in keks.items() if not use.is_unused}
+    unused_keks = [name for name in keyring[1:] if name not in needed_keks]
     documents = [row_document(row, _COLUMNS) for row in rows]
     return Result(
-        {"ring": list(ring), "masters": documents, "not_needed": free}, lambda: table(rows, _COLUMNS)
+        {"ring": list(keyring), "masters": documents, "not_needed": unused_keks},
+        lambda: table(rows, _COLUMNS),
     )
 
 
-def free_master(name: str) -> str:
+def unused_kek_note(name: str) -> str:
     """Return the next step for a KEK without use."""
     return (
-        f"nothing of these aggregates is under {name}: destroy it if nobody else has this ring;"
-        " nobody can read backups of before then"
+        f"these aggregates do not use {name}: destroy it if no other project uses this keyring;"
+        " older backups become unreadable"
     )
 
 
-def _state(ring: Sequence[str], name: str) -> str:
-    if name not in ring:
-        return "not in the ring" if ring else ""
-    return "current" if name == ring[0] else "old"
+def _state(keyring: Sequence[str], name: str) -> str:
+    if name not in keyring:
+        return "not in the ring" if keyring else ""
+    return "current" if name == keyring[0] else "old"

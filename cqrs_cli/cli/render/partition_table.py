@@ -15,15 +15,15 @@ from cqrs_cli.status.partition import PartitionKind
 _GAP = 2
 
 
-def columns_of(
+def table_columns(
     view: View, kinds: Iterable[PartitionKind], columns: Sequence[StatusColumn] = COLUMNS
 ) -> list[StatusColumn]:
     """Return the columns of a table with these kinds of partitions."""
-    there = set(kinds)
-    return [one for one in columns if one.header and view in one.view and there & set(one.kinds)]
+    present = set(kinds)
+    return [one for one in columns if one.header and view in one.view and present & set(one.kinds)]
 
 
-def place_table(
+def partition_table(
     kind: PartitionKind,
     rows: Sequence[Row],
     columns: Sequence[StatusColumn],
@@ -35,16 +35,16 @@ def place_table(
 
     If `width` is too small, spare columns are left out, then owners' names are shortened.
     """
-    numbers, names = _fitting(kind, [*rows, sums], columns, width)
+    numbers, names = _fit_columns(kind, [*rows, sums], columns, width)
     table = Table(
         box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_footer=True, footer_style="bold"
     )
-    table.add_column(Text(kind.title, _marked(sort == "name")), sums.label, no_wrap=True)
+    table.add_column(Text(kind.title, _header_style(sort == "name")), sums.label, no_wrap=True)
     footers = list(texts(sums, columns, summed=True))
     for number in numbers:
         column = columns[number]
         table.add_column(
-            Text(header_of(column, kind), _marked(sort == column.name)),
+            Text(header_of(column, kind), _header_style(sort == column.name)),
             printable(footers[number]),
             justify="left" if column.left else "right",
             no_wrap=True,
@@ -62,7 +62,7 @@ def header_of(column: StatusColumn, kind: PartitionKind) -> str:
     return column.header.format(**kind.words)
 
 
-def _marked(is_sorted: bool) -> str:
+def _header_style(is_sorted: bool) -> str:
     return "underline" if is_sorted else ""
 
 
@@ -79,19 +79,21 @@ class _Fit(NamedTuple):
     names: int
 
 
-def _fitting(kind: PartitionKind, rows: Sequence[Row], columns: Sequence[StatusColumn], width: int) -> _Fit:
+def _fit_columns(
+    kind: PartitionKind, rows: Sequence[Row], columns: Sequence[StatusColumn], width: int
+) -> _Fit:
     """Leave out rare columns without values, then spare columns until the other columns fit; then shorten names."""
     cells = [list(texts(row, columns)) for row in rows]
     widths = [
         _GAP + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
         for number, column in enumerate(columns)
     ]
-    left = [n for n, one in enumerate(columns) if not one.rare or any(line[n] for line in cells)]
+    visible = [n for n, one in enumerate(columns) if not one.rare or any(line[n] for line in cells)]
     room = width - _GAP - max(cell_len(row.label) for row in rows)
-    while (over := sum(widths[number] for number in left) - room) > 0:
-        spared = max(left, key=lambda number: columns[number].spare)
-        if not columns[spared].spare:
+    while (excess := sum(widths[number] for number in visible) - room) > 0:
+        hidden = max(visible, key=lambda number: columns[number].spare)
+        if not columns[hidden].spare:
             break
-        left.remove(spared)
-    names = sum(widths[number] - _GAP for number in left if columns[number].left)
-    return _Fit(left, max(1, names - max(0, over)))
+        visible.remove(hidden)
+    names = sum(widths[number] - _GAP for number in visible if columns[number].left)
+    return _Fit(visible, max(1, names - max(0, excess)))

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.render.verify import violations_text
-from cqrs_cli.cli.result import Result, listed
+from cqrs_cli.cli.result import Result, first_lines
 from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
@@ -11,36 +11,38 @@ if TYPE_CHECKING:
     from cqrs_cli.proof.reactions import Reactions
 
 
-def reacted_text(done: "ProcessProgress") -> str:
+def process_result_text(progress: "ProcessProgress") -> str:
     """The events that processes handled, the commands that followed, and their position."""
-    led = f"{counted(done.events, 'event')} led to {counted(done.commands, 'command')}"
-    worked = f"{led} in {done.seconds:.3g} s; " if done.seconds else ""
-    return f"{worked}at {done.position:,} of {done.position + done.lag:,} records"
+    events_text = f"{counted(progress.events, 'event')} led to {counted(progress.commands, 'command')}"
+    worked = f"{events_text} in {progress.seconds:.3g} s; " if progress.seconds else ""
+    return f"{worked}at {progress.position:,} of {progress.position + progress.lag:,} records"
 
 
-def listening(progress: "ProcessProgress") -> str:
+def processes_started_note(progress: "ProcessProgress") -> str:
     """Return the message that is printed once, when each partition has been claimed."""
     names = ", ".join(progress.lags())
-    return f"{names}: listening; what is recorded from now on is reacted to, whatever happens"
+    return f"{names}: subscribed; every event from now on will be handled, also after a crash"
 
 
-def proved(name: str, found: "Reactions") -> Result:
+def process_verify_result(name: str, reactions: "Reactions") -> Result:
     """The findings of `cqrs verify --process`."""
     document = {
         "process": name,
-        "events": found.events,
-        "commands": found.commands,
-        "accepted_losses": found.accepted,
-        "unknown": found.unknown,
-        "violations": found.named,
-        "violation_count": found.count,
+        "events": reactions.events,
+        "commands": reactions.commands,
+        "accepted_losses": reactions.accepted,
+        "unknown": reactions.unknown,
+        "violations": reactions.named,
+        "violation_count": reactions.count,
     }
-    said = listed(found.named, found.count)
-    seen = f"{counted(found.events, 'event')} below its position, {counted(found.commands, 'command')}"
-    said.append(f"process {name}: {seen}")
-    if found.accepted:
-        said.append(f"missing, which an operator accepted: {counted(found.accepted, 'command')}")
-    if found.unknown:
-        unknown = counted(found.unknown, "command")
-        said.append(f"of events that are deleted, or before an accepted loss: {unknown}")
-    return Result(document, [*said, violations_text(found.count)])
+    lines = first_lines(reactions.named, reactions.count)
+    counts = (
+        f"{counted(reactions.events, 'event')} before its position, {counted(reactions.commands, 'command')}"
+    )
+    lines.append(f"process {name}: {counts}")
+    if reactions.accepted:
+        lines.append(f"losses that an operator accepted: {counted(reactions.accepted, 'command')}")
+    if reactions.unknown:
+        unknown = counted(reactions.unknown, "command")
+        lines.append(f"not verified, because their events are deleted or before an accepted loss: {unknown}")
+    return Result(document, [*lines, violations_text(reactions.count)])

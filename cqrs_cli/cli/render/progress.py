@@ -4,9 +4,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import PLAIN_EVERY
+from cqrs_cli.cli.output import PLAIN_INTERVAL
 from cqrs_cli.cli.render.display import JobDisplay
-from cqrs_cli.cli.render.process import listening, reacted_text
+from cqrs_cli.cli.render.process import process_result_text, processes_started_note
 from cqrs_cli.cli.result import Result
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.formatting import counted
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 
 #: The statuses that a line of text contains only if their count is not 0.
-_SELDOM = ("unchanged", "deferred")
+_RARE_STATUSES = ("unchanged", "deferred")
 
 #: Seconds between two JSON Lines; a line is written only if it differs from the previous line.
-STREAM_EVERY = 1.0
+STREAM_INTERVAL = 1.0
 
 
 class RunDisplay(JobDisplay["Snapshot"]):
@@ -29,52 +29,56 @@ class RunDisplay(JobDisplay["Snapshot"]):
         from cqrs_cli.runs.metrics import Metrics
 
         super().__init__(cli, None if metrics is None else (metrics, Metrics()))
-        self.every = STREAM_EVERY if cli.streaming else PLAIN_EVERY
+        self.interval = STREAM_INTERVAL if cli.streaming else PLAIN_INTERVAL
         self.began, self._decides = time.monotonic(), decides
-        self._listens = False
-        self._largest: Rebuild | None = None  # the current rebuild at its largest number of events
+        self._is_listening = False
+        self._largest_rebuild: Rebuild | None = None  # the current rebuild at its largest number of events
 
-    def done(self, now: "Snapshot") -> int:
-        if self._decides or now.processes is None:
-            return now.total("commands")
-        return now.processes.position
+    def count(self, snapshot: "Snapshot") -> int:
+        if self._decides or snapshot.processes is None:
+            return snapshot.total("commands")
+        return snapshot.processes.position
 
-    def line(self, now: "Snapshot") -> str:
-        return progress_line(now, self.rate) if self._decides else reaction_line(now, self.rate)
+    def progress_line(self, snapshot: "Snapshot") -> str:
+        return progress_line(snapshot, self.rate) if self._decides else reaction_line(snapshot, self.rate)
 
-    def say(self, now: "Snapshot") -> None:
+    def print_line(self, snapshot: "Snapshot") -> None:
         if not self.cli.streaming:
-            super().say(now)
+            super().print_line(snapshot)
         elif not self.cli.quiet:
-            self.cli.event("progress", progress_document(now, self.rate))
+            self.cli.print_event("progress", progress_document(snapshot, self.rate))
 
-    def tell(self, now: "Snapshot") -> None:
+    def print_once(self, snapshot: "Snapshot") -> None:
         """Report once that a displayed rebuild has ended, and that processes listen."""
-        rebuild, largest = now.rebuild_progress(), self._largest
+        rebuild, largest = snapshot.rebuild_progress(), self._largest_rebuild
         if rebuild is None and largest is not None:
-            self._largest = None
-            self.cli.note(f"rebuilt {_shards(largest)}")
+            self._largest_rebuild = None
+            self.cli.print_note(f"rebuilt {_shards(largest)}")
         elif rebuild is not None and (largest is None or rebuild.events > largest.events):
-            self._largest = rebuild
-        if now.processes is not None and now.processes.is_listening and not self._listens:
-            self._listens = True
-            self.cli.note(listening(now.processes))
+            self._largest_rebuild = rebuild
+        if snapshot.processes is not None and snapshot.processes.is_listening and not self._is_listening:
+            self._is_listening = True
+            self.cli.print_note(processes_started_note(snapshot.processes))
 
-    def is_worth(self, now: "Snapshot") -> bool:
+    def has_content(self, snapshot: "Snapshot") -> bool:
         """True in a stream; a log has nothing before the first decision except a rebuild, or before process managers
         listen.
         """
         if self.cli.streaming:
             return True
         if not self._decides:
-            return now.processes is not None and now.processes.is_listening
-        return now.total("commands") > 0 or now.rebuild_progress() is not None
+            return snapshot.processes is not None and snapshot.processes.is_listening
+        return snapshot.total("commands") > 0 or snapshot.rebuild_progress() is not None
 
-    def facts(self, now: "Snapshot") -> tuple[object, ...]:
+    def facts(self, snapshot: "Snapshot") -> tuple[object, ...]:
         """Return all facts except the speed."""
-        waiting = now.waiting_partitions() if self.cli.streaming else None  # a plain line does not contain it
-        reacted = None if now.processes is None else (now.processes.position, now.processes.lag)
-        return now.total("commands"), now.lag, now.rebuild_progress(), waiting, reacted
+        waiting = (
+            snapshot.waiting_partitions() if self.cli.streaming else None
+        )  # a plain line does not contain it
+        reacted = (
+            None if snapshot.processes is None else (snapshot.processes.position, snapshot.processes.lag)
+        )
+        return snapshot.total("commands"), snapshot.lag, snapshot.rebuild_progress(), waiting, reacted
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
@@ -84,7 +88,9 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
     if rebuilding and not snapshot.total("commands"):
         return rebuilding
     totals = {name: snapshot.total(name) for name in STATUSES}
-    counts = " · ".join(f"{name} {count:,}" for name, count in totals.items() if count or name not in _SELDOM)
+    counts = " · ".join(
+        f"{name} {count:,}" for name, count in totals.items() if count or name not in _RARE_STATUSES
+    )
     speed = f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
     if snapshot.processes is not None:
         speed += "".join(f" · {name} lag {lag:,}" for name, lag in snapshot.processes.lags().items())
@@ -138,5 +144,5 @@ def run_result(done: "Snapshot") -> Result:
         decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
         texts.append(f"{decided} decided within {sums['seconds']:g} s: {parts}; {events}")
     if done.processes is not None:
-        texts.append(f"{', '.join(done.processes.lags())}: {reacted_text(done.processes)}")
+        texts.append(f"{', '.join(done.processes.lags())}: {process_result_text(done.processes)}")
     return Result(sums, "; ".join(texts))

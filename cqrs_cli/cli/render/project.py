@@ -9,19 +9,23 @@ if TYPE_CHECKING:
     from cqrs_cli.following.projections.plan import ProjectionProgress
 
 
-def projected(name: str, revision: int, done: "ProjectionProgress") -> Result:
+def projection_result(name: str, revision: int, progress: "ProjectionProgress") -> Result:
     """Return the positions of a projection, and the number of projected events."""
     positions: dict[str, dict[str, int]] = {}
-    for source, position in sorted(done.positions.items()):
+    for source, position in sorted(progress.positions.items()):
         positions.setdefault(source.topic, {})[str(source.partition)] = position
     document = {
         "projection": name,
         "revision": revision,
-        "events": done.events,
-        "seconds": round(done.seconds, 3),
-        "lag": done.lag,
+        "events": progress.events,
+        "seconds": round(progress.seconds, 3),
+        "lag": progress.lag,
         "positions": positions,
     }
-    worked = f"{counted(done.events, 'event')} projected in {done.seconds:.3g} s; " if done.seconds else ""
-    text = f"{worked}{name} is at {done.position:,} of {done.position + done.lag:,} records"
+    speed = (
+        f"{counted(progress.events, 'event')} projected in {progress.seconds:.3g} s; "
+        if progress.seconds
+        else ""
+    )
+    text = f"{speed}{name} is at {progress.position:,} of {progress.position + progress.lag:,} records"
     return Result(document, text)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cqrs_cli.cli.output import share_text
+from cqrs_cli.cli.output import progress_text
 from cqrs_cli.cli.result import Result
 from cqrs_cli.formatting import counted
 
@@ -12,16 +12,22 @@ if TYPE_CHECKING:
     from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt
 
 
-def rebuilding_text(now: "RebuildProgress", bar: bool = True) -> str:
+def rebuilding_text(progress: "RebuildProgress", bar: bool = True) -> str:
     """Return the part that is done, the rate, and the remaining time at this rate."""
-    return share_text("rebuilding", (now.done, now.records), now.done, "records", now.seconds, bar)
+    return progress_text(
+        "rebuilding", (progress.done, progress.records), progress.done, "records", progress.seconds, bar
+    )
 
 
-def rebuilt_shards(done: "Mapping[Partition, Rebuilt]", seconds: float) -> Result:
+def rebuild_result(rebuilt_by_partition: "Mapping[Partition, Rebuilt]", seconds: float) -> Result:
     """Return each shard, and for people the sums of each aggregate."""
     lines = []
-    for name in sorted({partition.aggregate for partition in done}):
-        shards = [rebuilt.shard for partition, rebuilt in done.items() if partition.aggregate == name]
+    for name in sorted({partition.aggregate for partition in rebuilt_by_partition}):
+        shards = [
+            rebuilt.shard
+            for partition, rebuilt in rebuilt_by_partition.items()
+            if partition.aggregate == name
+        ]
         aggregates = counted(sum(one.aggregates for one in shards), "aggregate")
         size = sum(one.bytes for one in shards) / 1e6
         lines.append(f"{name}: {counted(len(shards), 'shard')} with {aggregates}, {size:,.1f} MB")
@@ -33,7 +39,7 @@ def rebuilt_shards(done: "Mapping[Partition, Rebuilt]", seconds: float) -> Resul
             "bytes": rebuilt.shard.bytes,
             "in_use": rebuilt.in_use,
         }
-        for partition, rebuilt in sorted(done.items())
+        for partition, rebuilt in sorted(rebuilt_by_partition.items())
     ]
     return Result(
         {"shards": documents, "seconds": round(seconds, 3)}, [*lines, f"rebuilt in {seconds:.1f} s"]

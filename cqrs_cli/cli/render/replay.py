@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import job_text
+from cqrs_cli.cli.output import job_progress_text
 from cqrs_cli.cli.result import Result
 from cqrs_cli.formatting import counted
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from cqrs_cli.telemetry.task_reports import JobProgress
 
 
-def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
+def replaying_text(aggregate: str, progress: "JobProgress", bar: bool = True) -> str:
     """Return the part of the log that is done, the rate, and the remaining time at this rate."""
-    return job_text(f"folding {aggregate}", now, "events", bar)
+    return job_progress_text(f"folding {aggregate}", progress, "events", bar)
 
 
-def replayed(
-    aggregate: str, at: str | Mapping[int, int] | None, done: "ReplaySummary", target: "Target | None"
+def replay_result(
+    aggregate: str, at: str | Mapping[int, int] | None, summary: "ReplaySummary", target: "Target | None"
 ) -> Result:
     """Return the result of a replay: the number of events, the time up to which they are folded, and the folder."""
     from cqrs_cli.core.digest import as_hex
 
-    total, digest = done.total, as_hex(done.total.digest)
+    total, digest = summary.total, as_hex(summary.total.digest)
     document: dict[str, Any] = {
         "aggregate": aggregate,
         "aggregates": total.aggregates,
         "events": total.events,
         "digest": digest,
         "at": at,
-        "seconds": round(done.seconds, 3),
+        "seconds": round(summary.seconds, 3),
     }
-    speed = f"{total.events / max(done.seconds, 0.001):,.0f} a second"
+    speed = f"{total.events / max(summary.seconds, 0.001):,.0f} a second"
     sums = f"{counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')}"
-    lines = [f"{aggregate}: {sums} in {done.seconds:.1f} s ({speed})", f"digest {digest}"]
+    lines = [f"{aggregate}: {sums} in {summary.seconds:.1f} s ({speed})", f"digest {digest}"]
     if target is not None:
         document["out"] = target.folder
         lines.append(f"written to {target.folder}")

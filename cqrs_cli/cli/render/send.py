@@ -23,54 +23,54 @@ from cqrs_cli.kafka.position_notation import format_position
 IDS_IN_TEXT = 3
 
 #: The advice if there is no owner. It has no names, because a run of some aggregates ends a run of all aggregates.
-_START = "unless a run is starting, start it"
+_START_HINT = "unless a run is starting, start one"
 
 
-def sent(one: SentCommand) -> Result:
+def sent_result(sent: SentCommand) -> Result:
     """Return the result for one sent command."""
-    composed, partition, offset = one
+    command, partition, offset = sent
     document = {
-        "id": composed.id,
-        "aggregate": composed.aggregate,
-        "subject": composed.subject,
-        "type": composed.type,
+        "id": command.id,
+        "aggregate": command.aggregate,
+        "subject": command.subject,
+        "type": command.type,
         "partition": partition,
         "offset": offset,
     }
-    place = f"({format_position(partition, offset)}), id {composed.id}"
-    return Result(document, f"sent {composed.type} to {composed.subject} {place}")
+    location = f"({format_position(partition, offset)}), id {command.id}"
+    return Result(document, f"sent {command.type} to {command.subject} {location}")
 
 
-def all_sent(many: SentCommands, **more: int) -> Result:
+def bulk_sent_result(sent: SentCommands, **more: int) -> Result:
     """Return the result for many sent commands."""
-    document = {"sent": many.total, "seconds": many.seconds, "aggregates": many.aggregates, **more}
-    return Result(document, f"sent {counted(many.total, 'command')} in {many.seconds} s")
+    document = {"sent": sent.total, "seconds": sent.seconds, "aggregates": sent.aggregates, **more}
+    return Result(document, f"sent {counted(sent.total, 'command')} in {sent.seconds} s")
 
 
 class OutcomePrinter:
     """Prints outcomes and counts them by status. `flag` precedes an id in a hint about a second send."""
 
-    def __init__(self, cli: Cli, waiter: OutcomeWaiter, patience: float, flag: str = "") -> None:
+    def __init__(self, cli: Cli, waiter: OutcomeWaiter, timeout: float, flag: str = "") -> None:
         self.cli = cli
         self.waiter = waiter
-        self.patience = patience
+        self.timeout = timeout
         self.flag = flag
         self.counts: Counter[str] = Counter()
         self.refusals: list[OutcomeEnvelope] = []
-        self.ownerless: list[str] = []
+        self.ownerless_aggregates: list[str] = []
 
     def print(self, outcomes: Iterable[ReceivedOutcome]) -> None:
         """Print a row for each outcome."""
         for outcome in outcomes:
-            self.cli.result(msgspec.Raw(outcome.value), outcome_line(outcome.envelope))
+            self.cli.print_result(msgspec.Raw(outcome.value), outcome_line(outcome.envelope))
             self.counts[outcome.envelope.data.status] += 1
             if is_failure(outcome.envelope):
                 self.refusals.append(outcome.envelope)
         self.cli.flush()
 
-    def say_nobody_decides(self, connection: Connection) -> None:
+    def report_ownerless(self, connection: Connection) -> None:
         """Print a message about each aggregate whose commands wait in partitions without an owner."""
-        from cqrs_cli.cli.ownerless_partitions import ownerless
+        from cqrs_cli.cli.ownerless_partitions import ownerless_partitions
 
         waiting: dict[str, set[int]] = {}
         prefix = self.cli.settings.topic_prefix
@@ -78,69 +78,75 @@ class OutcomePrinter:
             name = topic.removeprefix(prefix).removesuffix(".outcomes")
             waiting.setdefault(name, set()).add(partition)
         for name, partitions in sorted(waiting.items()):
-            if alone := ownerless(connection, self.cli.topics(name), sorted(partitions)):
-                self.ownerless.append(name)
-                places = f"partition{'s' * (len(alone) > 1)} {', '.join(map(str, alone))}"
-                start = self.cli.with_flags(f"{_START}: cqrs run")
-                self.cli.note(f"nobody decides {name}, {places}; {start}; waiting all the same")
+            if unowned := ownerless_partitions(connection, self.cli.topics(name), sorted(partitions)):
+                self.ownerless_aggregates.append(name)
+                places = f"partition{'s' * (len(unowned) > 1)} {', '.join(map(str, unowned))}"
+                start = self.cli.with_flags(f"{_START_HINT}: cqrs run")
+                self.cli.print_note(f"no run owns {name}, {places}; {start}; still waiting")
 
     @contextmanager
-    def naming_what_is_open(self) -> Iterator[None]:
+    def report_outstanding(self) -> Iterator[None]:
         """Report the commands that may still be decided, if the wait is interrupted or the broker is lost."""
         try:
             yield
         except KeyboardInterrupt:
             if ids := self.waiter.outstanding:
-                self.cli.note(f"stopped waiting for {counted(len(ids), 'outcome')}; {self._again(ids)}")
+                self.cli.print_note(
+                    f"stopped waiting for {counted(len(ids), 'outcome')}; {self._resend_hint(ids)}"
+                )
             raise
         except UnavailableError as error:
             if ids := self.waiter.outstanding:
-                raise _extended(error, self._again(ids), ids) from error
+                raise _with_ids(error, self._resend_hint(ids), ids) from error
             raise
 
-    def conclude(self) -> None:
+    def raise_for_outcomes(self) -> None:
         """Raise `RefusedError` if a command was rejected or failed, else `NoOutcomeError` if an outcome is missing."""
         missing = self.waiter.outstanding
         total = self._total()
         if self.refusals:
-            raise self.with_what_is_open(refusal_of(self.refusals, total))
+            raise self.with_outstanding(rejection_error(self.refusals, total))
         if missing:
-            start = f"{_START}: cqrs run" if self.ownerless else "see that cqrs run runs"
-            again = f"it may still be decided: {start}; {self._again(missing)}"
-            raise NoOutcomeError(self._lacking(missing), again, _listed(missing))
+            start = (
+                f"{_START_HINT}: cqrs run" if self.ownerless_aggregates else "check that cqrs run is active"
+            )
+            again = f"it may still be decided: {start}; {self._resend_hint(missing)}"
+            raise NoOutcomeError(self._missing_text(missing), again, _ids_document(missing))
         if total > 1:
-            self.cli.note(", ".join(f"{count:,} {status}" for status, count in self.counts.most_common()))
+            self.cli.print_note(
+                ", ".join(f"{count:,} {status}" for status, count in self.counts.most_common())
+            )
 
-    def with_what_is_open(self, error: CqrsError) -> CqrsError:
+    def with_outstanding(self, error: CqrsError) -> CqrsError:
         """Return the error, extended by the commands without an outcome, if there are any."""
         missing = self.waiter.outstanding
         if not missing:
             return error
-        message = f"{error.message}; {self._lacking(missing)}"
-        return _extended(type(error)(message, error.hint, error.more), self._again(missing), missing)
+        message = f"{error.message}; {self._missing_text(missing)}"
+        return _with_ids(type(error)(message, error.hint, error.more), self._resend_hint(missing), missing)
 
     def _total(self) -> int:
         return self.counts.total() + len(self.waiter.outstanding)
 
-    def _lacking(self, missing: Sequence[str]) -> str:
-        return f"no outcome within {self.patience:g} s for {len(missing):,} of {counted(self._total(), 'command')}"
+    def _missing_text(self, missing: Sequence[str]) -> str:
+        return f"no outcome within {self.timeout:g} s for {len(missing):,} of {counted(self._total(), 'command')}"
 
-    def _again(self, ids: Sequence[str]) -> str:
+    def _resend_hint(self, ids: Sequence[str]) -> str:
         named = ", ".join(f"{self.flag}{id}" for id in ids[:IDS_IN_TEXT])
         more = f" and {len(ids) - IDS_IN_TEXT:,} more (-o json lists all)" if len(ids) > IDS_IN_TEXT else ""
         return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {named}{more}"
 
 
-def _extended(error: CqrsError, hint: str, ids: Sequence[str]) -> CqrsError:
+def _with_ids(error: CqrsError, hint: str, ids: Sequence[str]) -> CqrsError:
     hints = "; ".join(text for text in (error.hint, hint) if text)
-    return type(error)(error.message, hints, {**error.more, **_listed(ids)})
+    return type(error)(error.message, hints, {**error.more, **_ids_document(ids)})
 
 
-def _listed(ids: Sequence[str]) -> dict[str, object]:
+def _ids_document(ids: Sequence[str]) -> dict[str, object]:
     return {"without_outcome": list(ids)}
 
 
-def refusal_of(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
+def rejection_error(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
     """Return the error for printed outcomes. It does not repeat them: it has the id of the first, and the next step."""
     first = refused[0]
     more = {"refused": len(refused), "first": first.causationid}
@@ -168,11 +174,13 @@ def _advice(outcome: OutcomeEnvelope) -> str:
 def outcome_line(outcome: OutcomeEnvelope) -> str:
     """Return an outcome as one line of text: the status, the aggregate and the reason."""
     verdict = outcome.data
-    kind = outcome.type.rpartition(".")[0]
-    kind = kind if "." in kind else "?"  # for an unreadable command, or an unknown type
-    return printable(
-        f"{verdict.status:<9}  {outcome.subject or '?'}  {kind}  version {verdict.version}  {_reason(verdict)}".rstrip()
-    )
+    command_type = outcome.type.rpartition(".")[0]
+    command_type = (
+        command_type if "." in command_type else "?"
+    )  # for an unreadable command, or an unknown type
+    subject = outcome.subject or "?"
+    line = f"{verdict.status:<9}  {subject}  {command_type}  version {verdict.version}  {_reason(verdict)}"
+    return printable(line.rstrip())
 
 
 def _reason(verdict: Verdict) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import WIDE
+from cqrs_cli.cli.output import PIPE_WIDTH
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def status_document(
-    look: "StatusSnapshot",
+    snapshot: "StatusSnapshot",
     store: str,
     with_digest: bool = False,
     columns: "Sequence[StatusColumn] | None" = None,
@@ -25,63 +25,63 @@ def status_document(
     from cqrs_cli.status.columns import COLUMNS, partition_document
     from cqrs_cli.status.partition import AGGREGATE, PROCESS, PROJECTION, standbys_by_name
 
-    def partitions(places: "Iterable[PartitionStatus]") -> list[dict[str, Any]]:
-        return [partition_document(place, columns or COLUMNS) for place in places]
+    def partitions(statuses: "Iterable[PartitionStatus]") -> list[dict[str, Any]]:
+        return [partition_document(status, columns or COLUMNS) for status in statuses]
 
-    decided = [place for place in look.statuses if place.kind is AGGREGATE]
-    written = {"time": rfc3339(look.clock), **_sums(decided), "store": store}
+    aggregate_statuses = [status for status in snapshot.statuses if status.kind is AGGREGATE]
+    document = {"time": rfc3339(snapshot.clock), **_sums(aggregate_statuses), "store": store}
     if with_digest:
-        written["digest"] = _digest(decided)
-    written["aggregates"] = {
+        document["digest"] = _digest(aggregate_statuses)
+    document["aggregates"] = {
         name: {
-            **_sums(places),
-            **({"digest": _digest(places)} if with_digest else {}),
-            "standbys": standbys_by_name(places).get(name, []),
-            "partitions": partitions(places),
+            **_sums(statuses),
+            **({"digest": _digest(statuses)} if with_digest else {}),
+            "standbys": standbys_by_name(statuses).get(name, []),
+            "partitions": partitions(statuses),
         }
-        for name, places in _by_name(decided)
+        for name, statuses in _by_name(aggregate_statuses)
     }
-    written["missing"] = list(look.missing)
+    document["missing"] = list(snapshot.missing)
     for key, kind in (("processes", PROCESS), ("projections", PROJECTION)):
-        found = _by_name(place for place in look.statuses if place.kind is kind)
-        if found or kind is PROCESS:
-            written[key] = {
-                name: {"lag": sum(place.lag or 0 for place in places), "partitions": partitions(places)}
-                for name, places in found
+        groups = _by_name(status for status in snapshot.statuses if status.kind is kind)
+        if groups or kind is PROCESS:
+            document[key] = {
+                name: {"lag": sum(status.lag or 0 for status in statuses), "partitions": partitions(statuses)}
+                for name, statuses in groups
             }
-    return written
+    return document
 
 
-def _by_name(places: "Iterable[PartitionStatus]") -> "list[tuple[str, list[PartitionStatus]]]":
-    return [(name, list(found)) for name, found in groupby(places, lambda place: place.name)]
+def _by_name(statuses: "Iterable[PartitionStatus]") -> "list[tuple[str, list[PartitionStatus]]]":
+    return [(name, list(groups)) for name, groups in groupby(statuses, lambda status: status.name)]
 
 
-def _sums(places: "Sequence[PartitionStatus]") -> dict[str, Any]:
+def _sums(statuses: "Sequence[PartitionStatus]") -> dict[str, Any]:
     return {
-        "lag": sum(place.lag or 0 for place in places),
-        "commands": sum(place.counts.commands for place in places if place.counts is not None),
-        "per_second": round(sum(place.rates.done for place in places if place.rates is not None), 1),
+        "lag": sum(status.lag or 0 for status in statuses),
+        "commands": sum(status.counts.commands for status in statuses if status.counts is not None),
+        "per_second": round(sum(status.rates.done for status in statuses if status.rates is not None), 1),
     }
 
 
-def _digest(places: "Iterable[PartitionStatus]") -> str | None:
+def _digest(statuses: "Iterable[PartitionStatus]") -> str | None:
     """Return the sum over the shards; None if a shard is not on this machine."""
     from cqrs_cli.core import digest
 
     total = 0
-    for place in places:
-        if place.shard is None or place.shard.digest is None:
+    for status in statuses:
+        if status.shard is None or status.shard.digest is None:
             return None
-        total = digest.add(total, place.shard.digest)
+        total = digest.add(total, status.shard.digest)
     return digest.as_hex(total)
 
 
 def status_text(
-    look: "StatusSnapshot",
+    snapshot: "StatusSnapshot",
     store: str,
     with_digest: bool = False,
     columns: "Sequence[StatusColumn] | None" = None,
-    width: int = WIDE,
+    width: int = PIPE_WIDTH,
 ) -> "RenderableType":
     """Return the snapshot for people: a table for each kind of partition, and remarks for an operator.
 
@@ -90,28 +90,28 @@ def status_text(
     from rich.console import Group
     from rich.text import Text
 
-    from cqrs_cli.cli.render.partition_table import columns_of, place_table
+    from cqrs_cli.cli.render.partition_table import partition_table, table_columns
     from cqrs_cli.status.columns import COLUMNS, View, row, total
     from cqrs_cli.status.partition import AGGREGATE, PARTITION_KINDS, standbys_by_name
 
     parts: list[RenderableType] = []
     for kind in PARTITION_KINDS:
-        places = [place for place in look.statuses if place.kind is kind]
-        if places:
-            shown = columns_of(View.STATUS, [kind], columns or COLUMNS)
-            rows = [row(place, shown) for place in places]
-            table = place_table(kind, rows, shown, total("total", rows, shown), width)
+        statuses = [status for status in snapshot.statuses if status.kind is kind]
+        if statuses:
+            shown = table_columns(View.STATUS, [kind], columns or COLUMNS)
+            rows = [row(status, shown) for status in statuses]
+            table = partition_table(kind, rows, shown, total("total", rows, shown), width)
             table.show_footer = len(rows) > 1
             parts += [*([""] if parts else []), table]
             parts += [
-                Text(f"{name}: standing by: {', '.join(runs)}")
-                for name, runs in standbys_by_name(places).items()
+                Text(f"{name}: standby runs: {', '.join(runs)}")
+                for name, runs in standbys_by_name(statuses).items()
             ]
-            parts += [Text(f"{place.label}: {remark}") for place in places for remark in place.remarks()]
+            parts += [Text(f"{status.label}: {remark}") for status in statuses for remark in status.remarks()]
         if kind is AGGREGATE and with_digest:
             parts += [
-                f"digest of {name}: {_digest(found) or _without_digest(name, store)}"
-                for name, found in _by_name(places)
+                f"digest of {name}: {_digest(groups) or _without_digest(name, store)}"
+                for name, groups in _by_name(statuses)
             ]
     return Group(*parts)
 
@@ -119,4 +119,4 @@ def status_text(
 def _without_digest(name: str, store: str) -> str:
     if store == "memory":
         return f"the states are in the memory of their owners; from the events: cqrs replay {name}"
-    return "not all of it is on this machine"
+    return "not all shards are on this machine"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import job_text
-from cqrs_cli.cli.result import Result, listed
+from cqrs_cli.cli.output import job_progress_text
+from cqrs_cli.cli.result import Result, first_lines
 from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
@@ -23,73 +23,87 @@ _COUNTS = {
 }
 
 #: The topics whose records retention deletes.
-_KEPT: "Mapping[Kind, str]" = {"commands": "command", "outcomes": "outcome", "dead-letters": "dead letter"}
+_RETAINED: "Mapping[Kind, str]" = {
+    "commands": "command",
+    "outcomes": "outcome",
+    "dead-letters": "dead letter",
+}
 
 
-def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
+def verifying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     """Return the part of the logs that is verified, the rate, and the remaining time at this rate."""
-    return job_text(f"proving {aggregate}", now, "records", bar)
+    return job_progress_text(f"verifying {aggregate}", now, "records", bar)
 
 
-def verified(aggregate: str, done: "VerifySummary") -> Result:
+def verify_result(aggregate: str, summary: "VerifySummary") -> Result:
     """Return all counts and violations."""
-    return Result(_document(aggregate, done), _lines(aggregate, done))
+    return Result(_document(aggregate, summary), _lines(aggregate, summary))
 
 
-def _document(aggregate: str, done: "VerifySummary") -> dict[str, Any]:
-    printed: dict[str, Any] = {
+def _document(aggregate: str, summary: "VerifySummary") -> dict[str, Any]:
+    document: dict[str, Any] = {
         "aggregate": aggregate,
-        **{name: done.total(name) for name in _COUNTS},
-        "deleted": {kind.replace("-", "_"): done.deleted(kind) for kind in _KEPT},
-        "accepted_losses": done.total("accepted"),
-        "given_up": done.total("given_up"),
-        "violations": [found.document() for found in done.violations],
-        "violation_count": done.violation_count,
-        "seconds": round(done.seconds, 3),
+        **{name: summary.total(name) for name in _COUNTS},
+        "deleted": {kind.replace("-", "_"): summary.deleted(kind) for kind in _RETAINED},
+        "accepted_losses": summary.total("accepted"),
+        "given_up": summary.total("given_up"),
+        "violations": [comparison.document() for comparison in summary.violations],
+        "violation_count": summary.violation_count,
+        "seconds": round(summary.seconds, 3),
     }
-    if done.earlier:
+    if summary.earlier:
         new = ("commands", "outcomes", "events", "dead_letters", "violation_count")
-        printed["new"] = {name: done.new(name) for name in new}
-        printed["proved_again"] = {str(partition): why for partition, why in done.again.items()}
-    if done.compared:
-        printed["compared"] = {str(partition): _compared(found) for partition, found in done.compared.items()}
-    return printed
+        document["new"] = {name: summary.new(name) for name in new}
+        document["proved_again"] = {str(partition): why for partition, why in summary.again.items()}
+    if summary.compared:
+        document["compared"] = {
+            str(partition): _compared(comparison) for partition, comparison in summary.compared.items()
+        }
+    return document
 
 
-def _compared(found: "ShardComparison") -> dict[str, Any]:
-    if found.skipped:
-        return {"skipped": found.skipped}
+def _compared(comparison: "ShardComparison") -> dict[str, Any]:
+    if comparison.skipped:
+        return {"skipped": comparison.skipped}
     behind = (
-        {} if found.behind is None else {"behind": dict(zip(("offset", "end"), found.behind, strict=True))}
+        {}
+        if comparison.behind is None
+        else {"behind": dict(zip(("offset", "end"), comparison.behind, strict=True))}
     )
-    return {"aggregates": found.aggregates, **behind}
+    return {"aggregates": comparison.aggregates, **behind}
 
 
-def _lines(aggregate: str, done: "VerifySummary") -> list[str]:
-    said = listed(done.violations, done.violation_count)
-    seen = ", ".join(counted(done.total(name), noun) for name, noun in _COUNTS.items())
-    new = done.new("commands")
-    speed = counted(round(new / max(done.seconds, 0.001)), "command")
-    said.append(f"{aggregate}: {seen} in {done.seconds:.1f} s ({speed} a second)")
-    if done.earlier:
-        violations = counted(done.new("violation_count"), "violation")
-        said.append(f"since the last verify: {counted(new, 'command')}, {violations}")
-    gone = [counted(count, noun) for kind, noun in _KEPT.items() if (count := done.deleted(kind))]
-    if gone:
-        said.append(f"deleted by retention: {', '.join(gone)}")
-    if accepted := done.total("accepted"):
-        said.append(f"missing, which an operator accepted: {accepted:,}")
-    if given_up := done.total("given_up"):
-        said.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
-    if done.compared:
-        whole = [found for found in done.compared.values() if not (found.skipped or found.behind)]
-        same = counted(sum(found.aggregates for found in whole), "aggregate")
-        said.append(f"{len(whole)} of {counted(len(done.compared), 'shard')} compared: {same}")
-    for partition, found in done.compared.items():
-        if found.behind is not None:
-            offset, end = found.behind
-            said.append(f"{partition}: behind, compared up to offset {offset:,} of {end:,}")
-    return [*said, violations_text(done.violation_count)]
+def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
+    lines = first_lines(summary.violations, summary.violation_count)
+    counts = ", ".join(counted(summary.total(name), noun) for name, noun in _COUNTS.items())
+    new = summary.new("commands")
+    speed = counted(round(new / max(summary.seconds, 0.001)), "command")
+    lines.append(f"{aggregate}: {counts} in {summary.seconds:.1f} s ({speed} a second)")
+    if summary.earlier:
+        violations = counted(summary.new("violation_count"), "violation")
+        lines.append(f"since the last verify: {counted(new, 'command')}, {violations}")
+    deleted = [counted(count, noun) for kind, noun in _RETAINED.items() if (count := summary.deleted(kind))]
+    if deleted:
+        lines.append(f"deleted by retention: {', '.join(deleted)}")
+    if accepted := summary.total("accepted"):
+        lines.append(f"losses that an operator accepted: {accepted:,}")
+    if given_up := summary.total("given_up"):
+        lines.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
+    if summary.compared:
+        whole = [
+            comparison
+            for comparison in summary.compared.values()
+            if not (comparison.skipped or comparison.behind)
+        ]
+        same = counted(sum(comparison.aggregates for comparison in whole), "aggregate")
+        lines.append(f"{len(whole)} of {counted(len(summary.compared), 'shard')} compared: {same}")
+    for partition, comparison in summary.compared.items():
+        if comparison.behind is not None:
+            offset, end = comparison.behind
+            lines.append(
+                f"partition {partition}: the shard lags, compared up to offset {offset:,} of {end:,}"
+            )
+    return [*lines, violations_text(summary.violation_count)]
 
 
 def violations_text(count: int) -> str:
@@ -97,9 +111,10 @@ def violations_text(count: int) -> str:
     return counted(count, "violation") if count else "no violation"
 
 
-def nothing_compared(done: "VerifySummary") -> bool:
+def nothing_compared(summary: "VerifySummary") -> bool:
     """True if shards were to be compared, and each was skipped or empty although there are events."""
-    compared = done.compared.values()
+    compared = summary.compared.values()
     return bool(compared) and all(
-        found.skipped or (found.behind is not None and found.behind[0] == 0) for found in compared
+        comparison.skipped or (comparison.behind is not None and comparison.behind[0] == 0)
+        for comparison in compared
     )

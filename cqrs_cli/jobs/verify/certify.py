@@ -174,7 +174,7 @@ def compare_all(
             continue
         earlier_topic = earlier.topics[name]
         if earlier_topic.id != described.ids[kind]:
-            text = f"is another topic than the certificate's: it was made again, {earlier_topic.id} is gone"
+            text = f"was recreated: the certificate covers topic id {earlier_topic.id}"
             changes.append(TopicChange(name, kind, 0, 0, text))
         for partition, log in enumerate(earlier_topic.partitions):
             comparison = _compare_log(plan, log, logs, partition, kind)

@@ -67,7 +67,7 @@ def test_asyncapi_is_json_either_way(cqrs: Cqrs, form: str) -> None:
     [
         (["describe", "bank"], "no aggregate 'bank'"),
         (["describe", "counter", "Decrement"], "counter has no 'Decrement'; known: Increment, Reset"),
-        (["describe", "counter", "Reset", "--asyncapi"], "--asyncapi is of whole aggregates"),
+        (["describe", "counter", "Reset", "--asyncapi"], "--asyncapi describes whole aggregates"),
         (["send", "counter"], "ID and COMMAND are missing; counter has Increment, Reset; see cqrs describe"),
         (["send", "counter", "a"], "COMMAND is missing; counter has Increment, Reset"),
     ],

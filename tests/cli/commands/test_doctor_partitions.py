@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.cli.checks.partitions import judge_places
+from cqrs_cli.cli.checks.partitions import partition_checks
 from cqrs_cli.doctor.check import ok, warn
 from cqrs_cli.status.partition import Rates
 from tests.cli.conftest import Cqrs
@@ -10,14 +10,14 @@ from tests.support import statuses
 
 
 def test_quiet_places_are_counted() -> None:
-    found = judge_places(
+    found = partition_checks(
         statuses.look(statuses.decided(lag=2, rates=Rates(1, 1, 0)), statuses.heard(owned=False))
     )
     assert list(found) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
 
 
 def test_remarks_are_warnings() -> None:
-    found = judge_places(
+    found = partition_checks(
         statuses.look(
             statuses.decided(trial="on trial", lag=1), statuses.heard(stopped_at=7, way_out="--skip")
         )

@@ -43,7 +43,7 @@ def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
     rotated = cqrs("keys", "rotate")
     now, before = load_keyring(f"file:{ring_file}").names
     assert rotated.status == 0 and now == f"{before}-2"
-    assert f"{now} is the current master key" in rotated.out
+    assert f"{now} is the current key-encryption key" in rotated.out
     assert "cqrs keys status" in rotated.out
     assert not any(secret in rotated.out for secret in secrets(ring_file))
 

@@ -32,7 +32,7 @@ def test_shards_of_a_growth_are_named(on_broker: Cqrs) -> None:
 
 def test_growth_is_of_one_aggregate(cqrs: Cqrs) -> None:
     said = cqrs("rebuild", "bank_account", "counter", "--partitions", "4")
-    assert said.status == 2 and "--partitions is of one aggregate" in said.err
+    assert said.status == 2 and "--partitions needs one aggregate" in said.err
 
 
 def test_memory_has_no_shards(cqrs: Cqrs, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_same_call_again_completes(decided: Cqrs) -> None:
         "left": [0, 1, 2, 3],
     }
     text = decided("repartition", "bank_account", "--partitions", "4").out
-    assert text == "bank_account: 2 → 4 partitions: the topics have them; the next run splits: cqrs run\n"
+    assert text == "bank_account: 2 → 4 partitions: partitions added; the next run splits: cqrs run\n"
 
 
 def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:

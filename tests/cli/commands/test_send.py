@@ -110,7 +110,7 @@ def test_waiting_says_that_nobody_decides(
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     said = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *place)
     home = partition_for("murmur2", b"acc-42", 2)
-    start = f"unless a run is starting, start it: cqrs run {' '.join(place)}"
+    start = f"unless a run is starting, start one: cqrs run {' '.join(place)}"
     assert f"nobody decides bank_account, partition {home}; {start}; waiting all the same\n" in said.err
     assert f"it may still be decided: {start}; sending again" in said.err
 

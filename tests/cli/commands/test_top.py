@@ -7,7 +7,7 @@ from tests.cli.conftest import Cqrs
     ("arguments", "complaint"),
     [
         ([], "cqrs top needs a terminal; for programs and logs use: cqrs status -o json"),
-        (["-o", "json"], "it has no JSON"),
+        (["-o", "json"], "has no JSON output"),
         (["--every", "10ms"], "--every 10ms is too often; give 100ms or more"),
         (["--every", "often"], "--every: not a duration: 'often'"),
     ],

@@ -14,7 +14,7 @@ PROGRAM = """
 import itertools
 from rich.console import Console
 from cqrs_cli.cli.live.loop import show_live
-from cqrs_cli.cli.live.screen import picture
+from cqrs_cli.cli.live.screen import render_screen
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot
 
@@ -28,7 +28,7 @@ def poll():
     return StatusSnapshot(number * 1000, tuple(statuses))
 
 def draw(shown, snapshot, choices):
-    return picture(snapshot, choices, shown.reasons, shown.trouble, 120, 30)
+    return render_screen(snapshot, choices, shown.reasons, shown.error, 120, 30)
 
 try:
     show_live(Console(), poll, lambda: print("closed"), 0.05, draw)

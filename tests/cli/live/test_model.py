@@ -37,15 +37,15 @@ def test_other_keys_change_nothing() -> None:
 
 
 def test_pausing_and_quitting_are_keys() -> None:
-    assert Choices().press("p").paused
+    assert Choices().press("p").is_paused
     assert Choices().press(" ").press("p") == Choices()
-    assert Choices().press("q").ended
+    assert Choices().press("q").is_quitting
 
 
 def test_reasons_are_of_the_last_minute() -> None:
     reasons = Reasons()
     for at, count in ((0.0, 9), (50.0, 2), (70.0, 3)):
         place = decided(at=at, reasons={"EMPTY": count, "CLOSED": 1})
-        reasons.add(look(place, replace(heard(), at=at)))
-    assert reasons.most(1) == [("bank", "EMPTY", 5)]
-    assert reasons.most(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]
+        reasons.add_snapshot(look(place, replace(heard(), at=at)))
+    assert reasons.most_frequent(1) == [("bank", "EMPTY", 5)]
+    assert reasons.most_frequent(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]

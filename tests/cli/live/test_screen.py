@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from cqrs_cli.cli.live.model import Choices
-from cqrs_cli.cli.live.screen import picture
+from cqrs_cli.cli.live.screen import render_screen
 from cqrs_cli.status.partition import PartitionOwner, Rates
 from cqrs_cli.status.rates import StatusSnapshot
 from tests.support.statuses import decided, heard, look
@@ -21,7 +21,7 @@ def drawn(
 ) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(picture(now, choices, [("bank", "EMPTY", 1200)], trouble, width, height))
+        console.print(render_screen(now, choices, [("bank", "EMPTY", 1200)], trouble, width, height))
     return captured.get().splitlines()
 
 
@@ -48,7 +48,7 @@ def test_remarks_and_trouble_are_shown() -> None:
 
 
 def test_the_head_says_what_keys_chose() -> None:
-    assert "sorted by lag  paused" in drawn(NOW, Choices("lag", paused=True))[0]
+    assert "sorted by lag  paused" in drawn(NOW, Choices("lag", is_paused=True))[0]
 
 
 #: Rows with realistic widths: the run's name has a time and a number.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.reload.files import JUDGED_CODE, check_judged
+from cqrs_cli.cli.reload.files import CHECKED_CODE, check_reloaded_code
 from cqrs_cli.cli.reload.loop import Reloader
 from cqrs_cli.errors import CqrsError, TakenOverError
 from tests.cli.conftest import Cqrs
@@ -89,7 +89,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
 @pytest.mark.program
 def test_changed_code_starts_again(reloading: Reloading) -> None:
     reloading.change("class Increment", "# another line\nclass Increment")
-    reloading.noted("changed: aggregates/counter.py; starting again")
+    reloading.noted("changed: aggregates/counter.py; restarting")
     reloading.wait_for("started", "stopped", "started")
 
 
@@ -98,23 +98,23 @@ def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.M
     """A file that changes while the run starts may be loaded, although its change was not checked."""
     folder = reloading.log.parent
     judged = folder / "judged"
-    monkeypatch.setenv(JUDGED_CODE, eventually(lambda: judged.read_text() if judged.exists() else ""))
-    check_judged(folder, "aggregates")
+    monkeypatch.setenv(CHECKED_CODE, eventually(lambda: judged.read_text() if judged.exists() else ""))
+    check_reloaded_code(folder, "aggregates")
     reloading.source.write_text("def")
     with pytest.raises(CqrsError, match="the code changed while the run started"):
-        check_judged(folder, "aggregates")
-    monkeypatch.delenv(JUDGED_CODE)
-    check_judged(folder, "aggregates")
+        check_reloaded_code(folder, "aggregates")
+    monkeypatch.delenv(CHECKED_CODE)
+    check_reloaded_code(folder, "aggregates")
 
 
 @pytest.mark.program
 def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
     reloading.source.write_text("def")
-    reloading.noted("changed: aggregates/counter.py; not reloaded, the run goes on with the code before")
+    reloading.noted("changed: aggregates/counter.py; not reloaded, the run continues with the previous code")
     reloading.noted("SyntaxError")
     reloading.wait_for("started")
     reloading.source.write_text(reloading.text)
-    reloading.noted("the files are again as the run has them")
+    reloading.noted("the files match the running code again")
     reloading.wait_for("started")
 
 
@@ -156,7 +156,7 @@ def test_lines_have_their_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> 
     """The lines have times like the run's lines, because both go into one log."""
 
     def run(reloader: Reloader) -> int:
-        reloader._note("changed")
+        reloader._report("changed")
         return 0
 
     monkeypatch.setattr(Reloader, "run", run)

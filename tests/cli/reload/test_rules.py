@@ -52,7 +52,9 @@ def test_another_decide_is_fine() -> None:
 def test_another_evolve_needs_a_revision() -> None:
     otherwise = {**BEFORE, "fold": "another digest"}
     (why,) = objections({"tally": BEFORE}, {"tally": otherwise})
-    assert why.startswith("tally: evolve changed, and its shards hold states of before; raise it: ")
+    assert why.startswith(
+        "tally: evolve changed, but its shards hold states of the old code; raise the revision: "
+    )
     assert why.endswith("Decider(…, revision=2)")
     assert objections({"tally": BEFORE}, {"tally": {**otherwise, "revision": 2}}) == []
     assert objections({"tally": BEFORE}, {"tally": otherwise}, in_memory=True) == []

@@ -28,7 +28,7 @@ def test_listening_is_no_warning(cqrs: Cqrs) -> None:
         raise KeyboardInterrupt
 
     (said,) = cqrs("run", "counter", connect=connection).err.splitlines()
-    assert " info: checkout: listening; what is recorded from now on is reacted to" in said
+    assert " info: checkout: subscribed; every event from now on will be handled" in said
 
 
 def test_result_without_aggregates_names_positions() -> None:

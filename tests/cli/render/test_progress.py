@@ -11,7 +11,7 @@ import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import PLAIN_EVERY
+from cqrs_cli.cli.output import PLAIN_INTERVAL
 from cqrs_cli.cli.render.progress import RunDisplay, progress_line, run_result
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
@@ -43,17 +43,17 @@ def test_last_plain_line_is_true(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lines_keep_their_distance(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [snapshot(at, at) for at in range(1, 2 * int(PLAIN_EVERY) + 1)]
-    assert shown(capfd, *looks) == [line(1), line(1 + int(PLAIN_EVERY))]
+    looks = [snapshot(at, at) for at in range(1, 2 * int(PLAIN_INTERVAL) + 1)]
+    assert shown(capfd, *looks) == [line(1), line(1 + int(PLAIN_INTERVAL))]
 
 
 def test_growing_lag_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [snapshot(0, 1), snapshot(PLAIN_EVERY, 1, lag=7)]
+    looks = [snapshot(0, 1), snapshot(PLAIN_INTERVAL, 1, lag=7)]
     assert shown(capfd, *looks) == [line(1), line(1, lag=7)]
 
 
 def test_idle_run_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    assert shown(capfd, snapshot(0, 0), snapshot(PLAIN_EVERY, 0, lag=3)) == []
+    assert shown(capfd, snapshot(0, 0), snapshot(PLAIN_INTERVAL, 0, lag=3)) == []
 
 
 def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
@@ -61,7 +61,7 @@ def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
 
     def connection(cli: Cli) -> None:
         with RunDisplay(cli) as display:
-            display.note("noted")
+            display.warn("noted")
             display.show(snapshot(0, 20))
         raise KeyboardInterrupt
 
@@ -94,8 +94,8 @@ def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> No
     looks = [
         rebuilding(0, 0),
         rebuilding(1, 3000),
-        rebuilding(PLAIN_EVERY, 10_600),
-        snapshot(PLAIN_EVERY + 1, 0),
+        rebuilding(PLAIN_INTERVAL, 10_600),
+        snapshot(PLAIN_INTERVAL + 1, 0),
     ]
     with RunDisplay(Cli()) as display:
         for look in looks:
@@ -125,7 +125,7 @@ def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: boo
     cli = Cli(output="json", quiet=quiet)
     cli.streaming = True
     with RunDisplay(cli) as display:
-        display.note("noted")
+        display.warn("noted")
         for one in snapshots:
             display.show(one)
     said = capfd.readouterr()
@@ -163,7 +163,7 @@ def test_quiet_stream_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def noting(cli: Cli) -> None:
-    cli.note("noted")
+    cli.print_note("noted")
 
 
 def test_run_streams_unless_once(cqrs: Cqrs) -> None:
@@ -180,7 +180,7 @@ with RunDisplay(Cli()) as display:
     for look, note in ((rebuilding(0, 3000), "first note"), (snapshot(1, 7), "second note")):
         display.show(look)
         input()
-        display.note(note)
+        display.warn(note)
     input()
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
+from cqrs_cli.cli.render.rebuild import rebuild_result, rebuilding_text
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.build import ShardSize
 from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt
@@ -31,7 +31,7 @@ def test_progress_has_rate_and_rest(now: RebuildProgress, text: str) -> None:
 
 
 def test_shards_are_summed_for_people() -> None:
-    assert lines_of(rebuilt_shards(DONE, 3.21)) == [
+    assert lines_of(rebuild_result(DONE, 3.21)) == [
         "counter: 1 shard with 1 aggregate, 0.0 MB",
         "order: 2 shards with 1,201 aggregates, 2.5 MB",
         "rebuilt in 3.2 s",
@@ -39,7 +39,7 @@ def test_shards_are_summed_for_people() -> None:
 
 
 def test_programs_get_each_shard() -> None:
-    document = rebuilt_shards(DONE, 3.21).document
+    document = rebuild_result(DONE, 3.21).document
     assert document["seconds"] == 3.21
     assert [(one["aggregate"], one["partition"], one["in_use"]) for one in document["shards"]] == [
         ("counter", 0, False),

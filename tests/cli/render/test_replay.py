@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.cli.output import PLAIN_EVERY, Printer, ProgressThrottle
+from cqrs_cli.cli.output import PLAIN_INTERVAL, Printer, ProgressThrottle
 from cqrs_cli.cli.render.replay import replaying_text
 from cqrs_cli.telemetry.task_reports import JobProgress
 
@@ -31,15 +31,15 @@ def test_log_gets_news_now_and_then() -> None:
     now, said = 0.0, list[str]()
     say = ProgressThrottle(said.append, clock=lambda: now)
     for part in ("1%", "2%", "2%", "3%", "4%"):
-        now += PLAIN_EVERY / 2
+        now += PLAIN_INTERVAL / 2
         say(part)
-    now += PLAIN_EVERY
+    now += PLAIN_INTERVAL
     say("4%")
     assert said == ["2%", "3%", "4%"]
 
 
 @pytest.mark.parametrize(("quiet", "noted"), [(False, "folding …\n50%\n"), (True, "")])
 def test_progress_keeps_off_stdout(capsys: pytest.CaptureFixture[str], quiet: bool, noted: str) -> None:
-    with Printer("json", quiet).working("folding", every=0.0) as say:
+    with Printer("json", quiet).show_spinner("folding", interval=0.0) as say:
         say("50%")
     assert capsys.readouterr() == ("", noted)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.cli.render.send import refusal_of
+from cqrs_cli.cli.render.send import rejection_error
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 
 
@@ -15,4 +15,4 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 )
 def test_advice_names_what_to_correct(reason: str, advice: str) -> None:
     outcome = OutcomeEnvelope(id="0/0", type="a.B.failed", data=Verdict(status="failed", reason=reason))
-    assert refusal_of([outcome], 1).hint == advice
+    assert rejection_error([outcome], 1).hint == advice

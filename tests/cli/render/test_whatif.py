@@ -1,6 +1,6 @@
 from collections import Counter
 
-from cqrs_cli.cli.render.queries.whatif import MOST_TEXT, decided_again
+from cqrs_cli.cli.render.queries.whatif import MAX_TEXT, whatif_result
 from cqrs_cli.jobs.engine.staging import Target
 from cqrs_cli.jobs.whatif import DecidedAgain
 from cqrs_cli.proof.whatif.difference import HistoryDifference
@@ -11,7 +11,7 @@ def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[s
     """Return the text about `count` differences, of which one is shown."""
     one = HistoryDifference("outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}")
     done = DecidedAgain(9, 1, 0, [], Counter({one.label: count}), {one.label: [one]}, 1.0)
-    return lines_of(decided_again("tally", "drafts.tally", done, target))
+    return lines_of(whatif_result("tally", "drafts.tally", done, target))
 
 
 def test_differences_left_out_are_counted() -> None:
@@ -22,6 +22,6 @@ def test_differences_left_out_are_counted() -> None:
 
 
 def test_cut_values_say_how_much() -> None:
-    whole, cut = b"x" * MOST_TEXT, b"x" * (MOST_TEXT + 1234)
+    whole, cut = b"x" * MAX_TEXT, b"x" * (MAX_TEXT + 1234)
     assert f"             was   {whole.decode()}" in told(1, was=whole)
     assert f"             was   {whole.decode()}… 1,234 more characters" in told(1, was=cut)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 
 
 def shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> str:
-    Printer().result({}, status_text(StatusSnapshot(0, tuple(statuses(stage).values())), "lmdb"))
+    Printer().print_result({}, status_text(StatusSnapshot(0, tuple(statuses(stage).values())), "lmdb"))
     return capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.cli.options import metrics_at
+from cqrs_cli.cli.options import parse_metrics_address
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -71,7 +71,7 @@ def test_open_listener_would_be_seen() -> None:
 @pytest.mark.covers("no-foreign-code")
 def test_metrics_listen_on_loopback_only() -> None:
     before = listening(os.getpid())
-    address = metrics_at("0")
+    address = parse_metrics_address("0")
     assert address is not None
     endpoint = Endpoint(Metrics(), *address)
     try:
@@ -136,10 +136,10 @@ def test_silent_driver_is_not_alive(endpoint: Endpoint[Snapshot], clock: Clock) 
     ],
 )
 def test_address_may_name_a_host(text: str, address: tuple[str, int]) -> None:
-    assert metrics_at(text) == address
+    assert parse_metrics_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:x", ":70000", "::1:9500"])
 def test_wrong_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--metrics-address"):
-        metrics_at(text)
+        parse_metrics_address(text)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.processes import chosen_processes, usable_processes
+from cqrs_cli.cli.processes import selected_processes, usable_processes
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
@@ -161,11 +161,11 @@ def stage_cli(stage: Stage) -> Cli:
 def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """They are left out unless they are named; places of processes that do not run are refused."""
     cli = stage_cli(stage)
-    assert [one.name for one in chosen_processes(cli, stage.connection, None)] == ["checkout"]
+    assert [one.name for one in selected_processes(cli, stage.connection, None)] == ["checkout"]
     stage.delete(stage.topics.positions)
-    assert chosen_processes(cli, stage.connection, None) == []
+    assert selected_processes(cli, stage.connection, None) == []
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
-    assert [one.name for one in chosen_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
+    assert [one.name for one in selected_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
     with pytest.raises(UsageError, match="is a position of a process manager, and this run has none"):
         plan_run(stage.settings, stage.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
 

@@ -108,7 +108,7 @@ def test_answers_that_lack_rows_are_not_printed(shape: Literal["table", "csv", "
     printed: list[object] = []
     rows = SimpleNamespace(collect=lambda: [(10,)], toLocalIterator=lambda: iter([(10,)]))
     answer: Any = SimpleNamespace(columns=["n"], limit=lambda _: rows, toJSON=lambda: rows, **vars(rows))
-    cli: Any = SimpleNamespace(line=printed.append, stdout=SimpleNamespace(print=printed.append))
+    cli: Any = SimpleNamespace(write_line=printed.append, stdout=SimpleNamespace(print=printed.append))
 
     def lacking() -> None:
         raise ContradictionError("a partition cannot be read", "look at it")

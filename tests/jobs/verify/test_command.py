@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import verify as benchmark
 from benchmarks.environment import Arena
-from cqrs_cli.cli.render.verify import nothing_compared, verified
+from cqrs_cli.cli.render.verify import nothing_compared, verify_result
 from cqrs_cli.jobs.verify.driver import VerifySummary
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
@@ -21,13 +21,13 @@ from tests.support.results import lines_of
 
 def test_shard_behind_is_printed_as_behind() -> None:
     done = VerifySummary({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
-    assert lines_of(verified("bank_account", done))[1:] == [
+    assert lines_of(verify_result("bank_account", done))[1:] == [
         "1 of 2 shards compared: 7 aggregates",
         "0: behind, compared up to offset 0 of 25",
         "no violation",
     ]
     behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
-    assert verified("bank_account", done).document["compared"] == {"0": behind, "1": {"aggregates": 7}}
+    assert verify_result("bank_account", done).document["compared"] == {"0": behind, "1": {"aggregates": 7}}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_shard_behind_is_printed_as_behind() -> None:
 def test_one_is_printed_in_singular(count: int, words: str) -> None:
     report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
     done = VerifySummary({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)
-    assert lines_of(verified("counter", done)) == [
+    assert lines_of(verify_result("counter", done)) == [
         f"counter: {words}",
         "deleted by retention: 1 command, 2 dead letters",
         f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",
@@ -67,16 +67,16 @@ def test_benchmark_reads_long_output(tmp_path: Path) -> None:
 
 def test_given_up_commands_are_printed() -> None:
     done = VerifySummary({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
-    assert "given up unread, their bytes are not kept: 3 commands" in lines_of(verified("counter", done))
-    assert verified("counter", done).document["given_up"] == 3
+    assert "given up unread, their bytes are not kept: 3 commands" in lines_of(verify_result("counter", done))
+    assert verify_result("counter", done).document["given_up"] == 3
 
 
 def test_new_findings_are_printed_apart() -> None:
     done = VerifySummary(
         {0: Report(9, violation_count=3)}, [], 3, {}, 1.0, {0: Report(7, violation_count=2)}, {0: "so"}
     )
-    assert "since the last verify: 2 commands, 1 violation" in lines_of(verified("counter", done))
-    printed = verified("counter", done).document
+    assert "since the last verify: 2 commands, 1 violation" in lines_of(verify_result("counter", done))
+    printed = verify_result("counter", done).document
     assert (printed["new"]["commands"], printed["new"]["violation_count"]) == (2, 1)
     assert (printed["violation_count"], printed["proved_again"]) == (3, {"0": "so"})
 

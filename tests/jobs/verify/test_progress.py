@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cqrs_cli.cli.render.verify import proving_text
+from cqrs_cli.cli.render.verify import verifying_text
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.verify import driver
@@ -78,8 +78,8 @@ def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
 
 def test_line_has_rate_and_rest() -> None:
     now = JobProgress(1000, 4000, 900, 3.0)
-    assert proving_text("counter", now, bar=False) == "proving counter 25%, 300 records a second, 9 s left"
-    assert "━━━━━━──────" in proving_text("counter", now)
+    assert verifying_text("counter", now, bar=False) == "proving counter 25%, 300 records a second, 9 s left"
+    assert "━━━━━━──────" in verifying_text("counter", now)
 
 
 def planned(decided: TopicHarness, state: bool = False) -> ProofPlan:

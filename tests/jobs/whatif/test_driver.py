@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.render.queries.whatif import _said, decided_again
+from cqrs_cli.cli.render.queries.whatif import _label_text, whatif_result
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, difference_rows, plan_whatif, summarize
 from cqrs_cli.kafka.topics.topics import KINDS
@@ -148,14 +148,14 @@ def test_differences_are_told_to_people() -> None:
         ("outcome", "rejected BUSINESS_RULE"),
         ("events", "accepted"),
     ]
-    said = [_said((kind, result, result)) for kind, result in same]
+    said = [_label_text((kind, result, result)) for kind, result in same]
     assert said == [
         "duplicate: of another decision",
         "rejected BUSINESS_RULE: other words",
         "accepted: other events",
     ]
     told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
-    assert lines_of(decided_again("bank_account", "drafts.kept", told, None)) == [
+    assert lines_of(whatif_result("bank_account", "drafts.kept", told, None)) == [
         "    1,200  accepted → unchanged",
         "           0@7  a  bank_account.Close",
         "             was   {}",
@@ -165,7 +165,7 @@ def test_differences_are_told_to_people() -> None:
         "           b",
         '             was   {"version":1}',
         "             would null",
-        "not asked, since workers died on them or they were given up: 4",
+        "not decided again, because workers died on them or they were given up: 4",
         "bank_account with drafts.kept: 2,000 commands decided again in 2.0 s, 1,200 of them otherwise; 1 of 3 "
-        "aggregates would end otherwise",
+        "aggregates would end in another state",
     ]

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from cqrs_cli.cli.clocks import note_clock
+from cqrs_cli.cli.clocks import warn_of_clock_difference
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.doctor.cluster import compare_clocks
 from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, clocks_text, this_clock
@@ -71,5 +71,5 @@ class Told:
 @pytest.mark.parametrize(("by", "count"), [(0, 0), (2 * DAY, 1)])
 def test_run_and_status_say_a_difference(connection: Connection, tmp_path: Path, by: int, count: int) -> None:
     told = Told(tmp_path)
-    note_clock(cast(Cli, told), connection, shifted(by))
+    warn_of_clock_difference(cast(Cli, told), connection, shifted(by))
     assert len(told.notes) == count

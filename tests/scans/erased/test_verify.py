@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.render.erased import proved_erased
+from cqrs_cli.cli.render.erased import erased_result
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
@@ -118,8 +118,8 @@ def test_cache_waits_for_its_owner(harness: TopicHarness) -> None:
     cache(harness, folder)
     report = verification(harness)
     assert (report.count, report.caches) == (0, {str(folder): 1})
-    said = str(proved_erased("customer", report).text)
-    assert f"the folder is removed: 1 ended key in the cache {folder}" in said
+    said = str(erased_result("customer", report).text)
+    assert f"the key cache {folder} has 1 erased key, until" in said
 
 
 def test_rows_of_a_projection(harness: TopicHarness, tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) -> None:
     """Print the outcome that each command would have now; raises `RefusedError` if one would be rejected or fail."""
-    from cqrs_cli.cli.render.send import refusal_of
+    from cqrs_cli.cli.render.send import rejection_error
     from cqrs_cli.client.outcomes import is_failure
     from cqrs_cli.client.queries.simulation import Simulation
     from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 
     connection = cli.connection()
     rehearsals: dict[str, Simulation] = {}
-    with cli.working("reading events"):
+    with cli.show_spinner("reading events"):
         for name in dict.fromkeys(composed.aggregate for composed in commands):
             mine = [composed for composed in commands if composed.aggregate == name]
             rehearsals[name] = Simulation(
@@ -39,7 +39,7 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
     refused = []
     for composed in commands:
         rehearsed = rehearsals[composed.aggregate].decide(composed)
-        cli.result(*decided_here(rehearsed))
+        cli.print_result(*simulated_result(rehearsed))
         if is_failure(rehearsed.read):
             refused.append(rehearsed.read)
     cli.flush()
@@ -47,13 +47,15 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
         rehearsal.close()
         if rehearsal.undecided:
             waiting = counted(rehearsal.undecided, "command")
-            cli.note(f"{name}: up to {waiting} there not decided yet: what they change is not seen here")
-    cli.note("dry run: nothing was sent")
+            cli.print_note(
+                f"{name}: up to {waiting} there not decided yet: what they change is not seen here"
+            )
+    cli.print_note("dry run: nothing was sent")
     if refused:
-        raise refusal_of(refused, len(commands))
+        raise rejection_error(refused, len(commands))
 
 
-def decided_here(rehearsed: "SimulatedOutcome") -> Result:
+def simulated_result(rehearsed: "SimulatedOutcome") -> Result:
     """Return the result of a command in a dry run: its outcome as `--wait` prints it, then its events."""
     from cqrs_cli.cli.render.send import outcome_line
 

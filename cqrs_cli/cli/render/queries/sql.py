@@ -35,16 +35,16 @@ def print_rows(
             warnings.simplefilter("ignore", UserWarning)
             documents = answer.toJSON()
         for row in _checked(documents.toLocalIterator(), check):
-            cli.line(str(row).encode())
+            cli.write_line(str(row).encode())
     elif shape == "csv":
         for line in csv_lines(answer.columns, _checked(answer.toLocalIterator(), check)):
-            cli.line(line)
+            cli.write_line(line)
     else:
         rows = answer.limit(MOST_ROWS + 1).collect()
         check()
         cli.stdout.print(rows_table(answer.columns, rows[:MOST_ROWS]))
         if len(rows) > MOST_ROWS:
-            cli.note(f"these are the first {MOST_ROWS:,} rows: --format csv or json prints all")
+            cli.print_note(f"these are the first {MOST_ROWS:,} rows: --format csv or json prints all")
 
 
 def _checked(rows: "Iterable[Any]", check: Callable[[], None]) -> Iterator[Any]:

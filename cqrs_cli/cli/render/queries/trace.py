@@ -35,19 +35,19 @@ def trace_document(found: Lineage, traced: TraceResult, since: int) -> dict[str,
 def command_document(node: CommandNode) -> dict[str, Any]:
     """Return a command with its outcome, its events and the commands that it caused."""
     aggregate, partition, offset = node.position
-    named = node.command or next((one for one in node.messages if one.subject), node.messages[0])
-    sent = node.command or node.dead_letter
+    subject_message = node.command or next((one for one in node.messages if one.subject), node.messages[0])
+    command = node.command or node.dead_letter
     return {
         "aggregate": aggregate,
         "partition": partition,
         "offset": offset,
         "time": rfc3339(node.time[0]),
-        "subject": named.subject or None,
-        "id": (sent.id if sent else named.causation) or None,
-        "type": (sent.type if sent else "") or None,
-        "causationid": (sent.causation if sent else "") or None,
-        "correlationid": named.correlation or None,
-        "data": data_of(sent) if sent and sent.id else None,
+        "subject": subject_message.subject or None,
+        "id": (command.id if command else subject_message.causation) or None,
+        "type": (command.type if command else "") or None,
+        "causationid": (command.causation if command else "") or None,
+        "correlationid": subject_message.correlation or None,
+        "data": data_of(command) if command and command.id else None,
         "outcome": None if node.outcome is None else data_of(node.outcome),
         "dead_letter": None if node.dead_letter is None else _letter(node.dead_letter),
         "events": [_event(event) for event in node.events],
@@ -56,11 +56,7 @@ def command_document(node: CommandNode) -> dict[str, Any]:
 
 
 def _letter(message: LinkedMessage) -> dict[str, Any]:
-    return {
-        "partition": message.partition,
-        "offset": message.record.offset,
-        "reason": reason_of(message),
-    }
+    return {"partition": message.partition, "offset": message.record.offset, "reason": reason_of(message)}
 
 
 def _event(node: EventNode) -> dict[str, Any]:
@@ -90,11 +86,11 @@ def trace_text(found: Lineage) -> "RenderableType":
     trees = {name: Tree(Text(printable(name), "bold"), guide_style="dim") for name in found.correlations}
     for node in found.roots:
         name = next(one.correlation for one in node.messages if one.correlation)
-        _grow(trees[name], node)
+        _add_command(trees[name], node)
     return Group(*(tree for tree in trees.values() if tree.children))
 
 
-def _grow(tree: "Tree", node: CommandNode) -> None:
+def _add_command(tree: "Tree", node: CommandNode) -> None:
     from rich.text import Text
 
     branch = tree.add(_command_line(node))
@@ -105,47 +101,50 @@ def _grow(tree: "Tree", node: CommandNode) -> None:
     if node.dead_letter is not None:
         branch.add(Text(printable(f"dead letter  {reason_of(node.dead_letter)}"), "yellow"))
     for event in node.events:
-        grown = branch.add(_event_line(event.message))
+        event_branch = branch.add(_event_line(event.message))
         for caused in event.commands:
-            _grow(grown, caused)
+            _add_command(event_branch, caused)
     for caused in node.commands:
-        _grow(branch, caused)
+        _add_command(branch, caused)
 
 
 def _command_line(node: CommandNode) -> "Text":
     from rich.text import Text
 
     aggregate, partition, offset = node.position
-    place = format_position(partition, offset)
-    sent = node.command or node.dead_letter
+    position = format_position(partition, offset)
+    command = node.command or node.dead_letter
     when = rfc3339(node.time[0])[11:]
-    if sent is None or not sent.id:
-        named = next((one for one in node.messages if one.subject), node.messages[0])
-        about = f"{aggregate} {named.subject or '?'}"
-        return Text(printable(f"{when}  {about}  command {named.causation} of {place} was not found"), "dim")
+    if command is None or not command.id:
+        subject_message = next((one for one in node.messages if one.subject), node.messages[0])
+        about = f"{aggregate} {subject_message.subject or '?'}"
+        return Text(
+            printable(f"{when}  {about}  command {subject_message.causation} of {position} was not found"),
+            "dim",
+        )
     line = Text(printable(f"{when}  "), "dim")
-    line.append(printable(f"{aggregate} {sent.subject}  "))
-    line.append(printable(sent.type.removeprefix(f"{aggregate}.")), "bold")
-    line.append(f" {_compact(sent.data)}")
-    line.append(printable(f"  id {sent.id}  {place}"), "dim")
+    line.append(printable(f"{aggregate} {command.subject}  "))
+    line.append(printable(command.type.removeprefix(f"{aggregate}.")), "bold")
+    line.append(f" {_compact(command.data)}")
+    line.append(printable(f"  id {command.id}  {position}"), "dim")
     return line
 
 
 def _outcome_line(message: LinkedMessage) -> "Text":
     from rich.text import Text
 
-    told = msgspec.json.decode(message.data)
-    status = told["status"]
-    why = "  ".join(str(told[part]) for part in ("reason", "code", "message") if told.get(part))
-    original = told.get("original")
-    due = f"until {told['due']}" if "due" in told else ""
+    outcome = msgspec.json.decode(message.data)
+    status = outcome["status"]
+    why = "  ".join(str(outcome[part]) for part in ("reason", "code", "message") if outcome.get(part))
+    original = outcome.get("original")
+    due = f"until {outcome['due']}" if "due" in outcome else ""
     first = f"first {original['status']} at offset {original['offset']}" if original else ""
     style = {"accepted": "green", "unchanged": "green", "duplicate": "cyan", "deferred": "yellow"}.get(
         status, "red"
     )
     line = Text(status, style)
     line.append(
-        printable("  ".join(text for text in (f"  version {told['version']}", due, first, why) if text))
+        printable("  ".join(text for text in (f"  version {outcome['version']}", due, first, why) if text))
     )
     return line
 

@@ -14,51 +14,53 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.whatif.task import Label
 
 #: Characters of an example's `was` and `would` for people.
-MOST_TEXT = 160
+MAX_TEXT = 160
 
-_WORDS = {"events": "other events", "version": "another version"}
+_DIFFERENCE_TEXTS = {"events": "other events", "version": "another version"}
 
 
-def decided_again(aggregate: str, module: str, done: "DecidedAgain", target: "Target | None") -> Result:
+def whatif_result(aggregate: str, module: str, result: "DecidedAgain", target: "Target | None") -> Result:
     """Return the decisions that would differ: all numbers, and examples."""
     differences, lines = [], []
-    for label, count in _ordered(done):
-        shown = done.examples[label]
-        told = {"count": count, "examples": [one.document() for one in shown]}
-        differences.append(dict(zip(("kind", "was", "would"), label, strict=True)) | told)
-        lines.append(f"{count:>9,}  {_said(label)}")
-        lines += [f"           {printable(line)}" for one in shown for line in _example(one)]
-        if count > len(shown):
+    for label, count in _ordered(result):
+        examples = result.examples[label]
+        difference = {"count": count, "examples": [one.document() for one in examples]}
+        differences.append(dict(zip(("kind", "was", "would"), label, strict=True)) | difference)
+        lines.append(f"{count:>9,}  {_label_text(label)}")
+        lines += [f"           {printable(line)}" for one in examples for line in _example(one)]
+        if count > len(examples):
             where = "all are written" if target else "--out DIR writes all"
-            lines.append(f"           {count - len(shown):,} more are not shown: {where}")
+            lines.append(f"           {count - len(examples):,} more are not shown: {where}")
     document: dict[str, Any] = {
         "aggregate": aggregate,
         "with": module,
-        "commands": done.commands,
-        "differing": done.decisions,
-        "aggregates": done.aggregates,
-        "states": done.states,
-        "not_asked": done.not_asked,
+        "commands": result.commands,
+        "differing": result.decisions,
+        "aggregates": result.aggregates,
+        "states": result.states,
+        "not_asked": result.not_asked,
         "differences": differences,
-        "seconds": round(done.seconds, 3),
+        "seconds": round(result.seconds, 3),
     }
-    if done.not_asked:
-        lines.append(f"not asked, since workers died on them or they were given up: {done.not_asked:,}")
-    asked = f"{counted(done.commands, 'command')} decided again in {done.seconds:.1f} s"
-    states = f"{done.states:,} of {counted(done.aggregates, 'aggregate')} would end otherwise"
-    lines.append(f"{aggregate} with {module}: {asked}, {done.decisions:,} of them otherwise; {states}")
+    if result.not_asked:
+        lines.append(
+            f"not decided again, because workers died on them or they were given up: {result.not_asked:,}"
+        )
+    asked = f"{counted(result.commands, 'command')} decided again in {result.seconds:.1f} s"
+    states = f"{result.states:,} of {counted(result.aggregates, 'aggregate')} would end in another state"
+    lines.append(f"{aggregate} with {module}: {asked}, {result.decisions:,} with differences; {states}")
     if target is not None:
         document["out"] = target.folder
         lines.append(f"written to {target.folder}")
     return Result(document, lines)
 
 
-def _ordered(done: "DecidedAgain") -> list[tuple["Label", int]]:
+def _ordered(result: "DecidedAgain") -> list[tuple["Label", int]]:
     order = ("outcome", "events", "version", "state")
-    return sorted(done.counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0]))
+    return sorted(result.counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0]))
 
 
-def _said(label: "Label") -> str:
+def _label_text(label: "Label") -> str:
     kind, was, would = label
     if kind == "state":
         return {
@@ -68,8 +70,8 @@ def _said(label: "Label") -> str:
     if was != would:
         return f"{was} → {would}"
     if kind != "outcome":
-        return f"{was}: {_WORDS[kind]}"
-    return f"{was}: " + ("of another decision" if "BUSINESS_RULE" not in was else "other words")
+        return f"{was}: {_DIFFERENCE_TEXTS[kind]}"
+    return f"{was}: " + ("of another decision" if "BUSINESS_RULE" not in was else "another message")
 
 
 def _example(one: "HistoryDifference") -> list[str]:
@@ -80,5 +82,5 @@ def _example(one: "HistoryDifference") -> list[str]:
 
 def _short(value: bytes) -> str:
     text = value.decode()
-    left = len(text) - MOST_TEXT
-    return text if left <= 0 else f"{text[:MOST_TEXT]}… {left:,} more characters"
+    left = len(text) - MAX_TEXT
+    return text if left <= 0 else f"{text[:MAX_TEXT]}… {left:,} more characters"
