@@ -132,7 +132,7 @@ def test_errors_of_aggregates_are_theirs(reloading: Reloading) -> None:
 def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
     reloading.change("counter.value + by", "counter.value + 2 * by")
     reloading.noted("not reloaded")
-    reloading.noted("raise it: Decider(…, revision=2)")
+    reloading.noted("raise the revision: Decider(…, revision=2)")
     reloading.wait_for("started")
 
 
