@@ -112,7 +112,7 @@ def test_erasing_prints_the_outcome(shop: Cqrs, customers: Customers, tmp_path: 
     with customers.deciding(4):
         done = shop("erase", "customer", "c-1", "-o", "json")
     assert (done.status, done.document["type"]) == (0, "cqrs.Erase.accepted")
-    assert "1 event of before the fields were marked: plain text, which stays" in done.err
+    assert "1 event from before the fields were personal: their plain text stays" in done.err
     before, line = lines_of(tmp_path / "erasures.ndjson")
     *_, erased = shop("tail", "customer", "events", "-o", "json").lines
     assert (line["aggregate"], line["id"]) == ("customer", "c-1")
@@ -204,5 +204,5 @@ def test_new_topic_of_keys_is_told(shop: Cqrs, customers: Customers) -> None:
     for kind in KINDS:
         configure(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))
     done = shop("init", "customer")
-    assert done.status == 0 and f"{topics.keys} was not there, and customer has events" in done.err
-    assert "was not there" not in shop("init", "customer").err
+    assert done.status == 0 and f"{topics.keys} was missing, and customer has events" in done.err
+    assert "was missing" not in shop("init", "customer").err

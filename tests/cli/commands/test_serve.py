@@ -49,7 +49,7 @@ def test_others_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
     said = cqrs("serve", "--token-file", str(tmp_path / "token"))
     assert said.status == 3 and "16 characters" in said.err
     said = cqrs("serve", "--token-file", str(tmp_path / "none"))
-    assert said.status == 3 and "write the token into it" in said.err
+    assert said.status == 3 and "write the token into the file" in said.err
 
 
 def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
@@ -68,6 +68,6 @@ def test_second_gateway_is_refused(project: Project) -> None:
         assert first.stderr is not None and "serving" in first.stderr.readline()
         with project.running("serve", "counter", "--port", "0") as second:
             _, said = second.communicate(timeout=60)
-        assert second.returncode == 3 and "give each one a state_dir of its own" in said
+        assert second.returncode == 3 and "give each gateway its own state_dir" in said
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=60)

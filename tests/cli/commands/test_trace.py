@@ -71,7 +71,7 @@ def test_an_aggregate_is_tried_last(cqrs: Cqrs, traced: Cqrs, connection: Connec
     said = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
     assert said.document["commands"] == wanted["commands"]
     assert (said.document["searched"]["by"], wanted["searched"]["by"]) == ("aggregate", "correlation")
-    assert "no correlation and no command has the id acc: it is an aggregate's" in said.err
+    assert "no correlation and no command has the id acc: it is the id of an aggregate" in said.err
 
 
 def test_many_correlations_are_not_followed(
@@ -121,7 +121,7 @@ def test_the_search_is_bounded(traced: Cqrs) -> None:
     assert said.err.startswith(
         "error: no correlation, no command and no aggregate has the id order-9: searched 0 "
     )
-    assert "look further back, with --since 7d; all events of an aggregate: cqrs show " in said.err
+    assert "search further back, with --since 7d; all events of an aggregate: cqrs show " in said.err
     only = traced("trace", "order-9", "--aggregate", "counter", *JSON).document
     assert [command["id"] for command in only["commands"]] == ["c"]
 

@@ -23,7 +23,7 @@ def test_shard_behind_is_printed_as_behind() -> None:
     done = VerifySummary({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
     assert lines_of(verify_result("bank_account", done))[1:] == [
         "1 of 2 shards compared: 7 aggregates",
-        "0: behind, compared up to offset 0 of 25",
+        "partition 0: the shard lags, compared up to offset 0 of 25",
         "no violation",
     ]
     behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}

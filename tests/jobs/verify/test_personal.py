@@ -149,7 +149,7 @@ def test_command_names_what_is_left(told: TopicHarness) -> None:
     shutil.copy(ROOT / "tests" / "core" / "personal" / "customer.py", code)
     clean = call(told, "verify", "customer", "--erased")
     assert clean.returncode == 0, clean.stderr
-    assert "customer: 1 aggregate erased" in clean.stdout and "no violation" in clean.stdout
+    assert "customer: verified 1 erased aggregate" in clean.stdout and "no violation" in clean.stdout
     assert f"1 record of {told.topics.commands} with the values as sent" in clean.stdout
     put_key(told, "ann", key(1))
     found = call(told, "verify", "customer", "--erased", "-o", "json")
