@@ -78,7 +78,9 @@ def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
 
 def test_line_has_rate_and_rest() -> None:
     now = JobProgress(1000, 4000, 900, 3.0)
-    assert verifying_text("counter", now, bar=False) == "verifying counter 25%, 300 records a second, 9 s left"
+    assert (
+        verifying_text("counter", now, bar=False) == "verifying counter 25%, 300 records a second, 9 s left"
+    )
     assert "━━━━━━──────" in verifying_text("counter", now)
 
 
