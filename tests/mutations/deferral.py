@@ -5,7 +5,7 @@ from tests.mutations.table import Mutation
 _MODEL = "tests/core/deferral/test_model.py"
 _DECIDING = "tests/core/deferral/test_deciding.py"
 
-WAITING = [
+DEFERRAL = [
     Mutation(
         "a final outcome does not end an entry",
         "cqrs_cli/deciding/deferred_fold.py",

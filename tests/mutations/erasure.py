@@ -8,7 +8,7 @@ _LOST = "tests/keys/test_lost_keys.py"
 _PROJECTIONS = "tests/following/projections/test_personal.py"
 _FILE = "tests/client/test_erasures.py"
 
-FORGETTING = [
+ERASURE = [
     Mutation(
         "a misfit of damaged data is quoted",
         "cqrs_cli/core/personal/redaction.py",

@@ -6,7 +6,7 @@ _KEYS = "tests/proof/test_keys.py"
 _SEALED = "tests/proof/deferred/test_encrypted.py"
 _ERASED = "tests/scans/erased/test_verify.py"
 
-KEYED = [
+KEY_VERIFICATION = [
     Mutation(
         "two keys may seal one aggregate",
         "cqrs_cli/proof/key_rules.py",

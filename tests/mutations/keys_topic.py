@@ -5,7 +5,7 @@ from tests.mutations.table import Mutation
 _RING = "tests/keys/test_keyring_file.py"
 _TOPICS = "tests/kafka/topics/test_personal.py"
 
-KEEPING = [
+KEYS_TOPIC = [
     Mutation(
         "keys are looked for where they are not once partitions grow",
         "cqrs_cli/kafka/topics/topics.py",

@@ -6,7 +6,7 @@ _KEYS = "tests/deciding/test_owner_keys.py"
 _OWNER_KEYS = "cqrs_cli/deciding/owner_keys.py"
 _CACHE = "cqrs_cli/deciding/state_cache.py"
 
-OWNING = [
+OWNERSHIP = [
     Mutation(
         "a state rests in the shard as it is",
         "cqrs_cli/deciding/packing.py",

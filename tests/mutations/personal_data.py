@@ -12,7 +12,7 @@ _OPENER = "tests/keys/test_event_decryptor.py"
 _BATCHES = "tests/core/personal/test_batches.py"
 _PARKED = "tests/core/personal/test_deferred_commands.py"
 
-ERASING = [
+PERSONAL_DATA = [
     Mutation(
         "a reader takes a late key for one that is gone",
         "cqrs_cli/keys/partition_keys.py",

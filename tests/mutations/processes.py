@@ -6,7 +6,7 @@ _BROKER = "tests/following/processes/test_broker.py"
 _CRASHES = "tests/following/processes/test_crashes.py"
 _DEADLY = "tests/following/processes/test_deadly.py"
 
-REACTING = [
+PROCESSES = [
     Mutation(
         "a new process does not commit its start",
         "cqrs_cli/following/processes/owner.py",

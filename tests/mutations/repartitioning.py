@@ -8,7 +8,7 @@ _PROOF = "tests/proof/test_repartitioning.py"
 _UNBORN = "tests/deciding/test_pending_partitions.py"
 _HANGING = "tests/scenarios/crashes/hanging/test_parts.py"
 
-GROWING = [
+REPARTITIONING = [
     Mutation(
         "a wish counts that does not follow",
         "cqrs_cli/core/lineage.py",

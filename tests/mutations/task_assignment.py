@@ -5,7 +5,7 @@ from tests.mutations.table import Mutation
 _TAKEOVERS = "tests/scenarios/takeovers/test_partition_takeovers.py"
 _TASK_GROUP = "tests/jobs/run/test_task_group.py"
 
-PLACING = [
+TASK_ASSIGNMENT = [
     Mutation(
         "the first takeover ends all owners of its task",
         "cqrs_cli/ownership/monitored_thread.py",

@@ -4,33 +4,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations.deferral import WAITING
+from tests.mutations.deferral import DEFERRAL
 from tests.mutations.details import DETAILS
-from tests.mutations.erasure import FORGETTING
+from tests.mutations.erasure import ERASURE
 from tests.mutations.harness import broken, copy, run
-from tests.mutations.key_verification import KEYED
-from tests.mutations.keys_topic import KEEPING
-from tests.mutations.ownership import OWNING
-from tests.mutations.personal_data import ERASING
-from tests.mutations.processes import REACTING
-from tests.mutations.repartitioning import GROWING
+from tests.mutations.key_verification import KEY_VERIFICATION
+from tests.mutations.keys_topic import KEYS_TOPIC
+from tests.mutations.ownership import OWNERSHIP
+from tests.mutations.personal_data import PERSONAL_DATA
+from tests.mutations.processes import PROCESSES
+from tests.mutations.repartitioning import REPARTITIONING
 from tests.mutations.table import RULES, Mutation
-from tests.mutations.task_assignment import PLACING
-from tests.mutations.verification import PROVING
+from tests.mutations.task_assignment import TASK_ASSIGNMENT
+from tests.mutations.verification import VERIFICATION
 
-#: All mutations except those in `make test`.
+#: All mutations except those in `make test-slow`.
 OTHERS = [
     *DETAILS,
-    *PROVING,
-    *REACTING,
-    *WAITING,
-    *GROWING,
-    *ERASING,
-    *FORGETTING,
-    *KEEPING,
-    *KEYED,
-    *OWNING,
-    *PLACING,
+    *VERIFICATION,
+    *PROCESSES,
+    *DEFERRAL,
+    *REPARTITIONING,
+    *PERSONAL_DATA,
+    *ERASURE,
+    *KEYS_TOPIC,
+    *KEY_VERIFICATION,
+    *OWNERSHIP,
+    *TASK_ASSIGNMENT,
 ]
 
 #: The folders of tests without a broker. Other tests of these folders may need one.
@@ -63,13 +63,13 @@ _PURE = (
 def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[object]:
     return [
         pytest.param(
-            one,
-            id=one.name,
+            mutation,
+            id=mutation.name,
             marks=[*marks, pytest.mark.slow]
-            if one.noticed_by.startswith(_PURE)
+            if mutation.noticed_by.startswith(_PURE)
             else [*marks, pytest.mark.slow, pytest.mark.kafka],
         )
-        for one in mutations
+        for mutation in mutations
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
     if not done.failed:
         done = run(root, [mutation.noticed_by], broker(request))
     print(done.output)
-    assert done.failed, f"nobody has noticed: {mutation.name}"
+    assert done.failed, f"no test failed: {mutation.name}"
 
 
 @pytest.mark.parametrize("mutation", [*RULES, *OTHERS], ids=lambda mutation: mutation.name)

@@ -6,7 +6,7 @@ _GROWING = "tests/proof/test_repartitioning.py"
 _MEMBERS = "tests/proof/test_members.py"
 
 #: The rules of verification that were added one by one.
-PROVING = [
+VERIFICATION = [
     Mutation(
         "a duplicate may point to a failed command",
         "cqrs_cli/proof/verdict.py",

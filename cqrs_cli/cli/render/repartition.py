@@ -55,7 +55,7 @@ def repartition_result(aggregate: str, planned: "PlannedGrowth") -> Result:
     prefix = f"{_counts_text(aggregate, planned)}: "
     if not pending:
         return Result(document, f"{prefix}nothing is left to do")
-    return Result(document, f"{prefix}partitions added; the next run splits: cqrs run")
+    return Result(document, f"{prefix}added to the topics; the next run splits the partitions: cqrs run")
 
 
 def _document(aggregate: str, planned: "PlannedGrowth", dry_run: bool) -> dict[str, object]:

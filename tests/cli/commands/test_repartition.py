@@ -20,7 +20,7 @@ def test_dry_run_is_a_table(decided: Cqrs) -> None:
     ).out.splitlines()
     assert title == "dry run: bank_account: 2 → 4 partitions"
     assert header.split()[:3] == ["partition", "target", "partitions"] and len(rows) == 2
-    assert making.startswith("making all shards: ")
+    assert making.startswith("folding all shards: ")
 
 
 def test_same_call_again_completes(decided: Cqrs) -> None:
@@ -36,7 +36,10 @@ def test_same_call_again_completes(decided: Cqrs) -> None:
         "left": [0, 1, 2, 3],
     }
     text = decided("repartition", "bank_account", "--partitions", "4").out
-    assert text == "bank_account: 2 → 4 partitions: partitions added; the next run splits: cqrs run\n"
+    assert (
+        text
+        == "bank_account: 2 → 4 partitions: added to the topics; the next run splits the partitions: cqrs run\n"
+    )
 
 
 def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
