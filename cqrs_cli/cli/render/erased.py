@@ -63,8 +63,8 @@ def _lines(aggregate: str, report: "ErasureReport") -> list[str]:
             f", except {skipped} that are too short or that other aggregates have, too" if skipped else ""
         )
         lines.append(
-            f"searched for {counted(report.patterns.count, 'value')} that commands still contain{without}, and for keys,"
-            f" in: {', '.join(report.locations)}"
+            f"searched for {counted(report.patterns.count, 'value')} that commands still contain{without}, and for"
+            f" keys, in: {', '.join(report.locations)}"
         )
     return [*lines, counted(report.count, "violation") if report.count else "no violation"]
 
