@@ -50,7 +50,8 @@ def trace(
     if not traced.messages:
         raise CqrsError(
             f"no correlation, no command and no aggregate has the id {searched_id}: {searched}",
-            f"search further back, with --since 7d; all events of an aggregate: cqrs show AGGREGATE {searched_id} --history",
+            "search further back, with --since 7d; all events of an aggregate:"
+            f" cqrs show AGGREGATE {searched_id} --history",
         )
     if traced.of_aggregate:
         cli.print_note(

@@ -30,4 +30,7 @@ def personal_records_result(aggregate: str, id: str, found: PersonalRecords) -> 
 
 def plain_text_warning(count: int) -> str:
     """Return the text about events from before the annotation of the fields, which are not encrypted."""
-    return f"{counted(count, 'event')} from before the fields were personal: their plain text stays; only a copy of the topic without these events removes it"
+    return (
+        f"{counted(count, 'event')} from before the fields were personal: their plain text stays; only a copy of the"
+        " topic without these events removes it"
+    )
