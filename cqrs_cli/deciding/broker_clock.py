@@ -15,7 +15,7 @@ class BrokerClock:
         """Return the broker's time at the time `own` of the owner's clock."""
         return own - self.ahead
 
-    def tell(self, own: float, stamps: Iterable[int]) -> None:
+    def learn_from_timestamps(self, own: float, stamps: Iterable[int]) -> None:
         """Learn from the broker's timestamps of records that were sent after the time `own` of the owner's clock."""
         ahead = max((int(own) - stamp for stamp in stamps), default=self.ahead)
         self.ahead = ahead if ahead > self._tolerance else 0

@@ -9,10 +9,10 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
 from cqrs_cli.deciding.history import check_history
-from cqrs_cli.deciding.inherit import inherit_ahead, inherit_keys
+from cqrs_cli.deciding.inherit import inherit_before_split, inherit_keys
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.recover import fold_events, fold_outcomes, will_last
+from cqrs_cli.deciding.recover import fold_events, fold_outcomes, is_permanent
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -25,7 +25,7 @@ from cqrs_cli.state.store import NotOwnerError, Store
 _MOMENT = 1.0
 
 
-def until_level(fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
+def catch_up_fully(fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
     """Fold repeatedly, until a fold takes less than a second, or more than half as long as the previous fold. Otherwise
     the records that arrive while a long log is folded would be folded after the fence, while commands wait.
     """
@@ -58,7 +58,7 @@ class CatchUp:
         self._rests_until = done + max(_MOMENT, 3 * (done - began))
 
 
-def warm(
+def fold_unfenced(
     log: PartitionLog,
     aggregate: Aggregate,
     store: Store,
@@ -85,7 +85,7 @@ def warm(
     except (CorruptError, StoreFullError):
         raise
     except ContradictionError as error:
-        return error if will_last(error) else None
+        return error if is_permanent(error) else None
     except (CqrsError, NotOwnerError):
         pass  # without a fence no error is final: step 4 reads all of it again
     return None
@@ -109,7 +109,7 @@ def fold_visible(
     if holding is not None and holding.phase == "wait":
         # A child's own log is not folded: a shard with outcomes of its own no longer inherits (`inherit_keys`), and a
         # child has to inherit first.
-        inherit_ahead(log, aggregate, cache, holding, window)
+        inherit_before_split(log, aggregate, cache, holding, window)
         return
     outcomes = log.bounds("outcomes")
     check_outcomes_kept(log, cache, outcomes[0])

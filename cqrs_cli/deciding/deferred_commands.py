@@ -36,7 +36,7 @@ class DeferredCommands:
         """Return the current entries, for one batch."""
         return self._session.rules.deferrals(self._cache.deferred, self._cache.has_deferred)
 
-    def patience(self, most: float) -> float:
+    def seconds_until_due(self, most: float) -> float:
         """Return the seconds until the next command is due, at most `most`."""
         due = self._cache.next_due
         return most if due is None else min(most, max(0.0, (due - self._now()) / 1000))
@@ -73,7 +73,7 @@ class DeferredCommands:
                 before = self._own()
                 places = session.writer.resubmit(commands)
                 failpoints.reached("again.said")
-                self._clock.tell(before, (stamp for _, stamp in places if stamp is not None))
+                self._clock.learn_from_timestamps(before, (stamp for _, stamp in places if stamp is not None))
                 for one, (offset, _) in zip(due, places, strict=True):
                     deferrals.note_said(one, offset)
                     end = max(end, offset + 1)

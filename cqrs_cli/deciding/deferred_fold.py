@@ -78,7 +78,7 @@ def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | Non
     return entry.key, entry
 
 
-def closed(
+def entries_ended_by(
     cache: FoldingCache, topic_id: str, outcomes: Iterable[tuple[Record, OutcomeEnvelope]]
 ) -> dict[str, None]:
     """Return the keys of the entries that these outcomes end. Call it inside `cache.reading()`.
@@ -101,7 +101,7 @@ def closed(
     return ended
 
 
-def entries_of(cache: FoldingCache) -> Iterator[Deferral]:
+def deferred_entries(cache: FoldingCache) -> Iterator[Deferral]:
     """Yield every deferred command. Call it inside `cache.reading()`."""
     view = cache.deferred()
     yield from view.said()
@@ -117,7 +117,7 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
     """
     if cache.positions.outcomes == 0 and cache.has_deferred:
         with cache.reading():
-            forgotten = {entry.key: None for entry in entries_of(cache)}
+            forgotten = {entry.key: None for entry in deferred_entries(cache)}
         cache.fold(cache.positions._replace(deferred=0), deferred=forgotten)
     if 0 < cache.positions.outcomes < start and cache.has_deferred:
         raise CorruptError(
@@ -126,7 +126,7 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
         )
 
 
-def park_again(cache: FoldingCache, topic_id: str, at: int) -> None:
+def defer_lost_again(cache: FoldingCache, topic_id: str, at: int) -> None:
     """Defer again, due at once, the resubmitted commands that no owner will decide: their records are before the
     position, or in a topic that no longer exists. The log is folded, so every decided command has ended its entry. Only
     an accepted loss leads here.

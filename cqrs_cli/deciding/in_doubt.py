@@ -76,7 +76,7 @@ def was_committed(traces: CommandTraces) -> bool:
     return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)
 
 
-def settled(
+def resolve_in_doubt(
     log: PartitionLog,
     topic_id: str,
     timeout_ms: int,
@@ -93,7 +93,7 @@ def settled(
     is open, too, if the claim is of another topic than `topic_id`, or if Kafka does not answer.
     """
     try:
-        end = _settle(log, topic_id, timeout_ms, pending, lineage(), keys)
+        end = _resolve(log, topic_id, timeout_ms, pending, lineage(), keys)
     except (CqrsError, KafkaException):
         return False
     if end is not None:
@@ -111,7 +111,7 @@ def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
     return any(writer in opened for opened in found.values())
 
 
-def _settle(
+def _resolve(
     log: PartitionLog,
     topic_id: str,
     timeout_ms: int,

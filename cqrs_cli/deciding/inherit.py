@@ -12,9 +12,9 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
-from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
+from cqrs_cli.deciding.deferred_fold import deferred_entries, entry_change
 from cqrs_cli.deciding.history import check_history
-from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
+from cqrs_cli.deciding.recover import check_versions_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
@@ -46,7 +46,7 @@ def inherit_keys(
         cache.fold(cache.positions, deferred=entries)
 
 
-def inherit_ahead(
+def inherit_before_split(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: AssignedKeys, window: int
 ) -> None:
     """Before the split: fold the visible records of the keys that a partition will have, so that few remain after the
@@ -87,7 +87,7 @@ def _fold_parent(
     if before.outcomes < split.outcomes:
         now = _fold_outcomes(parent, cache, split, window, now)
     if now != before:
-        cache.note_inherited(inherited | {split.partition: now})
+        cache.store_inherited(inherited | {split.partition: now})
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
@@ -141,7 +141,7 @@ def _fold_outcomes(
             remember(remembered, outcome, record.timestamp, split.partition)
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        check_reached(parent, cache, latest, split.commands)
+        check_versions_reached(parent, cache, latest, split.commands)
         cache.fold(cache.positions._replace(clock=clock), None, remembered)
         decided = max(decided, *(one.offset + 1 for one in remembered.values()), 0)
         last = evidence(records[-1])
@@ -169,18 +169,18 @@ def inherited_entry(entry: Deferral, parent: int) -> Deferral:
     return changed(entry, partition=partition, said=None, said_topic="")
 
 
-def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
+def drop_moved_keys(cache: StateCache, keeps: KeyHome | None) -> None:
     """Drop the deferred commands and the aggregates of keys that have moved. Otherwise two owners would resubmit the
     commands, and the aggregates would be counted twice. Remembered ids stay until they expire: no command asks for
     them.
     """
     if keeps is None:
         return
-    cache.keep(keeps.partition_count, keeps.matches)
+    cache.drop_moved_aggregates(keeps.partition_count, keeps.matches)
     if not cache.has_deferred:
         return
     with cache.reading():
-        moved = [one.key for one in entries_of(cache) if not keeps.matches(one.subject.encode())]
+        moved = [one.key for one in deferred_entries(cache) if not keeps.matches(one.subject.encode())]
     if moved:
         cache.fold(cache.positions, deferred=dict.fromkeys(moved))
 

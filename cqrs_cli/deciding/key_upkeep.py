@@ -36,7 +36,7 @@ class KeyUpkeep:
             self._beat_at = time.monotonic() + self._session.timing.key_tick_after
         return self._beat_at is not None and time.monotonic() >= self._beat_at
 
-    def beat(self, at: int) -> None:
+    def append_tick(self, at: int) -> None:
         """Append a record without a subject. A broker closes a segment when the next record arrives, and then compacts
         it, so that an erased key leaves the disk.
         """
@@ -48,7 +48,7 @@ class KeyUpkeep:
         cache.flush()
         done = Decisions(cache.positions.clock, keys={**wrapped})
         records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.keys) or [COMPACTION_TICK]
-        refused, hint = f"{keys.place} does not take keys", "see what its settings allow: cqrs doctor"
+        refused, hint = f"{keys.log_name} does not take keys", "see what its settings allow: cqrs doctor"
         with session.transaction(at, refused, hint) as transaction:
             transaction.write(done)
             session.writer.append_keys(keys.partition, records)
@@ -64,7 +64,7 @@ def outdated(keys: OwnerKeys, most: int) -> Iterator[dict[str, DataKey]]:
     A key is checked for being in force when its portion is requested: an aggregate may have been erased since the topic
     was read.
     """
-    for some in keys.suspects():
+    for some in keys.subjects_under_old_keks():
         subjects = list(dict.fromkeys(some))
         for first in range(0, max(len(subjects), 1), most):
             yield keys.outdated(subjects[first : first + most])

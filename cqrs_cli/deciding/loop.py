@@ -72,7 +72,7 @@ class DecideLoop(Loop):
         if self._is_due():
             self.deferring.resubmit(self.position)
         if self.upkeep is not None and self.upkeep.is_due():
-            self.upkeep.beat(self.position)
+            self.upkeep.append_tick(self.position)
 
     def _is_due(self) -> bool:
         return not self._silent and self.deferring.is_due()
@@ -95,7 +95,7 @@ class DecideLoop(Loop):
         limit = self.session.limit
         if self.remaining:
             return self.remaining[:limit]
-        patience = 0.2 if self._silent else self.deferring.patience(0.2)
+        patience = 0.2 if self._silent else self.deferring.seconds_until_due(0.2)
         records = records_of(self.follower.poll(limit, patience, self.next_batch_at))
         self.log_end = next(iter(self.follower.ends.values()), self.log_end)
         if not records:
@@ -117,7 +117,7 @@ class DecideLoop(Loop):
         except BaseException:
             session.measures.counts["transactions_aborted"] += 1
             raise
-        session.measures.committed(
+        session.measures.record_commit(
             records if decided == len(records) else records[:decided], _now(), batch.done.reasons
         )
         self.attempts.report_raised(batch.done.raised)

@@ -62,14 +62,14 @@ class Measures:
         self.counts = dict.fromkeys(COUNTERS, 0)
         self._from = (0, 0)
 
-    def enter(self, step: str) -> None:
+    def enter_step(self, step: str) -> None:
         """Record the step that begins."""
         self.step, self.folding = step, None
 
-    def begin_again(self) -> None:
+    def count_restart(self) -> None:
         """Record that an owner has ended, and that another owner is to start."""
         self.counts["owner_restarts"] += 1
-        self.enter("pause")
+        self.enter_step("pause")
 
     def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:
         """Record that logs are folded between these (start, end) positions."""
@@ -77,13 +77,13 @@ class Measures:
         self._from = events[0], outcomes[0]
         self.folding = FoldProgress(spans[0], 0, sum(spans))
 
-    def folded(self, events: int, outcomes: int) -> None:
+    def record_folded(self, events: int, outcomes: int) -> None:
         """Record the positions up to which both logs are folded."""
         if self.folding is not None:
             done = max(0, events - self._from[0]) + max(0, outcomes - self._from[1])
             self.folding = self.folding._replace(done=min(done, self.folding.records))
 
-    def committed(self, records: Sequence[Record], now: int, reasons: Mapping[str, int]) -> None:
+    def record_commit(self, records: Sequence[Record], now: int, reasons: Mapping[str, int]) -> None:
         """Count a batch of these commands that was committed at the time `now` (ms)."""
         self.latency.add_ages(records, now)
         self.batches.add(len(records))

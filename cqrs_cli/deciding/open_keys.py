@@ -18,7 +18,7 @@ from cqrs_cli.state.key_cache import KeyStore, MemoryKeys, open_keys
 from cqrs_cli.state.store import Store
 
 
-def required_ring(connection: Connection, aggregate: str) -> Keyring:
+def require_keyring(connection: Connection, aggregate: str) -> Keyring:
     """Return the keyring for an aggregate; raises `ConfigurationError` if it is not set, or cannot be read."""
     if connection.keys is None:
         raise ConfigurationError(
@@ -29,7 +29,7 @@ def required_ring(connection: Connection, aggregate: str) -> Keyring:
 
 
 @contextmanager
-def opened_keys(
+def open_owner_keys(
     plan: Plan, partition: Partition, aggregate: Aggregate, path: Path | None
 ) -> Iterator[OwnerKeys | None]:
     """Open the keys of a partition for the block: in the folder `path`, or in memory if there is no path.
@@ -39,7 +39,7 @@ def opened_keys(
     if not aggregate.has_personal_fields:
         yield None
         return
-    found, ring = plan.topics[partition.aggregate], required_ring(plan.connection, partition.aggregate)
+    found, ring = plan.topics[partition.aggregate], require_keyring(plan.connection, partition.aggregate)
     ids = str(found.keys_id), found.ids["events"]
     kept: KeyStore = MemoryKeys(ids) if path is None else open_keys(path, ids)
     log, number = KafkaKeysLog(plan.connection, found.topics), found.keys_partition(partition.number)
@@ -47,7 +47,7 @@ def opened_keys(
         yield OwnerKeys(aggregate, log, number, ring, kept)
 
 
-def refuse_doubts(store: Store, place: str) -> None:
+def check_no_unresolved_keys(store: Store, place: str) -> None:
     """Refuse a shard with redacted values whose keys may be lost instead of erased: its owner ended before that was
     known.
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred, park_again
+from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, defer_lost_again, fold_deferred
 from cqrs_cli.deciding.history import check_history
-from cqrs_cli.deciding.inherit import drop_moved, inherit_keys
+from cqrs_cli.deciding.inherit import drop_moved_keys, inherit_keys
 from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.measures import Measures
@@ -24,7 +24,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.position import position
 from cqrs_cli.deciding.recover import check_not_ahead, fold_events, fold_outcomes
 from cqrs_cli.deciding.session import OwnerSession
-from cqrs_cli.deciding.split import adopt, awaited, settling_end, split
+from cqrs_cli.deciding.split import drain_end, import_deferred, split, wait_for_split
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
@@ -61,16 +61,16 @@ class DecidingOwner:
         aggregate: Aggregate,
         store: Store,
         keys: OwnerKeys | None,
-        mine: Claim,
+        own_claim: Claim,
         batch_limit: int,
         attempts: Attempts,
         measures: Measures,
         behind: ErrorDuration,
-        stay_level: Callable[[], object],
+        catch_up: Callable[[], object],
         lender: ConsumerPool,
     ) -> None:
         """`keys`: for an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
-        the shard's. `stay_level`: folds the visible log, without a claim to the shard. `lender`: pool of consumers that
+        the shard's. `catch_up`: folds the visible log, without a claim to the shard. `lender`: pool of consumers that
         know the logs already, because step 0 has read with them.
         """
         self.plan = plan
@@ -80,8 +80,8 @@ class DecidingOwner:
         self.keys = keys
         self.attempts = attempts
         self.behind = behind
-        self.stay_level = stay_level
-        self.session = OwnerSession(plan, partition, mine, batch_limit, measures, lender)
+        self.catch_up = catch_up
+        self.session = OwnerSession(plan, partition, own_claim, batch_limit, measures, lender)
 
     def __enter__(self) -> "DecidingOwner":
         return self
@@ -94,14 +94,14 @@ class DecidingOwner:
         self.fence()
         claimed = self.claim()
         start = self.position(claimed)
-        if not awaited(self.session, stopping, self.stay_level):
+        if not wait_for_split(self.session, stopping, self.catch_up):
             return
         state = self.recover(start)
         self.loop(state, start.offset, stopping)
 
     def fence(self) -> None:
         """1: fence the previous owner, which ends its open transaction."""
-        self.session.measures.enter("fence")
+        self.session.measures.enter_step("fence")
         self.session.connect()
         failpoints.reached("fence.before")
         self.session.writer.fence()
@@ -110,7 +110,7 @@ class DecidingOwner:
     def claim(self) -> PositionAndClaim:
         """2: judge the committed claim, after waiting for pending commits, and replace it with mine."""
         session = self.session
-        session.measures.enter("claim")
+        session.measures.enter_step("claim")
         try:
             found = session.read_commit(session.consumer)
         except KafkaException as error:
@@ -152,12 +152,12 @@ class DecidingOwner:
     def position(self, claimed: PositionAndClaim) -> Start:
         """3: derive the position from the log. Only this step checks the topic and its partitions."""
         session = self.session
-        session.measures.enter("position")
+        session.measures.enter_step("position")
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all topics must exist
         session.read_holding()
         session.check_forwards()
-        with session.naming_stalls():
+        with session.explaining_stalls():
             state, last = read_log_state(session.log, session.described, bounds, *claimed, session.holding)
             at = position(state, accept)
             if at != accept:
@@ -187,7 +187,7 @@ class DecidingOwner:
     def recover(self, start: Start) -> StateCache:
         """4: take ownership of the shard, and bring it up to date."""
         session, token, measures = self.session, self.session.own_claim.token, self.session.measures
-        measures.enter("recover")
+        measures.enter_step("recover")
         held = self.store.positions()
         check_history(session.log, held.last_event, held.last_outcome)
         if session.own_claim.accepted is None:  # else it has decisions on commands that are lost
@@ -203,7 +203,7 @@ class DecidingOwner:
         window, onward, holding = self.plan.deciding.window, start.offset, session.holding
         log = replace_log(session.log, key_filter=holding.keeps)
         check_outcomes_kept(log, cache, outcomes[0])
-        with session.naming_stalls():
+        with session.explaining_stalls():
             cache.learn_keys(holding.keeps)
             inherit_keys(log, self.aggregate, cache, holding, window)
             fold_events(log, self.aggregate, cache, events, accepted)
@@ -212,8 +212,8 @@ class DecidingOwner:
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")
             fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
-        park_again(cache, topic_id, start.offset)
-        drop_moved(cache, holding.keeps)
+        defer_lost_again(cache, topic_id, start.offset)
+        drop_moved_keys(cache, holding.keeps)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
         session.is_recovered = True
@@ -223,19 +223,19 @@ class DecidingOwner:
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
         """5: decide commands from `at` on, until the target is reached or `stopping()` returns True."""
         session = self.session
-        session.end_reading()
+        session.close_log_readers()
         trial = session.own_claim.suspects
         if trial is not None and trial.culprit is not None:
             self.attempts.fail_if_exhausted(*trial.culprit)
         if session.holding.phase == "adopt":
-            adopt(session, state, at)
-        while (end := settling_end(session)) is not None:
-            session.measures.enter("settle")
+            import_deferred(session, state, at)
+        while (end := drain_end(session)) is not None:
+            session.measures.enter_step("settle")
             at = self._decide(state, at, stopping, end)
             if at < end:
                 return  # stopped
             split(session, state, at)
-        session.measures.enter("decide")
+        session.measures.enter_step("decide")
         self._decide(state, at, stopping)
 
     def _decide(

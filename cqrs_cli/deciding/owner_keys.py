@@ -3,7 +3,7 @@ folds.
 
 The owner reads the keys up to the high watermark before it folds anything, and it knows the keys that it commits
 itself. So a value under another key than the key in force is erased, and is read as a redacted value. An `Erased` that
-names the missing key must then follow; if none follows, the key was lost (`check_level`).
+names the missing key must then follow; if none follows, the key was lost (`check_all_resolved`).
 """
 
 from collections import OrderedDict
@@ -58,18 +58,20 @@ class OwnerKeys:
         self._newest_master = ""  # the KEK of the newest key that was read
         self._learnt = 0  # end of the keys topic when the partition was taken over
         self._is_level = self._is_forgiving = False
-        self.doubts: dict[str, str] = {}  # unresolved keys, key id → subject: no `Erased` has named them yet
+        self.unresolved_keys: dict[
+            str, str
+        ] = {}  # unresolved keys, key id → subject: no `Erased` has named them yet
 
     @property
-    def place(self) -> str:
+    def log_name(self) -> str:
         """The name of the keys log, for messages."""
         return f"{self._log.topic} partition {self.partition}"
 
     def forget(self) -> None:
-        """Remove the keys on disk, so that the next `learn` reads all of them again."""
+        """Remove the keys on disk, so that the next `read_keys` reads all of them again."""
         self._kept.clear()
 
-    def learn(self, noted: int, keeps: KeyHome | None = None, afresh: bool = False) -> None:
+    def read_keys(self, noted: int, keeps: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys up to their high watermark. Request the end of the events first.
 
         `noted`: the offset of the events up to which the shard knows changes of keys. A cache that has seen fewer
@@ -96,7 +98,7 @@ class OwnerKeys:
         self._log.close()  # a client has eight descriptors, and reading opens another client
         if before.keys > end:
             raise ContradictionError(
-                f"{self.place} ends at {end}, before the {before.keys} that was already read",
+                f"{self.log_name} ends at {end}, before the {before.keys} that was already read",
                 "the topic was truncated or replaced: restore it before anything is decided",
             )
         for records in self._log.read(self.partition, max(before.keys, start), end):
@@ -117,16 +119,16 @@ class OwnerKeys:
         if self._newest_master:  # the KEK of the active run: a standby must have it before it takes over
             self._ring.check_keks(self._log.topic, [self._newest_master])
 
-    def check_level(self, events: int, accepted: bool = False) -> None:
+    def check_all_resolved(self, events: int, accepted: bool = False) -> None:
         """Record that all events are folded; raises `ContradictionError` for a missing key that was not erased.
 
         `accepted`: an operator has accepted a loss of events, which may include the erasures.
         """
         self._is_forgiving = accepted
         if accepted:
-            self.doubts.clear()
-        if self.doubts:
-            raise self._lost(*next(iter(self.doubts.items())))
+            self.unresolved_keys.clear()
+        if self.unresolved_keys:
+            raise self._lost(*next(iter(self.unresolved_keys.items())))
         self._is_level = True
         self._write(events)
 
@@ -141,7 +143,7 @@ class OwnerKeys:
         self._make_ready(subject, key)
         return key
 
-    def opened(self, event: EventEnvelope) -> EventEnvelope:
+    def decrypt_event(self, event: EventEnvelope) -> EventEnvelope:
         """Return an event of the log with its encrypted members decrypted or redacted. An `Erased` ends its key.
 
         Raises `SealError` for a value that cannot be decrypted, `FoldError` for an `Erased` that cannot be read.
@@ -203,7 +205,7 @@ class OwnerKeys:
         self._write(events)
         return True
 
-    def suspects(self) -> Iterator[list[str]]:
+    def subjects_under_old_keks(self) -> Iterator[list[str]]:
         """Yield lists of subjects with a key record under an older KEK of the keyring, as far as the topic was read at
         the takeover.
         """
@@ -226,19 +228,19 @@ class OwnerKeys:
             return key
         if kid not in self._known(subject).ended:
             if not self._is_level:
-                self.doubts[kid] = subject
+                self.unresolved_keys[kid] = subject
             elif not self._is_forgiving:
                 raise self._lost(kid, subject)
         return None
 
     def _lost(self, kid: str, subject: str) -> ContradictionError:
         return ContradictionError(
-            f"key {kid} of {self._aggregate.name} {subject!r} is not in {self.place}, and nobody erased it",
+            f"key {kid} of {self._aggregate.name} {subject!r} is not in {self.log_name}, and nobody erased it",
             "restore the topic's records before anything is decided: what is sealed with the key is lost without it",
         )
 
     def _end(self, subject: str, kid: str) -> None:
-        self.doubts.pop(kid, None)
+        self.unresolved_keys.pop(kid, None)
         if kid not in self._known(subject).ended:
             self._note(EndedKey(subject, kid))
 

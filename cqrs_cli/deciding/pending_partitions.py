@@ -20,7 +20,7 @@ from cqrs_cli.ownership.standby import wait_at_slot
 _LOOK_EVERY = 0.1
 
 
-def await_unborn(
+def wait_for_pending_partitions(
     plan: Plan,
     partition: Partition,
     mine: Claim,
@@ -34,7 +34,7 @@ def await_unborn(
 
     Raises `LaterClaim` if a later run takes the partition over.
     """
-    unborn = list(_unborn(plan, partition, lender))
+    unborn = list(_pending_partitions(plan, partition, lender))
     if not unborn:
         return
     stands_by = plan.timing.standby_timeout is not None
@@ -56,7 +56,7 @@ def may_split(
     """Return True if a standby run may take over a parent in order to split it: all pending children are claimed, some
     of them by this run, and the run of the parent's `claim` has none of them, so it does not split.
     """
-    unborn = {one: plan.seat(one) for one in _unborn(plan, partition, lender)}
+    unborn = {one: plan.seat(one) for one in _pending_partitions(plan, partition, lender)}
     if not unborn:
         return False
     with ClaimReader(plan.connection, unborn) as reader:
@@ -73,7 +73,7 @@ def _claimants(reader: ClaimReader[Partition]) -> set[str]:
     return {claim.run for claim in found if claim is not None} if all(found) else set()
 
 
-def _unborn(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:
+def _pending_partitions(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:
     """Yield the pending children of the aggregate, if this partition is to split next."""
     try:
         holding = plan.read_holding(partition, lender=lender)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.open_keys import required_ring
+from cqrs_cli.deciding.open_keys import require_keyring
 from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
 from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -45,7 +45,7 @@ def prepare(
     """
     for name, aggregate in aggregates.items():
         if aggregate.has_personal_fields:
-            required_ring(connection, name)
+            require_keyring(connection, name)
     losses = dict(_places("--accept-loss", accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
     for partition, offset in _places("--fail", fail, aggregates):

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, remember
-from cqrs_cli.deciding.deferred_fold import closed
+from cqrs_cli.deciding.deferred_fold import entries_ended_by
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -70,7 +70,7 @@ def fold_records(
         try:
             event = read_event(record.value)
             if keys is not None:
-                event = keys.opened(event)
+                event = keys.decrypt_event(event)
             before = states.get(event.subject) or cache.state(event.subject)
             after = fold_event(aggregate, before, event)
         except (FoldError, ValueError) as error:
@@ -120,9 +120,9 @@ def fold_outcomes(
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        check_reached(log, cache, latest, decided if onward is None else onward)
+        check_versions_reached(log, cache, latest, decided if onward is None else onward)
         with cache.reading():
-            ended = closed(cache, topic_id, parsed)
+            ended = entries_ended_by(cache, topic_id, parsed)
         cache.fold(
             positions._replace(
                 commands=decided,
@@ -138,7 +138,7 @@ def fold_outcomes(
         cache.fold(cache.positions._replace(outcomes=end))
 
 
-def check_reached(
+def check_versions_reached(
     log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
     """Refuse to fold over lost events: aggregates would be decided on in an outdated state."""
@@ -155,7 +155,7 @@ def check_reached(
                 )
 
 
-def will_last(error: ContradictionError) -> bool:
+def is_permanent(error: ContradictionError) -> bool:
     """Return True if retrying cannot help: the code cannot read an event, or the keyring lacks a KEK. A broker that has
     just rejoined its cluster may hide records, but never alters a record.
     """

@@ -49,10 +49,10 @@ class OwnerSession(Session[FencedWriter]):
         super().__init__(plan.connection, plan.seat(partition), writer, mine, timing, batch_limit)
 
     def __exit__(self, *_: object) -> None:
-        self.end_reading()
+        self.close_log_readers()
         super().__exit__()
 
-    def end_reading(self) -> None:
+    def close_log_readers(self) -> None:
         """Close the clients that have read parts of the logs: another client reads the commands in the loop."""
         if self.log.pool is not None:
             self.log.pool.close()
@@ -125,7 +125,7 @@ class OwnerSession(Session[FencedWriter]):
         and to commit it would move the group back.
         """
         if not self.is_old(offset, claim):
-            self.writer.commit_position(self.consumer, self._behind_holes(offset), claim.metadata())
+            self.writer.commit_position(self.consumer, self._after_control_records(offset), claim.metadata())
 
     def is_old(self, offset: int, claim: Claim | None) -> bool:
         """Return True if the command at this offset, or a later command, has an outcome. Outcomes from before an
@@ -140,7 +140,7 @@ class OwnerSession(Session[FencedWriter]):
         except ContradictionError:
             return False
 
-    def _behind_holes(self, offset: int) -> int:
+    def _after_control_records(self, offset: int) -> int:
         """Return the end of the log if only control records and aborted records are left from `offset` on, else
         `offset`.
 
@@ -151,7 +151,7 @@ class OwnerSession(Session[FencedWriter]):
         return end if left else offset
 
     @contextmanager
-    def naming_stalls(self) -> Iterator[None]:
+    def explaining_stalls(self) -> Iterator[None]:
         """Add to a `StalledError` the transaction that hides a log's end; raises `KafkaException` if the broker is gone
         instead.
         """

@@ -22,8 +22,8 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.repartitioning import Begun, Split, growth_value
 from cqrs_cli.deciding.deferred_commands import values
-from cqrs_cli.deciding.deferred_fold import entries_of
-from cqrs_cli.deciding.inherit import drop_moved, portions
+from cqrs_cli.deciding.deferred_fold import deferred_entries
+from cqrs_cli.deciding.inherit import drop_moved_keys, portions
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.readers import watermarks
@@ -37,13 +37,15 @@ PORTION, PORTION_BYTES = 5_000, 8 * 1024 * 1024
 _LOOK_EVERY = 0.03
 
 
-def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]) -> bool:
+def wait_for_split(
+    session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]
+) -> bool:
     """Wait until the parent has split; return False if stopped before. `meanwhile` is called between polls. Raises the
     errors of `Session.check_claim`.
     """
     topics, seen, checked = session.described.topics, (0, 0), time.monotonic()
     while session.holding.phase == "wait":
-        session.measures.enter("wait")
+        session.measures.enter_step("wait")
         if stopping():
             return False
         if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # up to the last stable offset
@@ -58,13 +60,13 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Call
     return True
 
 
-def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
+def import_deferred(session: OwnerSession, cache: StateCache, at: int) -> None:
     """Import the deferred commands, over a recovered shard that has decided nothing. After a crash before `begun`, the
     next owner repeats the import.
     """
-    session.measures.enter("adopt")
+    session.measures.enter_step("adopt")
     with cache.reading():
-        entries = list(entries_of(cache))
+        entries = list(deferred_entries(cache))
     done = 0
     for portion in portions(entries, PORTION, PORTION_BYTES):
         done += len(portion)
@@ -79,7 +81,7 @@ def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
     session.holding = holding._replace(lineage=begun)
 
 
-def settling_end(session: OwnerSession) -> int | None:
+def drain_end(session: OwnerSession) -> int | None:
     """Return the offset up to which the old count applies; None if the partition has nothing to split.
 
     It is requested after the fence, so commands that were acknowledged before the topics were extended are below it.
@@ -113,7 +115,7 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
     session.holding = holding._replace(lineage=holding.lineage.with_record(record))
     cache.learn_keys(session.holding.keeps, afresh=True)
     cache.check_keys(session.own_claim.accepted is not None)
-    drop_moved(cache, session.holding.keeps)
+    drop_moved_keys(cache, session.holding.keeps)
 
 
 @contextmanager

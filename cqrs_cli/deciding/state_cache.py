@@ -164,12 +164,12 @@ class StateCache:
         """
         if self.keys is not None:
             afresh = afresh or (keeps is not None and self._kept() < keeps.partition_count)
-            self.keys.learn(int(self._store.get_value(_KEYS) or 0), keeps, afresh)
+            self.keys.read_keys(int(self._store.get_value(_KEYS) or 0), keeps, afresh)
 
     def check_keys(self, accepted: bool = False) -> None:
         """Raise `ContradictionError` for a lost key, unless a loss was `accepted`. All events must be folded."""
         if self.keys is not None:
-            self.keys.check_level(self.positions.events, accepted)
+            self.keys.check_all_resolved(self.positions.events, accepted)
 
     @property
     def pending(self) -> int:
@@ -192,7 +192,7 @@ class StateCache:
         self._apply(self.positions, self._states, self._remembered, self._deferred)
         self._states, self._remembered, self._deferred = {}, {}, {}
 
-    def keep(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
+    def drop_moved_aggregates(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
         """Drop the aggregates of keys that have moved, unless this was done for the partition count `count`."""
         if self._kept() >= count:
             return
@@ -209,7 +209,7 @@ class StateCache:
         """Return the offsets up to which each parent is folded into the shard, by partition."""
         return msgspec.json.decode(self._store.get_value(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
 
-    def note_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
+    def store_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
         """Record the offsets up to which each parent is folded into the shard."""
         self._store.set_value(_INHERITED, msgspec.json.encode(inherited), self._token)
 
@@ -229,7 +229,7 @@ class StateCache:
         self._apply(end, states or {}, remembered or {}, deferred or {})
         self.positions = end
         if self._measures is not None:
-            self._measures.folded(end.events, end.outcomes)
+            self._measures.record_folded(end.events, end.outcomes)
 
     def _apply(
         self,
@@ -254,11 +254,11 @@ class StateCache:
         """Write changes of keys to disk before the shard changes, so that the shard is never ahead of the key cache.
         Return True if there are unresolved keys.
         """
-        if keys.doubts and not self._is_doubtful:
+        if keys.unresolved_keys and not self._is_doubtful:
             self._note_doubts(b"1")
         if keys.flush(end.events):
             self._store.set_value(_KEYS, b"%d" % end.events, self._token)
-        return bool(keys.doubts)
+        return bool(keys.unresolved_keys)
 
     def _note_doubts(self, doubts: bytes) -> None:
         self._store.set_value(DOUBTFUL, doubts, self._token)

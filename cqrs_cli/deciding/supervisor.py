@@ -13,15 +13,15 @@ from cqrs_cli.core.context import DecisionInterrupted
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import errors
-from cqrs_cli.deciding.catch_up import CatchUp, until_level, warm
-from cqrs_cli.deciding.in_doubt import settled
+from cqrs_cli.deciding.catch_up import CatchUp, catch_up_fully, fold_unfenced
+from cqrs_cli.deciding.in_doubt import resolve_in_doubt
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.open_keys import opened_keys, refuse_doubts
+from cqrs_cli.deciding.open_keys import check_no_unresolved_keys, open_owner_keys
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.pending_partitions import await_unborn, may_split
+from cqrs_cli.deciding.pending_partitions import may_split, wait_for_pending_partitions
 from cqrs_cli.deciding.plan import KEYS_SUFFIX, OwnerResult, Partition, Plan
-from cqrs_cli.deciding.recover import will_last
+from cqrs_cli.deciding.recover import is_permanent
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.errors import ContradictionError, CqrsError
@@ -63,7 +63,7 @@ class DecidingSupervisor(Supervisor):
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
         connection, seat = plan.connection, plan.seat(partition)
         super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
-        self._stay_level = CatchUp(self._warm)
+        self._catch_up = CatchUp(self._fold_unfenced)
         self._unreadable: ContradictionError | None = None
         refused = plan.refused.get(partition, frozenset())  # offsets of commands that fail without being read
         self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, refused)
@@ -92,7 +92,7 @@ class DecidingSupervisor(Supervisor):
         except OSError:  # it is being quarantined
             return 0
 
-    def open(self) -> OpenStore:
+    def open_store(self) -> OpenStore:
         """Open the partition's existing store, or create an empty store. Raises the errors of `open_shard`."""
         identity = self.plan.identity(self.partition, self.aggregate)
         path = None if self.plan.store == "memory" else self.folder
@@ -100,8 +100,8 @@ class DecidingSupervisor(Supervisor):
 
     def serve(self) -> None:
         while True:
-            self.measures.enter("open")
-            opened = self.open()
+            self.measures.enter_step("open")
+            opened = self.open_store()
             with closing(opened.store) as store:
                 self.store = store
                 try:
@@ -114,11 +114,11 @@ class DecidingSupervisor(Supervisor):
 
     def _serve(self, store: Store) -> None:
         path = None if self.plan.store == "memory" else self.folder.with_name(self.folder.name + KEYS_SUFFIX)
-        with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
+        with open_owner_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
             try:
-                refuse_doubts(store, self.log.log_name("commands"))
-                self.measures.enter("warm")
-                until_level(self._stay_level.fold)
+                check_no_unresolved_keys(store, self.log.log_name("commands"))
+                self.measures.enter_step("warm")
+                catch_up_fully(self._catch_up.fold)
                 if store.code_digest() not in ("", self.aggregate.fold_digest):
                     self.notes.append(errors.explain_changed_code(self.aggregate))
                 super().serve()
@@ -127,12 +127,12 @@ class DecidingSupervisor(Supervisor):
                     self.keys.forget()  # they may be of a lost history, like the shard
                 raise
 
-    def _warm(self) -> None:
+    def _fold_unfenced(self) -> None:
         """0: fold most of the log while the previous owner still decides."""
         plan, measures, store = self.plan, self.measures, self.store
         assert store is not None
         holding = partial(plan.read_holding, self.partition, lender=self._lender)
-        self._unreadable = warm(
+        self._unreadable = fold_unfenced(
             self.log,
             self.aggregate,
             store,
@@ -157,21 +157,21 @@ class DecidingSupervisor(Supervisor):
             self.attempts,
             self.measures,
             self.behind,
-            self._stay_level,
+            self._catch_up,
             self._lender,
         )
 
     def _restart_owners(self) -> None:
-        mine, level = self.own_claim, self._stay_level
-        await_unborn(self.plan, self.partition, mine, self.stopping, level, self._lender)
+        mine, level = self.own_claim, self._catch_up
+        wait_for_pending_partitions(self.plan, self.partition, mine, self.stopping, level, self._lender)
         super()._restart_owners()
 
     def owner_ended(self) -> None:
-        self.measures.begin_again()
+        self.measures.count_restart()
 
     def thread_ended(self) -> None:
         self._lender.close()
-        self.measures.enter("ended")
+        self.measures.enter_step("ended")
 
     def stuck_reason(self, running_for: float) -> str:
         store = self.store
@@ -186,9 +186,9 @@ class DecidingSupervisor(Supervisor):
     def prepare_takeover(self, claim: Claim) -> None:
         """Fold the visible log repeatedly, so that the shard is nearly up to date at the takeover."""
         super().prepare_takeover(claim)
-        self._stay_level()
+        self._catch_up()
         if self.is_ready():
-            self.measures.enter("standby")
+            self.measures.enter_step("standby")
 
     def may_split(self, claim: Claim | None) -> bool:
         return may_split(self.plan, self.partition, self.own_claim, claim, self._lender)
@@ -201,7 +201,7 @@ class DecidingSupervisor(Supervisor):
         read, and this run would then take over from it at once.
         """
         if self._unreadable is not None:
-            self.measures.enter("warm")
+            self.measures.enter_step("warm")
             self.add_note(f"{self.label}: stands by and cannot take over: {self._unreadable}")
         return self._unreadable is None
 
@@ -216,7 +216,7 @@ class DecidingSupervisor(Supervisor):
     def resolve_in_doubt(self, offset_pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
         keys = None if self.keys is None else self.keys.partition
-        return settled(
+        return resolve_in_doubt(
             self.log, self._topic_id, timeout, offset_pending, self.notes.append, self._lineage, keys
         )
 
@@ -253,7 +253,7 @@ class DecidingSupervisor(Supervisor):
         self.attempts.force_fail(error.offset, str(error))
 
     def is_permanent(self, error: ContradictionError) -> bool:
-        return will_last(error)
+        return is_permanent(error)
 
     def explain_denial(self) -> CqrsError:
         return errors.explain_denial(self.log, self.aggregate.has_personal_fields)

@@ -156,7 +156,7 @@ class _TaskSupervisors:
             owner.end_if_stuck()
         for watch in self._watches:
             watch.check_current_record()
-        self._checkpointer.look()
+        self._checkpointer.write_due_checkpoints()
         self._report_progress()
         if gc.get_count()[0] > MAX_GARBAGE:
             gc.collect(1)

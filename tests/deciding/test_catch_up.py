@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cqrs_cli.deciding.catch_up import CatchUp, until_level
+from cqrs_cli.deciding.catch_up import CatchUp, catch_up_fully
 
 
 class Clock:
@@ -28,7 +28,7 @@ class Clock:
 )
 def test_it_folds_while_that_helps(seconds: list[float], left: int) -> None:
     clock = Clock(*seconds)
-    until_level(clock.fold, clock.read)
+    catch_up_fully(clock.fold, clock.read)
     assert len(clock.left) == left
 
 
@@ -48,7 +48,7 @@ def test_it_rests_after_it_has_begun() -> None:
     """An owner that has just folded does not fold again at once."""
     clock = Clock(0.5, 0.1)
     leveling = CatchUp(clock.fold, clock.read)
-    until_level(leveling.fold, clock.read)
+    catch_up_fully(leveling.fold, clock.read)
     clock.now += 0.9
     leveling()
     assert clock.left == [0.1]

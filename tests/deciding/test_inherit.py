@@ -54,6 +54,6 @@ def test_no_log_is_asked_for_twice() -> None:
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me")
-    cache.note_inherited(WHOLE)
+    cache.store_inherited(WHOLE)
     inherit_keys(NOWHERE, COUNTER, cache, AssignedKeys(LINEAGE, 3, 4, "murmur2"), 1000)
     assert cache.positions.clock == 10 and cache.inherited() == WHOLE

@@ -77,7 +77,7 @@ def test_others_keys_are_left_alone(logs: Logs) -> None:
     """After a repartitioning, several owners share a partition of the keys topic."""
     home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, ROTATED, MemoryKeys(("k", "e")))
-    keys.learn(0, home)
+    keys.read_keys(0, home)
     found = {name for portion in outdated(keys, 1) for name in portion}
     assert found == {name for name in NAMES if home.matches(name.encode())}
     assert 0 < len(found) < len(NAMES)

@@ -10,7 +10,7 @@ from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import unpack
-from cqrs_cli.deciding.recover import will_last
+from cqrs_cli.deciding.recover import is_permanent
 from cqrs_cli.deciding.state_cache import DOUBTFUL
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
@@ -211,7 +211,7 @@ def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
     ours = KeyHome("murmur2", 2, 0)
-    owner.keys.learn(0, ours, afresh=True)
+    owner.keys.read_keys(0, ours, afresh=True)
     kept = {name for name in names if owner.cache.keys_of(name).current is not None}
     assert kept == {name for name in names if ours.matches(name.encode())} != {*names}
 
@@ -220,11 +220,11 @@ def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
     """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
     home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).matches(b"c")))
     child = OwnerKeys(CUSTOMER, logs.keys, 0, RING, MemoryKeys(("k", "e")))
-    child.learn(0, home)
+    child.read_keys(0, home)
     assert child.key_of("c") is not None
     owner.decide(erase(1))
     logs.compact()
-    child.learn(0, home)
+    child.read_keys(0, home)
     assert child.key_of("c") is None
 
 
@@ -255,4 +255,4 @@ def test_standby_needs_the_newest_master(owner: Owning, logs: Logs) -> None:
     for _ in range(2):
         with pytest.raises(ContradictionError) as lacking:
             standby.recover()
-        assert will_last(lacking.value)
+        assert is_permanent(lacking.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.deciding.pending_partitions import await_unborn
+from cqrs_cli.deciding.pending_partitions import wait_for_pending_partitions
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka.clients import consumer
@@ -38,7 +38,9 @@ def single(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> None:
     lender = ConsumerPool(plan.connection, plan.seat(partition).group)
-    await_unborn(plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, lender)
+    wait_for_pending_partitions(
+        plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, lender
+    )
     lender.close()
 
 

@@ -56,13 +56,13 @@ OWNERSHIP = [
     Mutation(
         "a lost key counts as erased",
         _OWNER_KEYS,
-        (("            self.doubts[kid] = subject", "            pass"),),
+        (("            self.unresolved_keys[kid] = subject", "            pass"),),
         f"{_KEYS}::test_lost_key_stops_recovery",
     ),
     Mutation(
         "a lost key is found once, and forgotten",
         _CACHE,
-        (("        if keys.doubts and not self._is_doubtful:", "        if False:"),),
+        (("        if keys.unresolved_keys and not self._is_doubtful:", "        if False:"),),
         f"{_KEYS}::test_lost_key_stops_recovery",
     ),
     Mutation(

@@ -194,7 +194,7 @@ REPARTITIONING = [
     Mutation(
         "a child is not warm before the split",
         "cqrs_cli/deciding/catch_up.py",
-        (("        inherit_ahead(log, aggregate, cache, holding, window)\n", ""),),
+        (("        inherit_before_split(log, aggregate, cache, holding, window)\n", ""),),
         "tests/deciding/rebuild/test_grown.py::test_shards_are_made_before_the_growth",
     ),
 ]

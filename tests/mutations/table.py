@@ -36,9 +36,9 @@ RULES = [
                 '        failpoints.reached("fence.before")',
             ),
             (
-                "        with session.naming_stalls():\n            state, last",
+                "        with session.explaining_stalls():\n            state, last",
                 "        bounds['outcomes'] = self.before\n"
-                "        with session.naming_stalls():\n            state, last",
+                "        with session.explaining_stalls():\n            state, last",
             ),
         ),
         "tests/deciding/test_takeover.py::test_commits_before_the_fence_are_kept",

@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture
 def unwarmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners fold nothing before they fence."""
-    monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
+    monkeypatch.setattr("cqrs_cli.deciding.supervisor.fold_unfenced", lambda *_: None)
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ KEY, OTHER = b"k" * 32, b"o" * 32
 
 def report() -> OwnerReport:
     measures = Measures()
-    measures.enter("recover")
+    measures.enter_step("recover")
     measures.fold_from((10, 40), (5, 25))
-    measures.folded(25, 10)
-    measures.committed([Record(0, 0), Record(1, 990)], 1000, {"EXPIRED": 2})
+    measures.record_folded(25, 10)
+    measures.record_commit([Record(0, 0), Record(1, 990)], 1000, {"EXPIRED": 2})
     return compose_report(("counter", 3), (1, 2, 7), measures, 4096, ["a note"])
 
 
@@ -37,8 +37,8 @@ def test_report_says_what_was_measured() -> None:
 def test_next_step_folds_nothing() -> None:
     measures = Measures()
     measures.fold_from((0, 10), (0, 10))
-    measures.enter("decide")
-    measures.folded(10, 10)
+    measures.enter_step("decide")
+    measures.record_folded(10, 10)
     assert measures.folding is None
 
 

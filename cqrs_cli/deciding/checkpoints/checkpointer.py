@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from cqrs_cli.deciding.checkpoints.child_process import (
     Line,
     WriteRequest,
-    leave_child,
+    kill_child,
     parse_lines,
     start_child,
 )
@@ -20,8 +20,8 @@ _LOOK_EVERY = 0.1
 
 
 class Checkpointer:
-    """Writes checkpoints of partitions that decide, at the interval in the plan; `look` is to be called several times a
-    second.
+    """Writes checkpoints of partitions that decide, at the interval in the plan; `write_due_checkpoints` is to be
+    called several times a second.
 
     The time of the newest checkpoint comes from the store, so restarts of a run do not restart the interval.
     """
@@ -36,15 +36,15 @@ class Checkpointer:
         self._failing: set[DecidingSupervisor] = set()
         self._written: list[DecidingSupervisor] = []  # whose shards the child process copies
 
-    def look(self) -> None:
+    def write_due_checkpoints(self) -> None:
         """Take the result of a child process that has ended, or start a child process for due checkpoints."""
         if self._child is not None:
-            self._hear(self._timing.checkpoint_deadline)
+            self._poll_child(self._timing.checkpoint_deadline)
             return
         now = time.monotonic()
         due = [one for one, at in self._due.items() if at <= now and one.measures.step == "decide"]
         if due:
-            self._begin(due, self._every)
+            self._start_child(due, self._every)
 
     def finish(self, seconds: float, meanwhile: Callable[[], bool]) -> None:
         """Write the last checkpoint of each shard whose owner has ended without an error, after the running child
@@ -60,19 +60,19 @@ class Checkpointer:
         ]
         until = time.monotonic() + min(seconds, self._timing.checkpoint_deadline)
         for one in last:
-            one.measures.enter("checkpoint")
+            one.measures.enter_step("checkpoint")
         if last and self._is_free(until, meanwhile):
             if time.monotonic() < until:
-                self._begin(last, 0.0)
+                self._start_child(last, 0.0)
                 self._is_free(until, meanwhile)
             else:
                 for one in last:
-                    self._tell(one, "the one before it was not ready in time")
+                    self._report_failure(one, "the one before it was not ready in time")
         self.close()
         for one in last:
-            one.measures.enter("ended")
+            one.measures.enter_step("ended")
 
-    def _begin(self, these: list[DecidingSupervisor], every: float) -> None:
+    def _start_child(self, these: list[DecidingSupervisor], every: float) -> None:
         sources = [checkpoint_source(one.plan, one.partition, one.aggregate) for one in these]
         self._began, self._written = time.monotonic(), these
         self._child = start_child(WriteRequest(sources, every))
@@ -82,24 +82,24 @@ class Checkpointer:
         while self._child is not None:
             if not meanwhile():
                 return False
-            self._hear(max(0.0, until - self._began))
+            self._poll_child(max(0.0, until - self._began))
             time.sleep(_LOOK_EVERY if self._child is not None else 0.0)
         return True
 
-    def _hear(self, longest: float) -> None:
+    def _poll_child(self, longest: float) -> None:
         """Take the result of the child process if it has ended, or kill it if it has taken too long."""
         assert self._child is not None
         if self._child.poll() is not None:
             text, _ = self._child.communicate()
-            self._take(text, f"its process ended with code {self._child.returncode}")
+            self._record_results(text, f"its process ended with code {self._child.returncode}")
         elif (took := time.monotonic() - self._began) > longest:
-            leave_child(self._child)
-            self._take(b"", f"{self._written[0].plan.checkpoints} has taken more than {took:.0f} s")
+            kill_child(self._child)
+            self._record_results(b"", f"{self._written[0].plan.checkpoints} has taken more than {took:.0f} s")
         else:
             return
         self._child = None
 
-    def _take(self, text: bytes, failure: str) -> None:
+    def _record_results(self, text: bytes, failure: str) -> None:
         now = time.monotonic()
         for one in self._written:
             self._due[one] = now + min(self._every, self._timing.checkpoint_retry)
@@ -107,13 +107,13 @@ class Checkpointer:
         for number, one in enumerate(self._written):
             told = lines.get(number, Line(error=failure))
             if told.error:
-                self._tell(one, told.error)
+                self._report_failure(one, told.error)
             else:
                 self._failing.discard(one)
                 age = time.time() - told.written / 1000
                 self._due[one] = now + (self._every - age if 0 <= age < self._every else self._every)
 
-    def _tell(self, one: DecidingSupervisor, error: str) -> None:
+    def _report_failure(self, one: DecidingSupervisor, error: str) -> None:
         """Write the error to the log each time, and to the notes once, until a checkpoint succeeds again."""
         one.report(error, "no checkpoint is written")
         if one not in self._failing:
@@ -123,5 +123,5 @@ class Checkpointer:
     def close(self) -> None:
         """Kill the running child process: a checkpoint without a manifest does not count."""
         if self._child is not None:
-            leave_child(self._child)
+            kill_child(self._child)
             self._child = None

@@ -96,7 +96,7 @@ def parse_lines(text: bytes) -> Iterator[Line]:
             yield msgspec.json.decode(line, type=Line)
 
 
-def leave_child(child: "subprocess.Popen[bytes]") -> None:
+def kill_child(child: "subprocess.Popen[bytes]") -> None:
     """Kill a child process. A process that waits for a silent file system cannot die, so the wait is limited."""
     child.kill()
     if child.stdout is not None:
@@ -105,7 +105,7 @@ def leave_child(child: "subprocess.Popen[bytes]") -> None:
         child.wait(_DEATH)
 
 
-def _tell(**members: Any) -> None:
+def _print_line(**members: Any) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(Line(**members)) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -115,9 +115,9 @@ def _write(request: WriteRequest) -> None:
         try:
             newest = write_checkpoint(source, request.every)
         except CqrsError as error:
-            _tell(partition=number, error=str(error)[:_LONGEST_NOTE])
+            _print_line(partition=number, error=str(error)[:_LONGEST_NOTE])
         else:
-            _tell(partition=number, written=0 if newest is None else newest.written)
+            _print_line(partition=number, written=0 if newest is None else newest.written)
 
 
 def _fetch(request: FetchRequest) -> None:
@@ -127,18 +127,18 @@ def _fetch(request: FetchRequest) -> None:
         nonlocal last
         if time.monotonic() - last > _TELL_EVERY:
             last = time.monotonic()
-            _tell(done=done)
+            _print_line(done=done)
 
     def note(text: str) -> None:
-        _tell(note=text[:_LONGEST_NOTE])
+        _print_line(note=text[:_LONGEST_NOTE])
 
     try:
         found = fetch_checkpoint(request.source, request.refused, request.into, note, progress)
     except CqrsError as error:
-        _tell(error=str(error)[:_LONGEST_NOTE])
+        _print_line(error=str(error)[:_LONGEST_NOTE])
         return
     if found is not None:
-        _tell(
+        _print_line(
             sha256=found.sha256,
             written=found.written,
             aggregates=found.aggregates,

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.checkpoints.child_process import (
     FetchRequest,
     Line,
-    leave_child,
+    kill_child,
     parse_lines,
     start_child,
 )
@@ -35,18 +35,18 @@ class RestoringSupervisor(DecidingSupervisor):
     def _source(self) -> CheckpointSource:
         return checkpoint_source(self.plan, self.partition, self.aggregate)
 
-    def open(self) -> OpenStore:
+    def open_store(self) -> OpenStore:
         """Open the shard; a new shard starts from a checkpoint, if possible. Raises the errors of `open_shard`."""
         if self._used:  # a shard is opened again only after damage
             self._refused |= {self._used}
             self._used = ""
-        opened = super().open()
+        opened = super().open_store()
         if not opened.is_new:
             return opened
-        self.measures.enter("restore")
+        self.measures.enter_step("restore")
         path, place = self._source.shard, self._source.log.log_name("commands")
         with temporary_folder(path, "fetch") as prepared:
-            found = self._fetched(FetchRequest(self._source, self._refused, prepared))
+            found = self._download(FetchRequest(self._source, self._refused, prepared))
             if found is None:
                 return opened
             opened.store.close()
@@ -56,14 +56,14 @@ class RestoringSupervisor(DecidingSupervisor):
             except CorruptError as error:
                 self._refused |= {found.sha256}
                 self.notes.append(f"{place}: {checkpoint} is not used: {error.message}")
-                return super().open()
+                return super().open_store()
         self._used = found.sha256
         self.notes.append(
             f"{place}: began with {checkpoint} (aggregates: {found.aggregates:,}, {found.size / 1e6:,.1f} MB)"
         )
         return OpenStore(store, is_new=False)
 
-    def _fetched(self, request: FetchRequest) -> Line | None:
+    def _download(self, request: FetchRequest) -> Line | None:
         """Return the checkpoint that is now in the folder of the request; None if there is none."""
         found: Line | None = None
         for line in self._lines(request):
@@ -98,4 +98,4 @@ class RestoringSupervisor(DecidingSupervisor):
                         yield Line(error=f"{request.source.uri} has not answered for {silence:.0f} s")
                         break
         finally:
-            leave_child(child)
+            kill_child(child)

@@ -16,9 +16,9 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.deciding.catch_up import fold_visible
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.open_keys import opened_keys
+from cqrs_cli.deciding.open_keys import open_owner_keys
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.recover import will_last
+from cqrs_cli.deciding.recover import is_permanent
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import unreachable_error
@@ -52,7 +52,7 @@ def build_shard(
     )  # deleted with the workplace, because the shard's owner has keys of its own
     with (
         closing(LmdbStore(folder, identity.window_ms)) as store,
-        opened_keys(plan, partition, aggregate, keys_folder) as keys,
+        open_owner_keys(plan, partition, aggregate, keys_folder) as keys,
     ):
         store.set_identity(encode_json(identity))
         while True:
@@ -66,7 +66,7 @@ def build_shard(
                 cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:
-                if will_last(error) or lasting.persists_for(plan.timing.inconsistency_timeout):
+                if is_permanent(error) or lasting.persists_for(plan.timing.inconsistency_timeout):
                     raise
                 time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
         store.sync()

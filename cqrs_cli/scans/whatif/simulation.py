@@ -23,7 +23,7 @@ from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry, remember
-from cqrs_cli.deciding.deferred_fold import entries_of
+from cqrs_cli.deciding.deferred_fold import deferred_entries
 from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
@@ -132,7 +132,7 @@ class Simulation:
         parent.
         """
         with self._would.reading():
-            own = [one for one in entries_of(self._would) if one.partition is None]
+            own = [one for one in deferred_entries(self._would) if one.partition is None]
         inherited = [inherited_entry(one, parent) for one in own]
         changed = {**dict.fromkeys(one.key for one in own), **{one.key: one for one in inherited}}
         self._would.fold(self._would.positions, deferred=changed)

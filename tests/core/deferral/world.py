@@ -191,7 +191,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
         for entry in due:
             deferrals.note_said(entry, len(world.commands) + len(said))
             said.append((deferrals.resubmitted(entry), max(0, world.now - 1) * SECOND))
-        known.tell(own, (stamp for _, stamp in said))
+        known.learn_from_timestamps(own, (stamp for _, stamp in said))
         after = world._replace(commands=(*world.commands, *said), ahead=known.ahead)
         yield committed(after, deferrals.changed, world.shard.ids)
 
@@ -220,8 +220,8 @@ def recovered(world: World) -> World:
     ]
     for record, outcome in folded:
         remember(ids, outcome, record.timestamp)
-    cache.fold(cache.positions, deferred=fold.closed(cache, TOPIC, folded))
-    fold.park_again(cache, TOPIC, world.position)
+    cache.fold(cache.positions, deferred=fold.entries_ended_by(cache, TOPIC, folded))
+    fold.defer_lost_again(cache, TOPIC, world.position)
     shard = Shard(_sorted(cache.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic))
     return world._replace(shard=shard, is_up=True, ahead=0)
 

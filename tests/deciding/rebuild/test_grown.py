@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.catch_up import warm
+from cqrs_cli.deciding.catch_up import fold_unfenced
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
@@ -152,6 +152,6 @@ def test_children_are_warm_before_the_split(pair: TopicHarness, tmp_path: Path) 
         log, holding = _Watched(pair.connection, pair.topics, 3), partial(plan.read_holding, child)
         for starts in ([0], []):
             _READ.clear()
-            warm(log, pair.aggregate, store, plan.deciding.window, 2**20, Measures(), "", holding)
+            fold_unfenced(log, pair.aggregate, store, plan.deciding.window, 2**20, Measures(), "", holding)
             assert [start for number, kind, start in _READ if (number, kind) == (1, "events")] == starts
         assert {name for name, _ in store.items()} == {one for one in SUBJECTS if pair.home(one) == 3}

@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli import failpoints
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
-from cqrs_cli.deciding.catch_up import warm
+from cqrs_cli.deciding.catch_up import fold_unfenced
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
@@ -136,7 +136,7 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
     plan = counters.plan()
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window
     log = Late(plan.connection, counters.topics, 0)
-    warm(log, counters.aggregate, store, window, plan.cache_bytes, Measures())
+    fold_unfenced(log, counters.aggregate, store, window, plan.cache_bytes, Measures())
     assert store.positions() == Positions()
 
 
@@ -156,5 +156,5 @@ def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
 
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window
     cache_bytes, topic_id = plan.cache_bytes, plan.topics["counter"].ids["commands"]
-    warm(plan.log(child), counters.aggregate, store, window, cache_bytes, Measures(), topic_id, late)
+    fold_unfenced(plan.log(child), counters.aggregate, store, window, cache_bytes, Measures(), topic_id, late)
     assert len(counters.outcomes(1)) == 3 and store.positions().outcomes == 0
