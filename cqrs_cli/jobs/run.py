@@ -202,7 +202,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             raise_gravest(results)
         except TakenOverError as error:
             with suppress(UnavailableError):
-                self._progress.poll()
+                self._progress.poll_progress()
             raise self._progress.takeover.explain_error(error) from None
         snapshot = self._progress.final_snapshot(results)
         for text in self._describe_hidden(0):

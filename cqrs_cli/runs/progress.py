@@ -75,7 +75,7 @@ class Progress:
         """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
         return bool(self.owned) or self._plan.timing.standby_timeout is None
 
-    def poll(self) -> Snapshot:
+    def poll_progress(self) -> Snapshot:
         """Return the current progress; raises `UnavailableError` if the broker does not answer."""
         return self.store_answer(self.poll_broker())
 
@@ -226,7 +226,7 @@ class Progress:
     def final_snapshot(self, exits: Sequence[OwnerExit[Any]]) -> Snapshot:
         """Return the final counts, from the owners' own results."""
         try:
-            last = self.poll()
+            last = self.poll_progress()
         except UnavailableError:
             last = Snapshot(time.monotonic())
         process_results = [owner_exit for owner_exit in exits if isinstance(owner_exit, ProcessResult)]

@@ -62,7 +62,7 @@ class AggregateStatusReader:
             self._reader.close()
             self._reader = None
 
-    def poll(self) -> list[PartitionStatus]:
+    def poll_statuses(self) -> list[PartitionStatus]:
         """Return the current status of every partition; raises `UnavailableError` if the broker does not answer."""
         try:
             stages = self._poll_repartitioning()
@@ -98,7 +98,7 @@ class AggregateStatusReader:
             self.close()
             self._partitions = range(count)
             self._claim_reader = self._make_claim_reader()
-        return self._repartitioning.poll(self._consumer(), len(self._partitions))
+        return self._repartitioning.poll_stages(self._consumer(), len(self._partitions))
 
     def _consumer(self) -> Consumer:
         """Return a client that sees only committed records."""
@@ -179,7 +179,7 @@ class _RepartitioningProgress:
         self._lineage: PartitionLineage | None = None
         self._end = 0
 
-    def poll(self, reader: Consumer, partition_count: int) -> Mapping[int, Stage]:
+    def poll_stages(self, reader: Consumer, partition_count: int) -> Mapping[int, Stage]:
         topic = self._topics.lineage
         if self._lineage is None and not readers.partition_count_with(self._connection, reader, topic):
             return {}
@@ -197,4 +197,4 @@ def _is_temporary(error: CqrsError) -> bool:
 def aggregate_statuses(connection: Connection, topics: Topics, state_dir: Path) -> list[PartitionStatus]:
     """Return the current status of every partition of an aggregate."""
     with closing(AggregateStatusReader(connection, topics, state_dir)) as reader:
-        return reader.poll()
+        return reader.poll_statuses()

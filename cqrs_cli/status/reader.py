@@ -35,7 +35,7 @@ _NONE: Mapping[str, type[State]] = MappingProxyType({})
 class _StatusSource(Protocol):
     """Reads the partitions of an aggregate or a process."""
 
-    def poll(self) -> list[PartitionStatus]: ...
+    def poll_statuses(self) -> list[PartitionStatus]: ...
 
     def close(self) -> None: ...
 
@@ -50,7 +50,7 @@ class _SubscriptionStatuses:
         self._topics, self._state_dir = topics, state_dir
         self.close = self._reader.close
 
-    def poll(self) -> list[PartitionStatus]:
+    def poll_statuses(self) -> list[PartitionStatus]:
         return [
             subscription_status(subscription, self._topics, self._state_dir)
             for subscription in self._reader.read_states()
@@ -114,20 +114,20 @@ class StatusReader:
                 del self._missing_sources[name]
                 self.missing.pop(name, None)
 
-    def poll(self) -> StatusSnapshot:
+    def poll_statuses(self) -> StatusSnapshot:
         """Return the current status of all partitions; raises `UnavailableError` if the broker does not answer."""
         if self._missing_sources and time.monotonic() - self._searched_at > _SEARCH_INTERVAL:
             self._find_topics()
-        statuses = [status for source in self._sources.values() for status in source.poll()]
+        statuses = [status for source in self._sources.values() for status in source.poll_statuses()]
         return StatusSnapshot(time.time_ns() // 1_000_000, tuple(statuses), dict(self.missing))
 
     def poll_with_rates(self) -> StatusSnapshot:
         """Return the current status with rates. This takes half a second if an owner has committed recently."""
-        before = self.poll()
+        before = self.poll_statuses()
         if not before.is_busy():
             return with_zero_rates(before)
         time.sleep(_RATE_INTERVAL)
-        return with_rates(before, self.poll())
+        return with_rates(before, self.poll_statuses())
 
     def with_states(
         self, snapshot: StatusSnapshot, store: str, digest_states: Mapping[str, type[State]] = _NONE

@@ -39,13 +39,13 @@ def reader_of(bank: TopicHarness) -> StatusReader:
 
 
 def only(reader: StatusReader) -> PartitionStatus:
-    (place,) = reader.poll().statuses
+    (place,) = reader.poll_statuses().statuses
     return place
 
 
 def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
-    assert list(reader.poll().missing) == ["order"]
+    assert list(reader.poll_statuses().missing) == ["order"]
     first = only(reader)
     assert (first.end, first.lag, first.owner, first.oldest, first.reasons) == (0, 0, None, None, {})
     single_bank.send(deposited("a"), opened("a"))
@@ -63,7 +63,7 @@ def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
 
 
 def stages(reader: StatusReader) -> str:
-    return " ".join(place.growth or "-" for place in reader.poll().statuses)
+    return " ".join(place.growth or "-" for place in reader.poll_statuses().statuses)
 
 
 def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
@@ -81,7 +81,7 @@ def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
 def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     with running(single_bank.plan(once=False)):
-        reader.poll()
+        reader.poll_statuses()
         single_bank.send(deposited("a"), deposited("b"))
         eventually(lambda: len(single_bank.records("outcomes")) == 2)
         place = eventually(lambda: told if (told := only(reader)).reasons else None)
@@ -117,10 +117,10 @@ def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
 
 def test_lost_broker_is_looked_for_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(single_bank)
-    reader.poll()
+    reader.poll_statuses()
     monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed_offsets", lost)
     with pytest.raises(UnavailableError, match="no answer from Kafka at "):
-        reader.poll()
+        reader.poll_statuses()
     monkeypatch.undo()
     assert only(reader).lag == 0
     reader.close()

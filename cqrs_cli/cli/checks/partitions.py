@@ -35,7 +35,7 @@ def check_partitions(cli: Cli, settings: "Settings") -> "Iterator[Check]":
             prefix=settings.topic_prefix,
         )
         with closing(reader):
-            snapshot = reader.poll()
+            snapshot = reader.poll_statuses()
         yield from run_check(_CHECK_NAME, lambda: partition_checks(snapshot))
 
 

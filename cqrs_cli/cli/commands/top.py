@@ -61,6 +61,6 @@ def top(
     def draw(live: LiveSnapshot, snapshot: "StatusSnapshot", choices: "Choices") -> "RenderableType":
         return render_screen(snapshot, choices, live.reasons, live.error, cli.stdout.width, cli.stdout.height)
 
-    show_live(cli.stdout, reader.poll, reader.close, interval, draw)
+    show_live(cli.stdout, reader.poll_statuses, reader.close, interval, draw)
     for name, error in reader.missing.items():
         cli.print_note(f"{name}: {cli.with_flags(str(error))}")

@@ -29,7 +29,7 @@ class VerifyOptions:
     longest_window: Annotated[
         str | None, option("--longest-window DURATION", "The longest dedup_window that was ever set.")
     ] = None
-    kept: Annotated[
+    incremental: Annotated[
         str | None, option("--incremental DIR", "Continue after the last verify with this folder.")
     ] = None
     erased: Annotated[
@@ -40,17 +40,19 @@ class VerifyOptions:
         option("--scan-path PATH", "Search this file or folder for erased data; repeatable."),
     ] = None
 
-    def check(self, aggregates: list[str]) -> None:
+    def check_combination(self, aggregates: list[str]) -> None:
         """Raise `UsageError` for options that do not go together."""
-        if self.erased and (self.state or self.kept is not None):
+        if self.erased and (self.state or self.incremental is not None):
             raise UsageError("--erased is a verification of its own", "leave out --state and --incremental")
         if self.scan_paths and not self.erased:
             raise UsageError("--scan-path searches for erased data", "add --erased")
-        if not aggregates and (self.state or self.erased or self.kept is not None or self.longest_window):
+        if not aggregates and (
+            self.state or self.erased or self.incremental is not None or self.longest_window
+        ):
             raise UsageError(
                 "--state, --longest-window, --incremental and --erased need an aggregate", "name it"
             )
-        if self.kept is None:
+        if self.incremental is None:
             return
         if self.state:
             raise UsageError(
@@ -86,7 +88,7 @@ def verify(
     """
     properties = spark.apply(cli)
     names = list(dict.fromkeys(aggregates or (() if processes else cli.selected_aggregates(None))))
-    options.check(names)
+    options.check_combination(names)
     loaded = _load_processes(cli, processes or ())
     errors = _verify_processes(cli, loaded)
     if names and options.erased:
@@ -109,8 +111,8 @@ def _verify_aggregates(
     plans = {name: _plan(cli, name, options) for name in names}
     errors: list[CqrsError] = []
     with ExitStack() as stack:
-        if options.kept is not None:
-            folder, plan = Path(options.kept).absolute(), plans[names[0]]
+        if options.incremental is not None:
+            folder, plan = Path(options.incremental).absolute(), plans[names[0]]
             checkpoint = stack.enter_context(new_generation(folder, checkpoint_scope(plan)))
             plans = {names[0]: replace(plan, since=checkpoint)}
         context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))

@@ -85,7 +85,9 @@ class JobDisplay(Generic[_T]):
             self._endpoint.update(progress)
         if previous is not None and progress.at > previous.at:
             self.rate = smoothed(
-                self.rate, (self.count(progress) - self.count(previous)) / (progress.at - previous.at)
+                self.rate,
+                (self.processed_count(progress) - self.processed_count(previous))
+                / (progress.at - previous.at),
             )
         self.print_once(progress)
         facts = self.facts(progress)
@@ -112,9 +114,9 @@ class JobDisplay(Generic[_T]):
 
     def facts(self, progress: _T) -> Any:
         """Return the facts in a line that matter to a reader: a plain line is written only after they change."""
-        return self.count(progress)
+        return self.processed_count(progress)
 
-    def count(self, progress: _T) -> int:
+    def processed_count(self, progress: _T) -> int:
         """Return the number whose growth per second is the rate."""
         raise NotImplementedError
 
@@ -126,7 +128,7 @@ class JobDisplay(Generic[_T]):
 class RecordsDisplay(JobDisplay[_F]):
     """Shows how fast a job reads records, and how many are left."""
 
-    def count(self, progress: _F) -> int:
+    def processed_count(self, progress: _F) -> int:
         return progress.position
 
     def progress_line(self, progress: _F) -> str:

@@ -34,7 +34,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
         self._is_listening = False
         self._largest_rebuild: Rebuild | None = None  # the current rebuild at its largest number of events
 
-    def count(self, snapshot: "Snapshot") -> int:
+    def processed_count(self, snapshot: "Snapshot") -> int:
         if self._decides or snapshot.processes is None:
             return snapshot.total("commands")
         return snapshot.processes.position

@@ -42,9 +42,9 @@ def test_error_replaces_the_client(
             patch.setattr(reading, "watermarks", fails)
             for _ in range(2):
                 with pytest.raises(UnavailableError, match="no answer from Kafka"):
-                    progress.poll()
+                    progress.poll_progress()
         assert asked[0] is not asked[1]
-        assert progress.poll().total("commands") == 3
+        assert progress.poll_progress().total("commands") == 3
 
 
 def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
@@ -53,7 +53,7 @@ def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
     plan = counters.plan(timing=replace(IMPATIENT, standby_timeout=0.5))
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
         quietly(plan)
-        assert not progress.poll().unowned
+        assert not progress.poll_progress().unowned
         quietly(counters.plan(machine="second"))
-        seen = progress.poll()
+        seen = progress.poll_progress()
         assert seen.unowned == tuple(plan.partitions()) and seen.total("commands") == 3
