@@ -149,6 +149,10 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
     def unowned_partitions(self, progress: Snapshot) -> Sequence[str]:
         return () if self.timing.standby_timeout is not None else progress.unowned_names()
 
+    def is_silent(self, numbers: Assignment) -> bool:
+        timeout = self.timing.decide_timeout + self.timing.silence_timeout
+        return self._progress.is_silent(self._partitions_of(numbers), timeout)
+
     def is_rebuilding(self) -> bool:
         return bool(self._progress.rebuilding_partitions())  # before the claim, an owner may fold for minutes
 

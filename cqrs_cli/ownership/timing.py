@@ -132,6 +132,13 @@ class Timing:
     # commands, and repeats the check at this interval.
     hidden_check_interval: float = 5.0
 
+    # A partition whose owner has sent no report for this long is not ready. Reports come several times a second.
+    report_timeout: float = 10.0
+
+    # A task is submitted again if all its owners have sent no report for this long beyond `decide_timeout`: by then its
+    # own watchdog would have ended it, so its worker is dead, and Spark has not noticed.
+    silence_timeout: float = 30.0
+
     # Every partition must be claimed within this time. The start of a rebuild takes less; the partition of a missing
     # worker is never claimed.
     claim_deadline: float = 60.0

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot, CommittedClaim
 from cqrs_cli.ownership.owner_exit import OwnerExit
-from cqrs_cli.runs.reports import Reports
+from cqrs_cli.runs.reports import Reports, ReportSilence
 from cqrs_cli.runs.run_partitions import RunPartition, run_partitions
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.takeover import Takeover
@@ -36,7 +36,8 @@ class Progress:
     def __init__(self, plan: Plan, reports: Reports, processes: ProcessPlan | None = None) -> None:
         self._plan, self._processes = plan, processes
         self.topics = None if processes is None else events_topic_identity(processes, processes.subscriptions)
-        self.reports = reports
+        self.reports, self._report_silence = reports, ReportSilence()
+        self._silence: dict[Partition, float] = {}  # seconds without a report
         self.takeover = Takeover(plan, processes)
         self._resubmissions = 0  # the number of resubmitted tasks
         self._min_submissions = dict.fromkeys(
@@ -91,6 +92,7 @@ class Progress:
     def store_answer(self, answer: BrokerAnswer) -> Snapshot:
         """Store the broker's answer; return the progress. Raises `UnavailableError` if the answer has no log bounds."""
         claims, bounds = answer
+        self._silence = self._report_silence.observe(self._reports())
         self.takeover.observe_claims(claims)
         for partition, committed in claims.items():
             if committed.claim is not None and committed.claim.run == self._plan.run:
@@ -122,6 +124,7 @@ class Progress:
             sum(lags.values()),
             lags=lags,
             reports=self._reports(),
+            silent=frozenset(self._reports()) - self._heard_reports().keys(),
             unowned=tuple(
                 partition for partition in self._plan.partitions() if not self._is_claimed(partition)
             ),
@@ -173,13 +176,30 @@ class Progress:
             if report.submission >= self._min_submissions[partition]
         }
 
+    def _heard_reports(self) -> dict[Partition, OwnerReport]:
+        """Return the reports of owners that still send reports."""
+        timeout = self._plan.timing.report_timeout
+        return {
+            partition: report
+            for partition, report in self._reports().items()
+            if self._silence.get(partition, 0.0) < timeout
+        }
+
+    def is_silent(self, partitions: Sequence[RunPartition], timeout: float) -> bool:
+        """True if all owners of these partitions that decide have sent no report for `timeout` seconds."""
+        reports = self._reports()
+        deciding = [partition for partition in partitions if isinstance(partition, Partition)]
+        return bool(deciding) and all(
+            partition in reports and self._silence.get(partition, 0.0) > timeout for partition in deciding
+        )
+
     def rebuilding_partitions(self) -> list[Partition]:
         """Return the partitions whose owners fold their shards, before the claim or after it."""
-        return [partition for partition, report in self._reports().items() if report.step in REBUILDING]
+        return [partition for partition, report in self._heard_reports().items() if report.step in REBUILDING]
 
     def is_checkpointing(self) -> bool:
         """True if an owner has ended, and writes the last checkpoint of its shard."""
-        return any(report.step == "checkpoint" for report in self._reports().values())
+        return any(report.step == "checkpoint" for report in self._heard_reports().values())
 
     def _lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
         """Return the number of undecided commands; note since when the position has not changed."""

@@ -1,10 +1,39 @@
 """The owners' reports to the driver of a run: the latest report of each partition."""
 
+import time
+from collections.abc import Callable, Mapping
+
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, decode_report
 from cqrs_cli.following.processes.plan import ABOUT_PROCESSES
 from cqrs_cli.telemetry.datagrams import decode_message
 from cqrs_cli.telemetry.listener import DatagramListener
+
+#: The most seconds of silence that one poll of the driver counts.
+_LONGEST_POLL = 2.0
+
+
+class ReportSilence:
+    """Measures for how long the owner of each partition has sent no report. A poll counts for two seconds at most, so
+    that a pause of the driver itself is not counted.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._polled_at = clock()
+        self._last: dict[Partition, tuple[tuple[int, int, int], float]] = {}
+
+    def observe(self, reports: Mapping[Partition, OwnerReport]) -> dict[Partition, float]:
+        """Store the latest reports; return the seconds of silence of each partition. An owner that has ended reports
+        no more, and is not silent.
+        """
+        polled_at = self._clock()
+        elapsed, self._polled_at = min(polled_at - self._polled_at, _LONGEST_POLL), polled_at
+        for partition, report in reports.items():
+            order, silence = self._last.get(partition, (report.order, -elapsed))
+            is_silent = order == report.order and report.step != "ended"
+            self._last[partition] = report.order, silence + elapsed if is_silent else 0.0
+        return {partition: silence for partition, (_, silence) in self._last.items()}
 
 
 class Reports(DatagramListener):

@@ -31,6 +31,7 @@ class Snapshot:
     cpu: float = 0.0  # CPU seconds of the tasks, known at the end
     lags: dict[Partition, int] = field(default_factory=dict)
     reports: dict[Partition, OwnerReport] = field(default_factory=dict)
+    silent: frozenset[Partition] = frozenset()  # the owner has sent no report for seconds
     unowned: tuple[Partition, ...] = ()  # not claimed since the last submission of their task
     resubmissions: int = 0  # the number of resubmitted tasks
     processes: ProcessProgress | None = None  # the progress of the run's processes, if it has any
@@ -55,7 +56,7 @@ class Snapshot:
         reasons = dict.fromkeys(self.unowned, "no owner")
         for partition in self.lags:
             report = self.reports.get(partition)
-            if report is None:
+            if report is None or partition in self.silent:
                 reasons.setdefault(partition, "no report from its owner")
             elif report.step != "decide":
                 reasons[partition] = report.step

@@ -25,6 +25,7 @@ from cqrs_cli.registry import load
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.state.memory import MemoryBudget
+from cqrs_cli.system.forked_children import close_sockets_in_children
 from cqrs_cli.system.limits import Needs, owner_needs, raise_soft_limits
 from cqrs_cli.system.memory import without_garbage_collection
 
@@ -42,6 +43,7 @@ def own_partitions(
     An orphan, whose parent process is gone, ends without a result: a driver that still waits must see the task as lost.
     """
     failpoints.arm()
+    close_sockets_in_children()
     try:
         raise_soft_limits(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
     except ConfigurationError as error:

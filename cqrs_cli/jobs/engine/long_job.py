@@ -78,6 +78,10 @@ class LongWork(ABC, Generic[_R, _P]):
         """Return the names of the partitions without an owner."""
         return ()
 
+    def is_silent(self, partitions: Assignment) -> bool:
+        """True if the worker of these partitions has sent no report for so long that it must be dead."""
+        return False
+
     def is_rebuilding(self) -> bool:
         """True while owners do long work before they claim their partitions, such as a rebuild."""
         return False
@@ -121,6 +125,7 @@ class LongJob(threading.Thread, Generic[_R]):
         name = f"{work.group} {submission}.{partitions[0]}"
         super().__init__(name=name, daemon=True)
         self.error: Exception | None = None
+        self.is_interrupted = False
         self._context, self._group, self._job_ended = context, name, job_ended
         self._title = f"{work.title}, submission {submission}"
         self._results = result_accumulator(context, work.result_type)
@@ -146,9 +151,14 @@ class LongJob(threading.Thread, Generic[_R]):
 
     def cancel(self) -> None:
         """Cancel the job, and wait for its end. A batch in progress is not committed."""
+        self.interrupt()
+        self.join(CANCEL_TIMEOUT)
+
+    def interrupt(self) -> None:
+        """Cancel the job, without waiting for its end."""
+        self.is_interrupted = True
         if self.is_alive() and not jvm.has_exited(self._context):
             self._context.cancelJobGroup(self._group)
-        self.join(CANCEL_TIMEOUT)
 
 
 def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:

@@ -111,6 +111,13 @@ class TaskGroup(Generic[_R, _P]):
             task.job = self._submit_job(task.partitions)
         return bool(due_tasks)
 
+    def interrupt_silent(self) -> None:
+        """Interrupt the tasks of dead workers that Spark has not noticed: they are resubmitted as lost tasks."""
+        for task in self._tasks:
+            if task.job.is_alive() and not task.job.is_interrupted and self._work.is_silent(task.partitions):
+                self._report("a task has sent no report for too long: restarting it")
+                task.job.interrupt()
+
     def lost_tasks(self) -> list[_Task[_R]]:
         """Return the lost tasks that have no pause yet."""
         return [

@@ -75,6 +75,7 @@ def _watch_tasks(group: TaskGroup[_R, _P], work: LongWork[_R, _P], report: Calla
             work.stop_tasks(group.jobs)
         if is_stopping:
             continue
+        group.interrupt_silent()
         work.check_topics()
         if work.endless:
             group.rebalance()

@@ -12,7 +12,7 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.following.processes.plan import ProcessResult, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.runs.reports import Reports
+from cqrs_cli.runs.reports import Reports, ReportSilence
 from cqrs_cli.telemetry.datagrams import DatagramSender, send_message
 from tests.support.waiting import eventually
 
@@ -98,3 +98,19 @@ def test_notes_of_processes_are_said_once(reports: Reports) -> None:
     assert reports.new_messages() == []
     ended = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
     assert not reports.is_new(ended.subject, "process checkout waits")
+
+
+def test_silence_is_counted_by_polls() -> None:
+    """A pause of the driver counts for two seconds. A report ends the silence, and an owner that has ended is silent
+    for no time.
+    """
+    now = 0.0
+    silence = ReportSilence(lambda: now)
+
+    def after(seconds: float, number: int, step: str = "decide") -> float:
+        nonlocal now
+        now += seconds
+        return silence.observe({HERE: OwnerReport("counter", 0, 0, 0, number, step)})[HERE]
+
+    assert [after(1, 1), after(1, 1), after(600, 1)] == [0.0, 1.0, 3.0]
+    assert [after(1, 2), after(1, 2), after(1, 3, "ended"), after(1, 3, "ended")] == [0.0, 1.0, 0.0, 0.0]

@@ -1,5 +1,7 @@
 """A snapshot of a run: the shards that are rebuilt, and the reasons why partitions do not decide."""
 
+from dataclasses import replace
+
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
@@ -49,3 +51,8 @@ def test_each_wait_has_its_reason() -> None:
         at(2): "no report from its owner",
         at(3): "no owner",
     }
+
+
+def test_silent_owner_is_not_ready() -> None:
+    snapshot = replace(look(report(0, "decide"), report(1, "decide")), silent=frozenset({at(1)}))
+    assert snapshot.waiting_partitions() == {at(1): "no report from its owner"}

@@ -2,11 +2,15 @@
 
 import threading
 from collections.abc import Iterable
+from contextlib import closing
 
 import pytest
 
 from cqrs_cli.deciding.plan import OwnerResult, Plan
+from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.ownership.assignment import Assignment
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.telemetry.datagrams import DatagramSender
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.slots import Cluster, driven, works
@@ -49,6 +53,27 @@ def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
         assert before and after and after.n == before.n
         assert sorted(context.begun) == [(0, (0,)), (0, (1,)), (1, (0,))]
     assert notes == ["a task was lost (the worker is gone); resubmitting in 0.01 s"]
+    two.check_log()
+
+
+def test_silent_task_is_restarted(two: TopicHarness) -> None:
+    """Its worker died after a report, and Spark has not noticed."""
+
+    def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
+        if share == (0,) and plan.submission == 0:
+            assert plan.reports is not None
+            with closing(DatagramSender(plan.reports)) as sender:
+                sender.send_body(encode_report(OwnerReport("counter", 0, 0, 0, 1, "decide")))
+            assert ends.wait(60)
+            raise RuntimeError("cancelled")
+        return works(plan, share, ends)
+
+    context, notes = Cluster(2, dies), list[str]()
+    soon = 3.0 - Timing().decide_timeout
+    with driven(context, two.plan(once=False), 2, notes, silence_timeout=soon):
+        decide(two, 0)
+        assert (1, (0,)) in context.begun
+    assert notes[0] == "a task has sent no report for too long: restarting it"
     two.check_log()
 
 

@@ -1,0 +1,47 @@
+"""Closes a worker's connections in children that the user's code forks.
+
+A child inherits the connection to Spark's JVM. If the worker died, its child would keep the connection open, and the
+JVM would wait for the worker's result for as long as the child lives.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+#: The descriptors of the connections, each with its inode: a number may be used again for another file.
+_sockets: dict[int, int] = {}
+_is_registered = False
+
+
+def close_sockets_in_children() -> None:
+    """Close the sockets that are open now in each child that this process forks from now on."""
+    global _is_registered
+    _sockets.update(_open_sockets())
+    if not _is_registered:
+        _is_registered = True
+        os.register_at_fork(after_in_child=lambda: _detach(_sockets))
+
+
+def _open_sockets() -> dict[int, int]:
+    found: dict[int, int] = {}
+    for path in Path("/dev/fd").iterdir():
+        try:
+            status = os.fstat(int(path.name))
+        except OSError:  # the descriptor of the listing itself
+            continue
+        if stat.S_ISSOCK(status.st_mode):
+            found[int(path.name)] = status.st_ino
+    return found
+
+
+def _detach(sockets: Mapping[int, int]) -> None:
+    """Replace the descriptors by /dev/null: objects of the worker still refer to their numbers, and may close them."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number, inode in sockets.items():
+        try:
+            if os.fstat(number).st_ino == inode:
+                os.dup2(nothing, number, inheritable=False)
+        except OSError:  # the worker has closed it
+            continue
+    os.close(nothing)

@@ -1,0 +1,37 @@
+"""A forked child does not keep its parent's connections open."""
+
+import os
+import signal
+import socket
+
+from cqrs_cli.system.forked_children import close_sockets_in_children
+
+
+def test_child_keeps_no_connection() -> None:
+    worker, jvm = socket.socketpair()
+    jvm.settimeout(10)
+    close_sockets_in_children()
+    child = os.fork()
+    if not child:
+        signal.pause()
+    try:
+        worker.close()
+        assert jvm.recv(1) == b""
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        jvm.close()
+
+
+def test_later_sockets_stay_open() -> None:
+    close_sockets_in_children()
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)
+    child = os.fork()
+    if not child:
+        theirs.send(b"x")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert ours.recv(1) == b"x"
+    ours.close()
+    theirs.close()
