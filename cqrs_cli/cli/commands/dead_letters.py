@@ -31,12 +31,9 @@ class LetterFilter(CommandFilter):
         str | None, option("--since TIME", "Only dead letters since this time: 2h ago, or a time.")
     ] = None
     before: Annotated[str | None, _BEFORE] = None
-    unsettled: Annotated[
-        bool, option("--open", "Only the last of each command that was not decided since.")
-    ] = False
 
     def keep(self, aggregate: str) -> "Keep":
-        """True for a letter that is meant, but for `since` and `unsettled`, which tell where and what to read."""
+        """True for a letter that is meant, but for `since`, which tells where to read from."""
         from cqrs_cli.core.messages.reasons import Reason
 
         failing = [reason.name for reason in Reason if reason.status == "failed"]
@@ -75,6 +72,9 @@ def list_letters(
     cli: Cli,
     aggregate: AggregateName,
     selection: LetterFilter,
+    undecided: Annotated[
+        bool, option("--open", "Only the last of each command that was not decided since.")
+    ] = False,
     full: Annotated[bool, option("--full", "Print each record as it was sent, too.")] = False,
 ) -> None:
     """List failed commands, by time.
@@ -82,7 +82,7 @@ def list_letters(
     A dead letter remains after its command was retried. --open reads the outcomes, too, and leaves out dead letters
     whose command was decided since.
     """
-    _print(cli, _letters(cli, aggregate, selection), bool(selection), full)
+    _print(cli, _letters(cli, aggregate, selection, undecided), bool(selection) or undecided, full)
 
 
 @command(
@@ -102,12 +102,13 @@ def retry_letters(
 ) -> None:
     """Send failed commands again, to be decided now.
 
-    A command keeps its id. Within the dedup window a repeated retry is a duplicate, so each command is decided once.
-    The attribute notbefore is removed. A record that is not a readable command is not sent. The dead letter remains.
+    Each command is sent once, with its id, unless it was decided since (as list --open). Within the dedup window a
+    repeated retry is a duplicate, so each command is decided once. The attribute notbefore is removed. A record that is
+    not a readable command is not sent. The dead letter remains.
     """
     if not (selection or select_all):
         raise UsageError("retry what?", "narrow it down (cqrs dead-letters retry --help), or --all")
-    letters = _letters(cli, aggregate, selection)
+    letters = _letters(cli, aggregate, selection, undecided=True)
     if is_dry_run:
         _print_dry_run(cli, letters, bool(selection), "retry")
     else:
@@ -133,8 +134,10 @@ def drop_letters(
         _drop(cli, aggregate, letters)
 
 
-def _letters(cli: Cli, aggregate: str, selection: LetterFilter) -> "Iterator[FailedCommand]":
-    """The dead letters that are meant, by time."""
+def _letters(
+    cli: Cli, aggregate: str, selection: LetterFilter, undecided: bool = False
+) -> "Iterator[FailedCommand]":
+    """The dead letters that are meant, by time. `undecided`: the last of each command that was not decided since."""
     from cqrs_cli.client.queries.dead_letters import failed_commands, open_letters
     from cqrs_cli.kafka import tailing
     from cqrs_cli.kafka.tailing import Origin
@@ -153,9 +156,9 @@ def _letters(cli: Cli, aggregate: str, selection: LetterFilter) -> "Iterator[Fai
         records = tailing.merge_by_time(connection, topics.dead_letters, bounds, lambda record: True)
         return failed_commands(records, selection)
 
-    if not selection.unsettled:
+    if not undecided:
         return letters(predicate)
-    is_open = open_letters(connection, topics, letters(predicate))
+    is_open = open_letters(connection, topics, letters(lambda failed: True))
     return letters(lambda failed: predicate(failed) and is_open(failed))
 
 

@@ -88,6 +88,19 @@ def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
 
 
 @pytest.mark.kafka
+def test_retries_send_each_command_once(
+    failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    """Every failed retry adds a dead letter. Only the last dead letter of a command is sent again."""
+    for _ in range(3):
+        (sent,) = failing("dead-letters", "retry", "bank_account", "--all", "-o", "json").lines
+        assert sent["sent"] == 2
+        quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
+    (sent,) = failing("dead-letters", "retry", "bank_account", "--id", "c-a", "-o", "json").lines
+    assert sent["sent"] == 1
+
+
+@pytest.mark.kafka
 def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
     """A dropped letter is no violation, like letters deleted by retention."""
     assert failing("dead-letters", "drop", "bank_account").status == 2
@@ -124,4 +137,3 @@ def test_open_letters_are_those_left(
     assert sorted(line["id"] or "" for line in left) == ["", "c-b"]
     (first, last) = failing("dead-letters", "list", "bank_account", "--id", "c-b", "-o", "json").lines
     assert last["offset"] in [line["offset"] for line in left] and first["offset"] != last["offset"]
-    assert failing("dead-letters", "retry", "bank_account", "--open", "--dry-run").status == 0
