@@ -4,6 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from cqrs_cli.client.queries.deferred import has_due
@@ -39,7 +40,12 @@ def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = I
     """
     assert plan.targets is not None
     names = wait_for_idle_names(
-        lambda: _partition_claims(plan), plan.targets, lambda partition: partition.aggregate, report, timeout
+        lambda: _partition_claims(plan),
+        plan.targets,
+        lambda partition: partition.aggregate,
+        report,
+        timeout,
+        is_blocked=partial(_is_blocked, plan),
     )
     names |= _names_with_due_commands(plan, set(plan.topics) - names, timeout)
     if not names:
@@ -101,8 +107,12 @@ def wait_for_idle_names(
     report: Callable[[str], None],
     timeout: float,
     clock: Callable[[], float] = time.monotonic,
+    is_blocked: Callable[[_Partition, CommittedClaim], bool] = lambda partition, committed: False,
 ) -> set[str]:
-    """Return the names with partitions before their targets and without an active run; waits as `undecided_part`."""
+    """Return the names with partitions before their targets and without an active run; waits as `undecided_part`.
+
+    `is_blocked` returns True if no owner could decide more now: then a run without progress is active all the same.
+    """
     unchanged_timers: dict[str, UnchangedTimer] = defaultdict(
         UnchangedTimer
     )  # by name: how long its positions have not moved
@@ -127,8 +137,10 @@ def wait_for_idle_names(
                 if name_of(partition) == name
             ]
             unchanged_for = unchanged_timers[name].seconds_unchanged(positions, polled_at, answered_at)
-            if all(partition in open_claims for partition, _ in positions) and unchanged_for < timeout:
-                is_active = True
+            if all(partition in open_claims for partition, _ in positions):
+                is_active |= unchanged_for < timeout or all(
+                    is_blocked(partition, unfinished[partition]) for partition, _ in positions
+                )
         if not is_active:
             return names
         if not is_reported:
@@ -136,6 +148,12 @@ def wait_for_idle_names(
             report(f"run {runs} is active: waiting until it has finished")
             is_reported = True
         time.sleep(_INTERVAL)
+
+
+def _is_blocked(plan: Plan, partition: Partition, committed: CommittedClaim) -> bool:
+    """Return True if the remaining commands are hidden by a client's open transaction."""
+    log = PartitionLog(plan.connection, plan.topics[partition.aggregate].topics, partition.number)
+    return (committed.offset or 0) >= log.bounds("commands")[1]
 
 
 def _partition_claims(plan: Plan) -> dict[Partition, CommittedClaim]:

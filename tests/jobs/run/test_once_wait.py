@@ -27,6 +27,21 @@ def test_own_pauses_are_no_rest() -> None:
     assert (left, len(notes)) == (set(), 1)
 
 
+def test_blocked_runs_are_waited_for() -> None:
+    """A client's open transaction hides the remaining commands for longer than the timeout."""
+    moments, blocked = iter(map(float, range(0, 99, 9))), iter([True, False])
+    left = wait_for_idle_names(
+        lambda: {PLACE: CommittedClaim(1, OTHER)},
+        {PLACE: 2},
+        lambda at: at.aggregate,
+        lambda _: None,
+        5.0,
+        lambda: next(moments),
+        lambda partition, committed: next(blocked),
+    )
+    assert (left, next(blocked, None)) == ({"counter"}, None)
+
+
 def test_resting_runs_are_not_waited_for() -> None:
     moments = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
     left = wait_for_idle_names(
