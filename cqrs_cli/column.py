@@ -26,15 +26,15 @@ class Column(Generic[_R]):
     header: str = ""
     text: Callable[[Any], str] = plain  # formats the value for a table
     json: Callable[[_R], Any] | None = None  # converts the row for JSON; None: JSON contains the value
-    left: bool = True  # left-aligned cells; False: right-aligned
-    whole: bool = False  # cells are never wrapped
+    left_aligned: bool = True  # left-aligned cells; False: right-aligned
+    no_wrap: bool = False  # cells are never wrapped
     style: Callable[[Any], str] = unstyled  # the colour of a value in a table
 
-    def of(self, row: _R) -> Any:
+    def value_of(self, row: _R) -> Any:
         """Return the row's value in this column."""
         return getattr(row, self.name) if self.value is None else self.value(row)
 
 
 def row_document(row: _R, columns: Sequence[Column[_R]]) -> dict[str, Any]:
     """Return a row as the members of a JSON object."""
-    return {column.name: (column.json or column.of)(row) for column in columns if column.name}
+    return {column.name: (column.json or column.value_of)(row) for column in columns if column.name}

@@ -79,11 +79,11 @@ class _Armed:
         self.point, self._nth, self._action, self._file = point, nth, action, file
         self._times = count(1)
 
-    def due(self, point: str) -> bool:
+    def is_due(self, point: str) -> bool:
         return point == self.point and next(self._times) == self._nth
 
     def act(self) -> None:
-        if self._file is not None and not _first(self._file):
+        if self._file is not None and not _is_first(self._file):
             return
         if self._action == "wait":
             while self._file is not None and self._file.exists():
@@ -102,7 +102,7 @@ class _CallingFailpoint(_Armed):
         super().__init__(point, times, "", None)
         self._call = act
 
-    def due(self, point: str) -> bool:
+    def is_due(self, point: str) -> bool:
         return point == self.point and next(self._times) <= self._nth
 
     def act(self) -> None:
@@ -120,7 +120,7 @@ def arm() -> None:
 
 
 @contextmanager
-def acting(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
+def call_at(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
     """Inside the block, call `act` the first `times` that an owner of this process reaches the point."""
     global _armed
     before, _armed = _armed, _CallingFailpoint(point, act, times)
@@ -141,38 +141,40 @@ def armed(point: str) -> bool:
     return _armed is not None and _armed.point == point
 
 
-def reached(point: str, visibly: Callable[[], object] | None = None) -> None:
-    """Act if the point is due. Before that, `visibly` sends the owner's earlier work to the broker."""
-    if _armed is not None and _armed.due(point):
-        if visibly is not None:
-            visibly()
+def reached(point: str, flush: Callable[[], object] | None = None) -> None:
+    """Act if the point is due. Before that, `flush` sends the owner's earlier work to the broker."""
+    if _armed is not None and _armed.is_due(point):
+        if flush is not None:
+            flush()
         _armed.act()
 
 
-def during(point: str, call: Callable[[], object], begun: Callable[[], object]) -> None:
-    """Run `call`, which contains this point in its middle: if the point is due, act as soon as `begun` returns."""
-    if _armed is None or not _armed.due(point):
+def during(point: str, call: Callable[[], object], wait_until_started: Callable[[], object]) -> None:
+    """Run `call`, which contains this point in its middle: if the point is due, act as soon as `wait_until_started`
+    returns.
+    """
+    if _armed is None or not _armed.is_due(point):
         call()
         return
     from concurrent.futures import ThreadPoolExecutor  # not at the top: it would slow `cqrs --help` by 5 ms
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call)
-        begun()
+        wait_until_started()
         _armed.act()
         running.result()
 
 
-def _first(file: Path) -> bool:
+def _is_first(file: Path) -> bool:
     """True if this process acts first. The file appears with the whole process id in it, because `link` is atomic."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    draft.write_text(str(os.getpid()))
+    temporary_file = file.with_name(f"{file.name}.{os.getpid()}")
+    temporary_file.write_text(str(os.getpid()))
     try:
-        os.link(draft, file)
+        os.link(temporary_file, file)
     except FileExistsError:
         return False
     finally:
-        draft.unlink()
+        temporary_file.unlink()
     return True
 
 

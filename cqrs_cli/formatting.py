@@ -17,6 +17,10 @@ def rough_time(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def smoothed(before: float, now: float) -> float:
-    """Return the moving average after one more measurement `now`; `before` is the previous average, 0 at the start."""
-    return max(0.0, now) if before == 0.0 else (1 - _NEWEST) * before + _NEWEST * max(0.0, now)
+def smoothed(average: float, measurement: float) -> float:
+    """Return the moving average after one more measurement `measurement`; `average` is the previous average, 0 at the
+    start.
+    """
+    return (
+        max(0.0, measurement) if average == 0.0 else (1 - _NEWEST) * average + _NEWEST * max(0.0, measurement)
+    )

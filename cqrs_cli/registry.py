@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.aggregate.errors import InvalidAggregate, raised
+from cqrs_cli.core.aggregate.errors import InvalidAggregate, describe_error
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 
@@ -30,10 +30,10 @@ class UserCode(NamedTuple):
     name: str  # for messages
     value: str  # the name of the value that each module defines
     type: type
-    ending: str  # a sample line that creates the value
-    wanted: re.Pattern[str]  # the valid module names
+    example_line: str  # a sample line that creates the value
+    name_pattern: re.Pattern[str]  # the valid module names
     part_of: str  # the other names that contain a module's name
-    rule: str  # a description of the pattern `wanted`
+    name_rule: str  # a description of the pattern `wanted`
 
 
 _AGGREGATE = UserCode(
@@ -64,7 +64,7 @@ def load(name: str, package: str, root: Path) -> Aggregate:
 
     Raises `UsageError` for an unknown name, and `ConfigurationError` with file and line for code that cannot be used.
     """
-    return _made(name, user_module(_AGGREGATE, name, package, root), root)
+    return _create_aggregate(name, user_module(_AGGREGATE, name, package, root), root)
 
 
 def user_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
@@ -74,21 +74,22 @@ def user_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleTy
     """
     known = names(package, root)
     if name not in known:
-        raise UsageError(f"no {kind.name} {name!r}", _known(kind, name, known, package, root))
-    if not kind.wanted.fullmatch(name):
+        raise UsageError(f"no {kind.name} {name!r}", _known_names(kind, name, known, package, root))
+    if not kind.name_pattern.fullmatch(name):
         raise ConfigurationError(
             f"{kind.name} {name!r} cannot be part of {kind.part_of}",
-            f"rename its file: {kind.rule} (in {package})",
+            f"rename its file: {kind.name_rule} (in {package})",
         )
     return _module(kind, name, package, root)
 
 
 def _module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
     full = f"{package}.{name}"
-    module = _executed(partial(importlib.import_module, full), full, root, kind.name)
+    module = _run_module(partial(importlib.import_module, full), full, root, kind.name)
     if not isinstance(getattr(module, kind.value, None), kind.type):
         raise ConfigurationError(
-            f"{spell_file(module.__file__, root)} defines no {kind.value}", f"end it with `{kind.ending}`"
+            f"{relative_path(module.__file__, root)} defines no {kind.value}",
+            f"end it with `{kind.example_line}`",
         )
     return module
 
@@ -100,15 +101,17 @@ def load_from(name: str, module: str, root: Path) -> Aggregate:
     """
     package, _, leaf = module.rpartition(".")
     found = _package(package, root) if package else None
-    if found is None or leaf not in {one.name for one in pkgutil.iter_modules(found.__path__)}:
+    if found is None or leaf not in {
+        module_info.name for module_info in pkgutil.iter_modules(found.__path__)
+    }:
         raise UsageError(
             f"there is no module {module!r} in a folder of {root}",
             "write FOLDER.NAME for the file FOLDER/NAME.py of the project",
         )
-    return _made(name, _module(_AGGREGATE, leaf, package, root), root)
+    return _create_aggregate(name, _module(_AGGREGATE, leaf, package, root), root)
 
 
-def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
+def _create_aggregate(name: str, module: ModuleType, root: Path) -> Aggregate:
     """Return the aggregate that a module defines; raises `ConfigurationError` if its code cannot be used."""
     decider: Decider[Any, Any, Any] = module.decider
     try:
@@ -116,34 +119,40 @@ def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
     except TypeError as error:
         where = error.where if isinstance(error, InvalidAggregate) else decider.decide
         raise ConfigurationError(
-            f"{place_of(where, module, root)}: {error}", "correct the aggregate"
+            f"{location_of(where, module, root)}: {error}", "correct the aggregate"
         ) from error
     return aggregate
 
 
 def event_owners(
-    kinds: Iterable[type[Event]], among: list[str], package: str, root: Path, place: str
+    kinds: Iterable[type[Event]], names: list[str], package: str, root: Path, location: str
 ) -> dict[str, Aggregate]:
-    """Return the aggregates that have these events, by name; for `cqrs.Event` all aggregates of `among`.
+    """Return the aggregates that have these events, by name; for `cqrs.Event` all aggregates of `names`.
 
-    `Erased` selects no aggregate. Raises `ConfigurationError` for an event of no aggregate; `place` is the file and
+    `Erased` selects no aggregate. Raises `ConfigurationError` for an event of no aggregate; `location` is the file and
     line in its message, such as `processes/checkout.py:19`.
     """
-    wanted = [kind for kind in kinds if kind is not Erased]
-    return {one.name: one for kind in wanted for one in _owners(kind, among, package, root, place)}
+    current_kinds = [kind for kind in kinds if kind is not Erased]
+    return {
+        aggregate.name: aggregate
+        for kind in current_kinds
+        for aggregate in _owners(kind, names, package, root, location)
+    }
 
 
-def _owners(kind: type[Event], among: list[str], package: str, root: Path, place: str) -> list[Aggregate]:
+def _owners(
+    kind: type[Event], candidates: list[str], package: str, root: Path, location: str
+) -> list[Aggregate]:
     """Return the aggregates that have this event. An event of an aggregate's module loads only that module."""
-    known = ", ".join(among) or "none"
-    home = kind.__module__.removeprefix(f"{package}.")
-    if kind is not Event and home in among:
-        among = [home]
-    loaded = [load(name, package, root) for name in among]
-    owners = [one for one in loaded if kind is Event or kind in one.events.values()]
+    known = ", ".join(candidates) or "none"
+    module_name = kind.__module__.removeprefix(f"{package}.")
+    if kind is not Event and module_name in candidates:
+        candidates = [module_name]
+    loaded = [load(name, package, root) for name in candidates]
+    owners = [aggregate for aggregate in loaded if kind is Event or kind in aggregate.events.values()]
     if not owners:
         raise ConfigurationError(
-            f"{place}: {kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
+            f"{location}: {kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
             f"known aggregates: {known}",
         )
     return owners
@@ -174,8 +183,10 @@ def _package(package: str, root: Path) -> ModuleType | None:
             return None
         path = list(spec.submodule_search_locations)
         module = sys.modules.get(name)
-        if module is None or [_real(p) for p in getattr(module, "__path__", ())] != [_real(p) for p in path]:
-            module = _executed(partial(_import, spec), name, root)
+        if module is None or [_resolved(p) for p in getattr(module, "__path__", ())] != [
+            _resolved(p) for p in path
+        ]:
+            module = _run_module(partial(_import, spec), name, root)
     return module
 
 
@@ -195,48 +206,54 @@ def _import(spec: ModuleSpec) -> ModuleType:
     return module
 
 
-def _executed(run: Callable[[], ModuleType], name: str, root: Path, kind: str = "aggregate") -> ModuleType:
+def _run_module(run: Callable[[], ModuleType], name: str, root: Path, kind: str = "aggregate") -> ModuleType:
     """Run a user's module. Every exception becomes a `ConfigurationError` with file and line of the user's code."""
     try:
         return run()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        place = _raised_at(error, root) or name
+        location = _error_location(error, root) or name
         raise ConfigurationError(
-            f"{place}: {' '.join(raised(error).split())}", f"correct the {kind}"
+            f"{location}: {' '.join(describe_error(error).split())}", f"correct the {kind}"
         ) from error
 
 
-def _raised_at(error: BaseException, root: Path) -> str:
+def _error_location(error: BaseException, root: Path) -> str:
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{spell_file(error.filename, root)}:{error.lineno}"
+        return f"{relative_path(error.filename, root)}:{error.lineno}"
     base = str(root.resolve())
-    ours = [f for f in traceback.extract_tb(error.__traceback__) if _real(f.filename).startswith(base)]
-    return f"{spell_file(ours[-1].filename, root)}:{ours[-1].lineno}" if ours else ""
+    project_frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if _resolved(f.filename).startswith(base)
+    ]
+    return (
+        f"{relative_path(project_frames[-1].filename, root)}:{project_frames[-1].lineno}"
+        if project_frames
+        else ""
+    )
 
 
-def place_of(where: object, module: ModuleType, root: Path) -> str:
+def location_of(where: object, module: ModuleType, root: Path) -> str:
     """Return file and line of a function or class, such as `processes/checkout.py:19`; else the file of the module."""
     try:
         file = inspect.getsourcefile(where) or module.__file__  # type: ignore[arg-type]
-        return f"{spell_file(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
+        return f"{relative_path(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
     except (TypeError, OSError):
-        return spell_file(module.__file__, root)
+        return relative_path(module.__file__, root)
 
 
-def spell_file(file: str | None, root: Path) -> str:
+def relative_path(file: str | None, root: Path) -> str:
     """Return a file's path relative to the project's root, or its absolute path if it is outside."""
-    path = Path(_real(file or "?"))
+    path = Path(_resolved(file or "?"))
     base = root.resolve()
     return str(path.relative_to(base) if path.is_relative_to(base) else path)
 
 
-def _real(path: str) -> str:
+def _resolved(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _known(kind: UserCode, name: str, known: list[str], package: str, root: Path) -> str:
+def _known_names(kind: UserCode, name: str, known: list[str], package: str, root: Path) -> str:
     if not known and kind is _AGGREGATE:
         return f"there is no package {package!r} with aggregates in {root}: cqrs new DIR makes a project"
     if not known:

@@ -9,9 +9,9 @@ import pytest
 from cqrs_cli.client.asyncapi import asyncapi
 from cqrs_cli.client.envelope import Attributes, valid_propagated, write_command
 from cqrs_cli.client.history import AggregateHistory, history_document
-from cqrs_cli.core.messages.attributes import HANDED_ON
+from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.recorded import record_event
+from cqrs_cli.core.recorded import read_recorded_event
 from cqrs_cli.following.gateway.commands import read_attributes
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.jobs.export.columns import EventBatches
@@ -26,7 +26,7 @@ from tests.mutations.harness import copy, run
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 #: All of them. A `tracestate` needs a trace, and the texts of these two have a fixed form.
-TEXTS: dict[str, Any] = dict.fromkeys(HANDED_ON, "a=1") | {"traceparent": TRACE}
+TEXTS: dict[str, Any] = dict.fromkeys(PROPAGATED, "a=1") | {"traceparent": TRACE}
 
 LIST, LAST = "cqrs_cli/core/messages/attributes.py", "    tracestate: str | None = None\n"
 
@@ -44,8 +44,8 @@ def test_events_and_outcome_have_it(decided: Partition) -> None:
 
 
 def test_readers_of_events_get_it(decided: Partition) -> None:
-    recorded = record_event(AGGREGATE, decided.events[0][0], "tally.events", 3, 0)
-    assert {name: getattr(recorded, name) for name in HANDED_ON} == valid_propagated(recorded) == TEXTS
+    recorded = read_recorded_event(AGGREGATE, decided.events[0][0], "tally.events", 3, 0)
+    assert {name: getattr(recorded, name) for name in PROPAGATED} == valid_propagated(recorded) == TEXTS
 
 
 def test_history_has_it(decided: Partition) -> None:
@@ -59,7 +59,7 @@ def test_spark_has_its_column(decided: Partition) -> None:
     columns = event_arrays([read_event(decided.events[0][0])])
     found = {name: column[0].as_py() for name, column in zip(names, columns, strict=True)}
     assert TEXTS.items() <= found.items()
-    assert all(tuple(columns)[-len(HANDED_ON) :] == HANDED_ON for columns in ENVELOPE.values())
+    assert all(tuple(columns)[-len(PROPAGATED) :] == PROPAGATED for columns in ENVELOPE.values())
 
 
 def test_exports_have_its_column(decided: Partition) -> None:
@@ -73,13 +73,13 @@ def test_exports_have_its_column(decided: Partition) -> None:
 
 def test_senders_may_give_it() -> None:
     composed = write_command("tally", "a", "tally.Add", b"{}", "/t", Attributes(**TEXTS))
-    assert list(json.loads(composed.value))[-len(HANDED_ON) - 1 :] == [*HANDED_ON, "data"]
+    assert list(json.loads(composed.value))[-len(PROPAGATED) - 1 :] == [*PROPAGATED, "data"]
 
 
 def test_gateway_takes_it_as_header() -> None:
-    assert read_attributes(TEXTS).handed_on() == TEXTS
+    assert read_attributes(TEXTS).propagated() == TEXTS
     post: Any = describe_api([AGGREGATE], False, False)["paths"]["/tally/{id}/Add"]["post"]
-    assert set(HANDED_ON) <= {one["name"] for one in post["parameters"]}
+    assert set(PROPAGATED) <= {one["name"] for one in post["parameters"]}
 
 
 @pytest.mark.parametrize("kind", ["commands.messages.Add", "events.messages.Added"])
@@ -87,12 +87,12 @@ def test_asyncapi_describes_it(kind: str) -> None:
     channel, _, name = kind.partition(".messages.")
     document = asyncapi({"tally": AGGREGATE}, "")
     payload = document["channels"][f"tally.{channel}"]["messages"][name]["payload"]
-    assert set(HANDED_ON) <= set(payload["properties"]) - set(payload["required"])
-    assert set(HANDED_ON) <= set(document["components"]["schemas"]["OutcomeEnvelope"]["properties"])
+    assert set(PROPAGATED) <= set(payload["properties"]) - set(payload["required"])
+    assert set(PROPAGATED) <= set(document["components"]["schemas"]["OutcomeEnvelope"]["properties"])
 
 
 @pytest.mark.program
-@pytest.mark.skipif(len(HANDED_ON) > 2, reason="a copy with one more")
+@pytest.mark.skipif(len(PROPAGATED) > 2, reason="a copy with one more")
 def test_one_line_is_all(tmp_path: Path) -> None:
     """The tests of this file pass with an attribute that no other code names."""
     root = copy(tmp_path)

@@ -19,7 +19,7 @@ from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import read_growth
+from cqrs_cli.core.messages.repartitioning import read_lineage_record
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
@@ -164,7 +164,7 @@ def test_the_messages_shown_can_be_read() -> None:
     grown, command, happened, decided = (
         text.encode() for text in re.findall(r"^```json\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
     )
-    assert fold_lineage(map(read_growth, grown.splitlines()), 4).begun == {5}
+    assert fold_lineage(map(read_lineage_record, grown.splitlines()), 4).activated == {5}
     assert envelope.read_command(Record(0, 0, b"acc-42", command, list(event.HEADERS))).expected_text() == "7"
     assert event.read_event(happened).position() == (3, 18274, 0)
     assert outcome.read_outcome(decided).data.reason == "VERSION_CONFLICT"

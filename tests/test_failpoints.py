@@ -95,7 +95,7 @@ def test_workers_inherit_the_drivers_point(monkeypatch: pytest.MonkeyPatch) -> N
 def test_tests_act_at_a_point() -> None:
     """A test's action stays active, also after an owner has armed the failpoint of the environment."""
     acted: list[str] = []
-    with failpoints.acting("apply.inside", lambda: acted.append("here"), times=2):
+    with failpoints.call_at("apply.inside", lambda: acted.append("here"), times=2):
         for point in ("apply.before", "apply.inside", "apply.inside", "apply.inside"):
             failpoints.arm()
             failpoints.reached(point)

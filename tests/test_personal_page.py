@@ -28,7 +28,7 @@ def test_marks_have_the_placeholders_told() -> None:
     (code,) = PAGE.blocks("python")
     made: dict[str, Any] = {"__name__": "page"}
     exec(code, made)  # noqa: S102 - the page's own text
-    found = {one.name: one.placeholder() for one in personal_fields(made["Registered"])}
+    found = {one.name: one.redacted_value() for one in personal_fields(made["Registered"])}
     assert found == {"name": "", "mail": "nobody@invalid"}
 
 
@@ -59,7 +59,7 @@ def test_rings_are_as_told() -> None:
 
 def test_http_erases_as_told() -> None:
     ((path, command),) = re.findall(r"`POST (/customer/c-42/(\S+))`", PAGE.text)
-    assert RESERVED_COMMANDS[command].handed_on
+    assert RESERVED_COMMANDS[command].is_for_services
     assert path.replace("c-42", "{id}") in describe_api([CUSTOMER], False, True, True)["paths"]
 
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 def event_decryptor(cli: Cli, aggregate: str) -> "EventDecryptor | None":
     """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
-    from cqrs_cli.core.encrypted_events import event_marks
+    from cqrs_cli.core.encrypted_events import personal_members
     from cqrs_cli.kafka.keys_log import event_decryptor
 
     try:
-        annotations = event_marks(cli.aggregate(aggregate))
+        annotations = personal_members(cli.aggregate(aggregate))
     except ConfigurationError:  # records can be shown without the code
         return None
     connection = cli.connection()

@@ -34,10 +34,10 @@ def table(
     shown = [column for column in columns if column.header]
     rendered = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
     for column in shown:
-        side: Literal["left", "right"] = "left" if column.left else "right"
-        rendered.add_column(column.header.strip(), justify=side, overflow="fold", no_wrap=column.whole)
+        side: Literal["left", "right"] = "left" if column.left_aligned else "right"
+        rendered.add_column(column.header.strip(), justify=side, overflow="fold", no_wrap=column.no_wrap)
     for row in rows:
-        cells = [(column, column.of(row)) for column in shown]
+        cells = [(column, column.value_of(row)) for column in shown]
         rendered.add_row(
             *(Text(printable_lines(column.text(value)), column.style(value)) for column, value in cells)
         )

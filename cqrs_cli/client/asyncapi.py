@@ -5,8 +5,8 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
-from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
-from cqrs_cli.core.messages.attributes import HANDED_ON
+from cqrs_cli.core.aggregate.json_schema import components, module_docstring
+from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.version import __version__
@@ -15,7 +15,7 @@ _SCHEMAS = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": "string", "format": "date-time"}
-_PROPAGATED = dict.fromkeys(HANDED_ON, _TEXT)
+_PROPAGATED = dict.fromkeys(PROPAGATED, _TEXT)
 
 #: The attributes of a command besides type and data, as in docs/messages.md.
 _COMMAND = {
@@ -73,7 +73,7 @@ def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]
         "info": {
             "title": ", ".join(aggregates),
             "version": __version__,
-            "description": "\n\n".join(filter(None, map(about_aggregate, aggregates.values()))),
+            "description": "\n\n".join(filter(None, map(module_docstring, aggregates.values()))),
         },
         "defaultContentType": "application/cloudevents+json",
         "channels": channels,

@@ -17,7 +17,7 @@ from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.project_aggregates import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.personal.redaction import texts_in, withhold
+from cqrs_cli.core.personal.redaction import personal_texts_in, redact_text
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.formatting import counted
@@ -168,7 +168,7 @@ class Client:
                 else owner.decode_command[wire_type]
             )(data)
         except ValueError as error:
-            reason = withhold(str(error), texts_in(type(command), data))
+            reason = redact_text(str(error), personal_texts_in(type(command), data))
             raise UsageError(f"{wire_type}: {reason}", "give each field a value of its type") from None
         return write_command(owner.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)
 

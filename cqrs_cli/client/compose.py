@@ -15,7 +15,7 @@ from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.json import read_members
-from cqrs_cli.core.messages.reaction_id import why_reserved
+from cqrs_cli.core.messages.reaction_id import reserved_id_error
 from cqrs_cli.errors import UsageError
 
 #: The `source` of commands without a source.
@@ -89,7 +89,7 @@ def complete_line(line: bytes) -> ReadyCommand:
     if not read.subject:
         raise ValueError("subject is empty")
     command_id, source = (None if value is UNSET else value for value in (read.id, read.source))
-    if (why := why_reserved(command_id or "", source or SOURCE)) is not None:
+    if (why := reserved_id_error(command_id or "", source or SOURCE)) is not None:
         raise ValueError(why)
     missing = b""
     if read.specversion is UNSET:

@@ -9,7 +9,7 @@ from cqrs_cli.client.project_aggregates import project_aggregates
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.payloads.download import download_events
 
@@ -49,7 +49,7 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
             partition, [Record(offset, 0, None, value)]
         )
         value = complete.value
-        return record_event(aggregate, value, topic, partition, offset)
+        return read_recorded_event(aggregate, value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
         raise ContradictionError(
             f"{topic}:{partition}@{offset}: {failure}", "is it a record of an events topic?"

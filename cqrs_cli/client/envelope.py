@@ -10,7 +10,7 @@ from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.messages.attributes import MAX_TRACESTATE, PropagatedAttributes
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE
 from cqrs_cli.core.messages.expected_version import parse_expected
-from cqrs_cli.core.messages.reaction_id import why_reserved
+from cqrs_cli.core.messages.reaction_id import reserved_id_error
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
 
@@ -101,11 +101,11 @@ def write_command(
     command_id = uuid7() if given.id is None else given.id
     _check_attribute(names.subject, subject)
     _check_attribute(names.id, command_id)
-    if (why := why_reserved(command_id, source)) is not None:
+    if (why := reserved_id_error(command_id, source)) is not None:
         raise UsageError(f"{names.id}: {why}", "choose another")
     _check_attribute(names.correlation, given.correlation or "-")
     _check_trace(given, names.option)
-    propagated = given.handed_on()
+    propagated = given.propagated()
     for name, text in propagated.items():
         _check_attribute(names.option + name, text)
     envelope = _EnvelopeWithData(
@@ -127,7 +127,7 @@ def write_command(
 
 def valid_propagated(event: PropagatedAttributes) -> dict[str, Any]:
     """Return an event's propagated attributes for its commands. An invalid trace is dropped: it would be rejected."""
-    attributes = event.handed_on()
+    attributes = event.propagated()
     for name in ("tracestate", "traceparent"):
         try:
             _check_trace(PropagatedAttributes(**attributes), "")

@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.personal.personal_fields import personal_fields
-from cqrs_cli.core.personal.redaction import texts_in, withhold
+from cqrs_cli.core.personal.redaction import personal_texts_in, redact_text
 from cqrs_cli.errors import UsageError
 
 #: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.
@@ -53,7 +53,7 @@ def command_data(
         decode(data)
     except ValueError as error:
         raise UsageError(
-            f"{wire_type}: {withhold(str(error), texts_in(command, data))}", known_fields
+            f"{wire_type}: {redact_text(str(error), personal_texts_in(command, data))}", known_fields
         ) from None
     return data
 
@@ -98,7 +98,7 @@ def _step(owner: str, kind: TypeNode, key: str) -> tuple[str, str, TypeNode]:
         return f"{owner}[{key}]", key, item
     if isinstance(kind.wire, AnyType):
         return f"{owner}[{key}]", key, kind
-    raise LookupError(f"{owner} is {spell_type(kind.plain)}: it has no [{key}]")
+    raise LookupError(f"{owner} is {spell_type(kind.unwrapped)}: it has no [{key}]")
 
 
 def _members(kind: TypeNode) -> list[TypeNode]:
@@ -181,5 +181,5 @@ def _from_json(text: str, kind: TypeNode) -> Raw:
 
 def describe_fields(cls: type) -> str:
     """Return `Deposit takes amount: int`, a hint for a command or for an object in a command."""
-    named = ", ".join(field.spelled() for field in fields_of(cls))
+    named = ", ".join(field.as_text() for field in fields_of(cls))
     return f"{cls.__name__} takes {named or 'no fields'}"

@@ -71,7 +71,7 @@ def _event_document(event: EventEnvelope) -> dict[str, Any]:
         "id": event.id,
         "causationid": event.causationid,
         "correlationid": event.correlationid,
-        **event.handed_on(),
+        **event.propagated(),
     }
 
 

@@ -8,7 +8,7 @@ from cqrs_cli import registry
 from cqrs_cli.client.erasures import require_personal
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.reserved import ReservedCommand, reserved_command
 from cqrs_cli.errors import UnavailableError, UsageError
 
@@ -52,7 +52,7 @@ class ProjectAggregates:
         from cqrs_cli.kafka.topics.topics import Topics
         from cqrs_cli.keys.event_decryptor import EventDecryptor
 
-        marks = event_marks(aggregate)
+        marks = personal_members(aggregate)
         if marks is None or self._settings.keys() is None:
             return EventDecryptor(events, marks)
         connection = project_connection(self._settings)

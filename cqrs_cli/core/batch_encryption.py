@@ -9,32 +9,32 @@ from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
 from cqrs_cli.core.erasure import Erase, decide_erase
 from cqrs_cli.core.messages.command import CommandEnvelope
-from cqrs_cli.core.messages.payload_reference import payload_folder, refer, with_data, with_reference
+from cqrs_cli.core.messages.payload_reference import payload_folder, reference_to, with_data, with_reference
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.personal.data_keys import DataKeys, ErasedKeyError
-from cqrs_cli.core.personal.encrypted_data import has_seals
+from cqrs_cli.core.personal.encrypted_data import has_encrypted_shape
 
 
 class BatchEncryption:
     """The encryption of one batch of an aggregate with personal fields."""
 
-    def __init__(self, aggregate: Aggregate, context: BatchContext, done: Decisions) -> None:
-        self._commands, self._context, self._done = aggregate.commands, context, done
-        self._keys = DataKeys(aggregate.name, context.key_of, context.new_key)
-        done.keys = self._keys.changed
-        self._partition, self._may_look_sealed = context.partition, aggregate.may_look_sealed
+    def __init__(self, aggregate: Aggregate, context: BatchContext, decisions: Decisions) -> None:
+        self._commands, self._context, self._decisions = aggregate.commands, context, decisions
+        self._keys = DataKeys(aggregate.name, context.data_key_of, context.new_data_key)
+        decisions.data_keys = self._keys.changed_keys
+        self._partition, self._may_look_encrypted = context.partition, aggregate.may_look_encrypted
 
-    def sealed_event(self, event: Event, data: bytes, subject: str, offset: int, index: int) -> bytes:
+    def encrypt_event(self, event: Event, data: bytes, subject: str, offset: int, index: int) -> bytes:
         """Return the encrypted data of event number `index` of the command at `offset`. The event is already folded, so
         its data match its class.
 
         Raises `ValueError` if a plain member has the shape of an encrypted value.
         """
         cls, place = type(event), f"{self._partition}/{offset}/{index}"
-        return self._keys.sealed(cls, data, subject, place, cls in self._may_look_sealed)
+        return self._keys.encrypt(cls, data, subject, place, cls in self._may_look_encrypted)
 
-    def unsealing(
-        self, case: DecisionInProgress, envelope: CommandEnvelope
+    def decryptor_for(
+        self, decision: DecisionInProgress, envelope: CommandEnvelope
     ) -> Callable[[bytes], bytes] | None:
         """Return the function with which check 7 decrypts the data of a command; None for a reserved command.
 
@@ -45,21 +45,21 @@ class BatchEncryption:
         if cls is None:
             return None
 
-        def unseal(data: bytes) -> bytes:
-            if case.entry is None:
-                if has_seals(data):
+        def decrypt(data: bytes) -> bytes:
+            if decision.deferral is None:
+                if has_encrypted_shape(data):
                     raise CheckFailed(Reason.INVALID_PAYLOAD, "a member has the shape of a sealed value")
                 return data
             try:
-                return self._keys.opened(cls, data, envelope.subject, command_place(envelope.id))
+                return self._keys.decrypt(cls, data, envelope.subject, command_location(envelope.id))
             except ErasedKeyError:
                 raise CheckFailed(
                     Reason.ERASED, "its personal data were erased while it was deferred"
                 ) from None
 
-        return unseal
+        return decrypt
 
-    def sealed_document(self, envelope: CommandEnvelope, document: bytes) -> bytes:
+    def encrypt_document(self, envelope: CommandEnvelope, document: bytes) -> bytes:
         """Return the encrypted document of a command to defer. A payload is encrypted, too, and becomes a new payload.
 
         Raises `CheckFailed` (TOO_LARGE) if the new payload is too large.
@@ -69,30 +69,30 @@ class BatchEncryption:
             return document
         data = bytes(envelope.data) if reference is None else self._context.payloads[reference]
         assert isinstance(data, bytes)  # check 7 has used this payload
-        sealed = self._keys.sealed(cls, data, envelope.subject, command_place(envelope.id))
-        if sealed is data:
+        encrypted = self._keys.encrypt(cls, data, envelope.subject, command_location(envelope.id))
+        if encrypted is data:
             return document
         if reference is None:
-            return with_data(document, sealed)
-        if len(sealed) > (limit := self._context.max_payload):
+            return with_data(document, encrypted)
+        if len(encrypted) > (limit := self._context.max_payload):
             raise CheckFailed(
                 Reason.TOO_LARGE,
-                f"deferred, its payload would have {len(sealed)} bytes: the limit is {limit}",
+                f"deferred, its payload would have {len(encrypted)} bytes: the limit is {limit}",
             )
-        apart = refer(sealed)
-        self._done.payloads[apart] = sealed
-        return with_reference(document, payload_folder(self._context.topic), apart)
+        new_reference = reference_to(encrypted)
+        self._decisions.payloads[new_reference] = encrypted
+        return with_reference(document, payload_folder(self._context.topic), new_reference)
 
-    def erase(self, subject: str, command: Erase) -> tuple[Erased, ...]:
+    def decide_erase(self, subject: str, command: Erase) -> tuple[Erased, ...]:
         """Return the events of an `Erase`."""
-        key = self._keys.in_force(subject)
+        key = self._keys.active_key(subject)
         return decide_erase(command, None if key is None else key.kid)
 
-    def erased(self, subject: str) -> None:
+    def drop_key(self, subject: str) -> None:
         """Drop the key of an aggregate, for which an `Erased` is written."""
-        self._keys.end(subject)
+        self._keys.drop_key(subject)
 
 
-def command_place(command_id: str) -> str:
+def command_location(command_id: str) -> str:
     """Return the location to which the encryption of a deferred command is bound."""
     return f"command/{command_id}"

@@ -17,10 +17,10 @@ from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.erasure import ERASE
-from cqrs_cli.core.failed_check import note_refusal
+from cqrs_cli.core.failed_check import record_failed_check
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.handle import Answer, plain_size, unfolded, within_limits
-from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
+from cqrs_cli.core.handle import DecideResult, apply_size_limits, invalid_result, unchecked_size
+from cqrs_cli.core.messages.command import CommandEnvelope, shared_members_of_unreadable
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, Verdict, WrittenVerdict, outcome_writer
@@ -36,184 +36,212 @@ class BatchState:
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         self.aggregate = aggregate
         self.context = context
-        self.done = Decisions(context.clock)
-        self.states, self.remembered = self.done.states, self.done.remembered
+        self.decisions = Decisions(context.clock)
+        self.states, self.dedup_entries = self.decisions.states, self.decisions.dedup_entries
         self.deferrals = context.deferrals
-        self.done.deferred = self.deferrals.changed
-        self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
-        self.marked = context.refused | context.blamed.keys()  # offsets of commands that take no fast path
+        self.decisions.deferral_changes = self.deferrals.changed_entries
+        self.counts = self.decisions.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
+        self.slow_path_offsets = (
+            context.given_up_offsets | context.poison_reasons.keys()
+        )  # offsets of commands that take no fast path
         self.event_bytes = 0
-        self.told: dict[str, Any] = {}  # extra fields of the next outcome, about its deferral
+        self.extra_outcome_fields: dict[str, Any] = {}  # extra fields of the next outcome, about its deferral
         self.timestamp: int | None = None
-        self.time = ""  # `timestamp` as text
+        self.timestamp_text = ""  # `timestamp` as text
         self._partition = context.partition
-        self._initial, self._plain_size = aggregate.decider.initial, plain_size(context)
+        self._initial, self._unchecked_size = aggregate.decider.initial, unchecked_size(context)
         source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
         self._writers = {cls: (kind, event_writer(source, partition, kind)) for cls, kind in types.items()}
         self._accepted = {kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands}
         self._encode, self._step = aggregate.quick_encode, aggregate.step_decided
-        self._write_outcome = outcome_writer(source, partition)
-        self.sealer = (
-            BatchEncryption(aggregate, context, self.done) if aggregate.has_personal_fields else None
+        self._encode_outcome = outcome_writer(source, partition)
+        self.encryption = (
+            BatchEncryption(aggregate, context, self.decisions) if aggregate.has_personal_fields else None
         )
-        if self.sealer is not None:
-            self.deferrals.seal = self.sealer.sealed_document
+        if self.encryption is not None:
+            self.deferrals.encrypt_document = self.encryption.encrypt_document
             self._accepted[ERASE] = encode_json(f"{ERASE}.accepted")
-            self._erasing: dict[type, Any] = {Erased: (ERASED, event_writer(source, partition, ERASED))}
+            self._erasure_writers: dict[type, Any] = {
+                Erased: (ERASED, event_writer(source, partition, ERASED))
+            }
 
-    def conclude(self, case: DecisionInProgress, answer: Answer | Original) -> None:
+    def write_result(self, decision: DecisionInProgress, result: DecideResult | Original) -> None:
         """Write the events and the outcome of a command, from the result of `decide` or a duplicate's first decision.
 
         Check 11, second half: fold each event in the form that readers of the log will see. HANDLER_ERROR and TOO_LARGE
         discard all events. Process errors (`PROCESS_ERRORS`) are raised.
         """
-        if not isinstance(answer, tuple) or not answer:
-            return self._conclude_without_events(case, answer)
-        record, envelope, before = case.record, case.envelope, case.before
+        if not isinstance(result, tuple) or not result:
+            return self._write_result_without_events(decision, result)
+        record, envelope, state_before = decision.record, decision.envelope, decision.state_before
         assert envelope is not None
         offset, key, timestamp = record.offset, record.key, record.timestamp
-        version, state = (before.version, before.state) if before else (0, self._initial)
-        time, count, size = self.time, len(answer), 0
-        shared = envelope.shared(self.time)
-        writers, encode, step, sealer = self._writers, self._encode, self._step, self.sealer
-        if sealer is not None and envelope.type == ERASE:
-            writers, step = self._erasing, self.aggregate.step
+        version, state = (state_before.version, state_before.state) if state_before else (0, self._initial)
+        time, count, size = self.timestamp_text, len(result), 0
+        shared = envelope.shared_members(self.timestamp_text)
+        writers, encode, step, encryption = self._writers, self._encode, self._step, self.encryption
+        if encryption is not None and envelope.type == ERASE:
+            writers, step = self._erasure_writers, self.aggregate.step
         events: list[OutputRecord] = []
         try:
-            for index, event in enumerate(answer):
+            for index, event in enumerate(result):
                 kind, write = writers[type(event)]
                 data = encode(event)
                 state = step(state, kind, data)
                 version += 1
-                if sealer is not None:
-                    data = sealer.sealed_event(event, data, envelope.subject, offset, index)
+                if encryption is not None:
+                    data = encryption.encrypt_event(event, data, envelope.subject, offset, index)
                 value = write((offset, index, shared, version, index, count, data))
                 size += len(value)
                 events.append((value, key, timestamp))
-            if size > self._plain_size:
-                data_of = _data_of(answer, encode, sealer, envelope.subject, offset)
-                events, payloads, size = within_limits(self.context, data_of, events)
-                self.done.payloads |= payloads
-        except CheckFailed as refused:
-            return self.refuse(case, refused)
+            if size > self._unchecked_size:
+                data_of = _data_of(result, encode, encryption, envelope.subject, offset)
+                events, payloads, size = apply_size_limits(self.context, data_of, events)
+                self.decisions.payloads |= payloads
+        except CheckFailed as failure:
+            return self.write_failed_check(decision, failure)
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
         except BaseException as error:  # also `Rejected`: `evolve` may not reject
-            return self.refuse(case, unfolded(self.aggregate, answer, error))
-        self.done.events += events
+            return self.write_failed_check(decision, invalid_result(self.aggregate, result, error))
+        self.decisions.events += events
         self.event_bytes += size
-        if sealer is not None and envelope.type == ERASE:
-            sealer.erased(envelope.subject)
+        if encryption is not None and envelope.type == ERASE:
+            encryption.drop_key(envelope.subject)
         self.states[envelope.subject] = VersionedState(version, state, offset, count - 1, time)
         verdict = WrittenVerdict(
             status="accepted",
-            expected=case.expected,
+            expected=decision.expected_version,
             version=version,
             events=count,
             partition=self._partition,
             offset=offset,
-            fingerprint=case.mark,
+            fingerprint=decision.fingerprint,
         )
-        return self._put(case, verdict, self._accepted[envelope.type], shared, True)
+        return self._write_outcome(decision, verdict, self._accepted[envelope.type], shared, True)
 
-    def _conclude_without_events(self, case: DecisionInProgress, answer: Answer | Original) -> None:
-        match answer:
+    def _write_result_without_events(
+        self, decision: DecisionInProgress, result: DecideResult | Original
+    ) -> None:
+        match result:
             case tuple():
-                self._tell(case, self._verdict(case, "unchanged"), True)
+                self._write_outcome_without_events(decision, self._verdict(decision, "unchanged"), True)
             case Original():
-                self._tell(case, self._verdict(case, "duplicate", original=answer), False)
+                self._write_outcome_without_events(
+                    decision, self._verdict(decision, "duplicate", original=result), False
+                )
             case Later():
-                record, envelope, mark = case.record, case.envelope, case.mark
-                assert envelope is not None and isinstance(mark, int)
-                self.refuse(
-                    case, self.deferrals.put_off(record, envelope, case.entry, mark, case.version, answer)
+                record, envelope, fingerprint = decision.record, decision.envelope, decision.fingerprint
+                assert envelope is not None and isinstance(fingerprint, int)
+                self.write_failed_check(
+                    decision,
+                    self.deferrals.defer_for_later(
+                        record, envelope, decision.deferral, fingerprint, decision.version, result
+                    ),
                 )
             case CheckFailed():
-                self.refuse(case, answer)
+                self.write_failed_check(decision, result)
 
-    def clock(self, record: Record) -> int:
+    def advance_clock(self, record: Record) -> int:
         """Update the clock, and return the greatest timestamp so far. Records with equal timestamps share its text."""
         if record.timestamp != self.timestamp:
-            self.timestamp, self.time = record.timestamp, rfc3339(record.timestamp)
-            if record.timestamp > self.done.clock:
-                self.done.clock = record.timestamp
-        return self.done.clock
+            self.timestamp, self.timestamp_text = record.timestamp, rfc3339(record.timestamp)
+            if record.timestamp > self.decisions.clock:
+                self.decisions.clock = record.timestamp
+        return self.decisions.clock
 
-    def refuse(self, case: DecisionInProgress, refused: CheckFailed) -> None:
+    def write_failed_check(self, decision: DecisionInProgress, failure: CheckFailed) -> None:
         """Write the outcome of a failed check."""
-        record, verdict = case.record, self._verdict(case, refused.reason.status)
-        if refused.reason.status == "deferred":
+        record, verdict = decision.record, self._verdict(decision, failure.reason.status)
+        if failure.reason.status == "deferred":
             self.event_bytes += len(record.value or b"")
-        self.told |= note_refusal(self.done, self.context, record, verdict, refused)
-        self._tell(case, verdict, refused.reason.remembered)
+        self.extra_outcome_fields |= record_failed_check(
+            self.decisions, self.context, record, verdict, failure
+        )
+        self._write_outcome_without_events(decision, verdict, failure.reason.remembered)
 
-    def forward(self, case: DecisionInProgress, envelope: CommandEnvelope, heir: int) -> None:
-        """Forward a command to the child `heir` that owns its key now. This partition does not remember the command.
+    def forward_command(self, decision: DecisionInProgress, envelope: CommandEnvelope, target: int) -> None:
+        """Forward a command to the child `target` that owns its key now. This partition does not remember the command.
 
         Raises `CheckFailed` if the record with `forwardedfrom` would be too large, or unreadable.
         """
-        record = case.record
+        record = decision.record
         value = forwarded_document(record, envelope, f"{self._partition}/{record.offset}")
         key = record.key or b""
-        if not self.deferrals.may_send(key, value):
+        if not self.deferrals.fits_commands_topic(key, value):
             raise CheckFailed(
-                Reason.WRONG_PARTITION, f"it has moved to partition {heir}, and is too large to follow"
+                Reason.WRONG_PARTITION, f"it has moved to partition {target}, and is too large to follow"
             )
-        self.done.forwards.append(Forward(heir, key, value))
-        self.refuse(case, CheckFailed(Reason.MOVED, "", due=self.time, movedto=heir))
+        self.decisions.forwards.append(Forward(target, key, value))
+        self.write_failed_check(
+            decision, CheckFailed(Reason.MOVED, "", due=self.timestamp_text, movedto=target)
+        )
 
     def _verdict(
-        self, case: DecisionInProgress, status: str, original: Original | UnsetType = UNSET
+        self, decision: DecisionInProgress, status: str, original: Original | UnsetType = UNSET
     ) -> WrittenVerdict:
         """Return the verdict of a command without events."""
         return WrittenVerdict(
             status=status,
-            expected=case.expected,
-            version=case.version,
+            expected=decision.expected_version,
+            version=decision.version,
             partition=self._partition,
-            offset=case.record.offset,
-            fingerprint=case.mark,
+            offset=decision.record.offset,
+            fingerprint=decision.fingerprint,
             original=original,
         )
 
-    def _tell(self, case: DecisionInProgress, verdict: WrittenVerdict, remembered: bool) -> None:
+    def _write_outcome_without_events(
+        self, decision: DecisionInProgress, verdict: WrittenVerdict, remembered: bool
+    ) -> None:
         """Write the outcome of a command without events; without a subject if the envelope or the key is unreadable."""
-        envelope, kind, shared = case.envelope, "cqrs.failed", None
+        envelope, kind, shared = decision.envelope, "cqrs.failed", None
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 kind = f"{envelope.type}.{verdict.status}"
-            if verdict.reason != "KEY_MISMATCH" or is_text(case.record.key):
-                shared = envelope.shared(self.time)
-        self._put(case, verdict, encode_json(kind), shared or unnamed(self.time), remembered)
+            if verdict.reason != "KEY_MISMATCH" or is_text(decision.record.key):
+                shared = envelope.shared_members(self.timestamp_text)
+        self._write_outcome(
+            decision,
+            verdict,
+            encode_json(kind),
+            shared or shared_members_of_unreadable(self.timestamp_text),
+            remembered,
+        )
 
-    def _put(
-        self, case: DecisionInProgress, verdict: WrittenVerdict, kind: bytes, shared: bytes, remembered: bool
+    def _write_outcome(
+        self,
+        decision: DecisionInProgress,
+        verdict: WrittenVerdict,
+        kind: bytes,
+        shared: bytes,
+        remembered: bool,
     ) -> None:
         """Write the outcome. `kind` is its type as JSON, `shared` the members that it has in common with the events."""
-        record, envelope, status = case.record, case.envelope, verdict.status
-        offset, timestamp, mark = record.offset, record.timestamp, verdict.fingerprint
-        if case.entry is not None:
-            self._decided_again(case.entry, status)
-        if remembered and envelope is not None and mark is not UNSET:
-            decision = DedupEntry(timestamp, offset, status, verdict.version, verdict.events, mark)
-            self.remembered[envelope.subject, envelope.id] = decision
+        record, envelope, status = decision.record, decision.envelope, verdict.status
+        offset, timestamp, fingerprint = record.offset, record.timestamp, verdict.fingerprint
+        if decision.deferral is not None:
+            self._finish_resubmission(decision.deferral, status)
+        if remembered and envelope is not None and fingerprint is not UNSET:
+            dedup_entry = DedupEntry(timestamp, offset, status, verdict.version, verdict.events, fingerprint)
+            self.dedup_entries[envelope.subject, envelope.id] = dedup_entry
         self.counts[status] += 1
-        if self.told:
-            verdict, self.told = Verdict(**asdict(verdict), **self.told), {}
-        value = self._write_outcome((offset, kind, shared, encode_json(verdict)))
-        self.done.outcomes.append((value, record.key, timestamp))
+        if self.extra_outcome_fields:
+            verdict, self.extra_outcome_fields = Verdict(**asdict(verdict), **self.extra_outcome_fields), {}
+        value = self._encode_outcome((offset, kind, shared, encode_json(verdict)))
+        self.decisions.outcomes.append((value, record.key, timestamp))
 
-    def _decided_again(self, entry: Deferral, status: str) -> None:
+    def _finish_resubmission(self, entry: Deferral, status: str) -> None:
         """Add `deferredfrom` to the outcome of a resubmitted command, and remove its entry if the outcome is final."""
-        self.told["deferredfrom"] = self.deferrals.place(entry)
+        self.extra_outcome_fields["deferredfrom"] = self.deferrals.deferredfrom_of(entry)
         if status != "deferred":
-            self.deferrals.end(entry)
+            self.deferrals.remove_entry(entry)
 
 
 def _data_of(
     events: tuple[Event, ...],
     encode: Callable[[Event], bytes],
-    sealer: BatchEncryption | None,
+    encryption: BatchEncryption | None,
     subject: str,
     offset: int,
 ) -> Callable[[int], bytes]:
@@ -224,6 +252,6 @@ def _data_of(
     def data_of(index: int) -> bytes:
         event = events[index]
         data = encode(event)
-        return data if sealer is None else sealer.sealed_event(event, data, subject, offset, index)
+        return data if encryption is None else encryption.encrypt_event(event, data, subject, offset, index)
 
     return data_of

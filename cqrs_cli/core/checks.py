@@ -14,14 +14,14 @@ from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import VersionCondition, parse_expected
-from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
+from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, fingerprint_without
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.personal_fields import personal_fields
-from cqrs_cli.core.personal.redaction import withhold_misfit
+from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.core.stored import DedupEntry
 
@@ -52,44 +52,46 @@ def check_key(key: bytes, subject: str) -> None:
 
 def check_partition(key: bytes, context: BatchContext) -> int | None:
     """Check 4: return the target partition to forward to if the key has moved away, None if the key belongs here."""
-    partition_of, heir_of = context.partition_of, context.heir_of
-    if partition_of is None or (home := partition_of(key)) == context.partition:
+    partition_of, forward_target_of = context.partition_of, context.forward_target_of
+    if partition_of is None or (key_partition := partition_of(key)) == context.partition:
         return None
-    if heir_of is not None and (heir := heir_of(key)) is not None:
-        return heir
+    if forward_target_of is not None and (target := forward_target_of(key)) is not None:
+        return target
     raise CheckFailed(
         Reason.WRONG_PARTITION,
-        f"{key.decode()!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
+        f"{key.decode()!r} belongs to partition {key_partition}: the sender hashes otherwise (`partitioner`)",
     )
 
 
-def fingerprint_of(aggregate: Aggregate) -> Fingerprint:
+def fingerprint_function(aggregate: Aggregate) -> Fingerprint:
     """Return the function that computes fingerprints of an aggregate's commands; it leaves out personal fields."""
-    return without_fields(left_out_of(aggregate)) if aggregate.has_personal_fields else fingerprint
+    return fingerprint_without(personal_members(aggregate)) if aggregate.has_personal_fields else fingerprint
 
 
-def left_out_of(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
+def personal_members(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
     """Return the names of the personal members in the data of commands, by command type."""
-    left_out = {kind: frozenset[str]() for kind in RESERVED_COMMANDS}
+    members = {kind: frozenset[str]() for kind in RESERVED_COMMANDS}
     for kind, cls in aggregate.commands.items():
-        left_out[kind] = frozenset(field.wire for field in personal_fields(cls))
-    return left_out
+        members[kind] = frozenset(field.wire for field in personal_fields(cls))
+    return members
 
 
-def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | None:
+def check_id(first_decision: DedupEntry | None, fingerprint: int, window_start: int) -> Original | None:
     """Check 5: return the first decision on the id if the command is a duplicate, else None.
 
-    `mark` is the command's fingerprint. Decisions before the time `expired` (ms) do not count.
+    `fingerprint` is the command's fingerprint. Decisions before the time `window_start` (ms) do not count.
     """
-    if first is None or first.timestamp < expired:
+    if first_decision is None or first_decision.timestamp < window_start:
         return None
-    partition = UNSET if first.partition is None else first.partition
-    original = Original(first.offset, first.status, first.version, first.events, partition)
-    if mark == first.fingerprint:
+    partition = UNSET if first_decision.partition is None else first_decision.partition
+    original = Original(
+        first_decision.offset, first_decision.status, first_decision.version, first_decision.events, partition
+    )
+    if fingerprint == first_decision.fingerprint:
         return original
     raise CheckFailed(
         Reason.ID_REUSED,
-        f"the id was used for another command, at offset {first.offset}",
+        f"the id was used for another command, at offset {first_decision.offset}",
         original=original,
     )
 
@@ -98,7 +100,7 @@ def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     """Check 6: return the decoder of the command's type."""
     decode = aggregate.decode_command.get(type)
     reserved = RESERVED_COMMANDS.get(type)
-    if decode is None and reserved is not None and reserved.taken_by(aggregate):
+    if decode is None and reserved is not None and reserved.is_accepted_by(aggregate):
         decode = reserved.decode
     if decode is None:
         known = ", ".join(aggregate.commands)
@@ -111,16 +113,16 @@ def read_data(
     decode: Callable[[bytes], Command],
     envelope: CommandEnvelope,
     payloads: Payloads,
-    blame: str | None,
-    unseal: Callable[[bytes], bytes] | None = None,
+    poison_reason: str | None,
+    decrypt: Callable[[bytes], bytes] | None = None,
 ) -> Command:
     """Check 7: return the command as an instance of its class.
 
-    `blame` is the reason why the aggregate's code is not called. `unseal` decrypts the personal members, if the
-    aggregate has any.
+    `poison_reason` is the reason why the aggregate's code is not called. `decrypt` decrypts the personal members, if
+    the aggregate has any.
     """
-    if blame is not None:
-        raise CheckFailed(Reason.HANDLER_ERROR, blame)
+    if poison_reason is not None:
+        raise CheckFailed(Reason.HANDLER_ERROR, poison_reason)
     data = bytes(envelope.data)
     if (reference := envelope.reference()) is not None:
         payload = payloads.get(reference, _NOT_FETCHED)
@@ -132,21 +134,25 @@ def read_data(
             data.decode()
         if aggregate.may_nest:
             check_nesting(data)
-        return decode(data if unseal is None else unseal(data))
+        return decode(data if decrypt is None else decrypt(data))
     except (KeyboardInterrupt, CheckFailed, *PROCESS_ERRORS):
         raise
     except RecursionError:
         raise CheckFailed(Reason.INVALID_PAYLOAD, "nested too deeply") from None
     except ValueError as error:  # msgspec raises subclasses of `ValueError`
-        raise CheckFailed(Reason.INVALID_PAYLOAD, _misfit(aggregate, envelope.type, data, error)) from None
+        raise CheckFailed(
+            Reason.INVALID_PAYLOAD, _mismatch_message(aggregate, envelope.type, data, error)
+        ) from None
     except BaseException as error:  # from the command's own `__post_init__`
-        raise CheckFailed(Reason.HANDLER_ERROR, aggregate.raised(error)) from aggregate.shown(error)
+        raise CheckFailed(Reason.HANDLER_ERROR, aggregate.describe_error(error)) from aggregate.redact_error(
+            error
+        )
 
 
-def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
+def _mismatch_message(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
     """Return why the data do not match their class: the decoder's message, or a substitute without personal values."""
     cls = aggregate.commands.get(type) if aggregate.has_personal_fields else None
-    return str(error) if cls is None else withhold_misfit(str(error), cls, data)
+    return str(error) if cls is None else redact_mismatch(str(error), cls, data)
 
 
 def read_expected(text: str | None) -> VersionCondition | None:
@@ -170,7 +176,7 @@ def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int
         )
 
 
-def check_version(wanted: VersionCondition | None, version: int) -> None:
+def check_version(condition: VersionCondition | None, version: int) -> None:
     """Check 10: the aggregate's version matches the expected version."""
-    if wanted is not None and (refusal := wanted.refusal(version)) is not None:
-        raise CheckFailed(*refusal)
+    if condition is not None and (mismatch := condition.mismatch(version)) is not None:
+        raise CheckFailed(*mismatch)

@@ -30,16 +30,18 @@ class BatchContext:
     """The partition before the batch, and the limits. All functions are for this partition."""
 
     partition: int
-    state: Callable[[str], VersionedState | None]  # aggregate id → its state, None if it does not exist
-    remembered: Callable[[str, str], DedupEntry | None]  # (subject, command id) → the first decision on it
+    state_of: Callable[[str], VersionedState | None]  # aggregate id → its state, None if it does not exist
+    dedup_entry_of: Callable[
+        [str, str], DedupEntry | None
+    ]  # (subject, command id) → the first decision on it
     now: Callable[[], int]  # the owner's clock, ms; only used for `expirytime`
     partition_of: Callable[[bytes], int] | None = None  # key → its partition; None: not checked
     topic: str = ""  # the commands topic, for dead letters
-    window: int = 24 * 3600 * 1000  # the dedup window, ms
+    dedup_window: int = 24 * 3600 * 1000  # the dedup window, ms
     clock: int = 0  # the greatest timestamp of the records before the batch, ms
     max_event_bytes: int = MAX_BYTES  # limit of one event record: value, key and headers
-    refused: frozenset[int] = frozenset()  # offsets whose bytes are not read (`run --fail`)
-    blamed: Mapping[int, str] = field(
+    given_up_offsets: frozenset[int] = frozenset()  # offsets whose bytes are not read (`run --fail`)
+    poison_reasons: Mapping[int, str] = field(
         default_factory=dict
     )  # offset → the reason why the aggregate's code is not called again
     deferrals: Deferrals = field(default_factory=Deferrals)
@@ -47,21 +49,21 @@ class BatchContext:
     payload_threshold: float = inf  # event data with more bytes become a payload
     max_bytes: int = MAX_BYTES  # limit of all events of one command
     max_payload: int = MAX_PAYLOAD  # limit of the payloads of all events of one command
-    heir_of: Callable[[bytes], int | None] | None = None  # key → where it has moved to, or None
-    key_of: KeyOf = no_key  # aggregate id → its data key, None if it has no encrypted values
-    new_key: Callable[[], DataKey] = random_key
+    forward_target_of: Callable[[bytes], int | None] | None = None  # key → where it has moved to, or None
+    data_key_of: KeyOf = no_key  # aggregate id → its data key, None if it has no encrypted values
+    new_data_key: Callable[[], DataKey] = random_key
 
 
 class DecisionInterrupted(Exception):
     """The process failed (`PROCESS_ERRORS`) while the command at `offset` was decided. The command may be valid.
 
-    `before` is the number of commands of the batch that were decided before this command.
+    `decided_count` is the number of commands of the batch that were decided before this command.
     """
 
-    def __init__(self, offset: int, before: int, message: str) -> None:
+    def __init__(self, offset: int, decided_count: int, message: str) -> None:
         super().__init__(message)
         self.offset = offset
-        self.before = before
+        self.decided_count = decided_count
 
 
 class Forward(NamedTuple):
@@ -74,7 +76,7 @@ class Forward(NamedTuple):
 
 @dataclass(slots=True)
 class Decisions:
-    """The results of a batch. `states` and `remembered` hold only changes; `clock` is the greatest timestamp (ms)."""
+    """The results of a batch; `states` and `dedup_entries` hold only changes. `clock`: the greatest timestamp, ms."""
 
     clock: int
     events: list[OutputRecord] = field(default_factory=list)
@@ -83,11 +85,15 @@ class Decisions:
     payloads: dict[PayloadReference, bytes] = field(default_factory=dict)  # to upload before the events
     forwards: list[Forward] = field(default_factory=list)
     states: dict[str, VersionedState] = field(default_factory=dict)
-    remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
+    dedup_entries: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    keys: dict[str, DataKey | None] = field(default_factory=dict)  # new data keys by subject; None: erased
-    reasons: dict[str, int] = field(default_factory=dict)  # counts of reasons: deferred, rejected, failed
-    raised: dict[str, str] = field(default_factory=dict)  # `wallet.py:12: KeyError` → a sample traceback
-    deferred: dict[str, Deferral | None] = field(
+    data_keys: dict[str, DataKey | None] = field(
+        default_factory=dict
+    )  # new data keys by subject; None: erased
+    reason_counts: dict[str, int] = field(
+        default_factory=dict
+    )  # counts of reasons: deferred, rejected, failed
+    tracebacks: dict[str, str] = field(default_factory=dict)  # `wallet.py:12: KeyError` → a sample traceback
+    deferral_changes: dict[str, Deferral | None] = field(
         default_factory=dict
     )  # changed deferral entries by key; None: removed

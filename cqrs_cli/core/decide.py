@@ -18,7 +18,7 @@ from cqrs_cli.core.checks import (
     check_partition,
     check_version,
     decoder_of,
-    fingerprint_of,
+    fingerprint_function,
     read_data,
     read_expected,
     require_key,
@@ -27,10 +27,10 @@ from cqrs_cli.core.checks import (
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
 from cqrs_cli.core.deferral.requests import REQUESTS
-from cqrs_cli.core.deferral_checks import check_original, check_time
+from cqrs_cli.core.deferral_checks import check_due_and_expiry, check_original
 from cqrs_cli.core.erasure import Erase
-from cqrs_cli.core.fast_path import plain_checks
-from cqrs_cli.core.handle import Answer, call_decide
+from cqrs_cli.core.fast_path import fast_path_checks
+from cqrs_cli.core.handle import DecideResult, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
 from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
@@ -55,106 +55,128 @@ class Batch(BatchState):
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
-        self.deciding: Record | None = None  # read by the watchdog's thread
-        self._fingerprint = fingerprint_of(aggregate)
-        self._plain = plain_checks(aggregate, context, self.done)
+        self.current_record: Record | None = None  # read by the watchdog's thread
+        self._fingerprint = fingerprint_function(aggregate)
+        self._fast_path = fast_path_checks(aggregate, context, self.decisions)
 
-    def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
+    def decide_piece(self, records: Iterable[Record], max_bytes: float = inf) -> Decisions:
         """Decide a piece. Return the batch's decisions so far, but only this piece's events, outcomes, dead letters,
         payloads and forwarded commands.
 
-        The piece ends after the record with which the batch's events exceed `most_bytes`. Raises `DecisionInterrupted`;
+        The piece ends after the record with which the batch's events exceed `max_bytes`. Raises `DecisionInterrupted`;
         after that the batch must not be used.
         """
-        done = self.done
-        done.events, done.outcomes, done.dead_letters, done.payloads, done.forwards = [], [], [], {}, []
+        decisions = self.decisions
+        (
+            decisions.events,
+            decisions.outcomes,
+            decisions.dead_letters,
+            decisions.payloads,
+            decisions.forwards,
+        ) = [], [], [], {}, []
         decide = self._decide
         try:
             for record in records:
-                self.deciding = record
+                self.current_record = record
                 decide(record)
-                if self.event_bytes > most_bytes:
+                if self.event_bytes > max_bytes:
                     break
         except PROCESS_ERRORS as error:
-            undecided = self._undecided(record, error)
+            interrupted = self._interrupted(record, error)
         else:
-            self.counts["events"] += len(done.events)
-            return done
+            self.counts["events"] += len(decisions.events)
+            return decisions
         finally:
-            self.deciding = None
-        raise undecided  # not `from error`: the error would keep the memory of the aggregate's code alive
+            self.current_record = None
+        raise interrupted  # not `from error`: the error would keep the memory of the aggregate's code alive
 
-    def _undecided(self, record: Record, error: BaseException) -> DecisionInterrupted:
-        before = sum(self.counts[status] for status in STATUSES)
-        return DecisionInterrupted(record.offset, before, self.aggregate.raised(error))
+    def _interrupted(self, record: Record, error: BaseException) -> DecisionInterrupted:
+        decided_count = sum(self.counts[status] for status in STATUSES)
+        return DecisionInterrupted(record.offset, decided_count, self.aggregate.describe_error(error))
 
     def _decide(self, record: Record) -> None:
         """Run the checks in the order of docs/messages.md, under its numbers. The first failed check is the reason."""
-        aggregate, case = self.aggregate, DecisionInProgress(record)
+        aggregate, decision = self.aggregate, DecisionInProgress(record)
         if record.timestamp != self.timestamp:
-            self.clock(record)
-        is_marked = self.deferrals.active or record.offset in self.marked
+            self.advance_clock(record)
+        takes_slow_path = self.deferrals.active or record.offset in self.slow_path_offsets
         try:
-            if is_marked:
-                self._admit(case)
+            if takes_slow_path:
+                self._load_overrides(decision)
             key = record.key or require_key(record.key)  # 1
-            envelope = case.envelope = read_command(case.record)  # 2
-            if type(envelope) is OrdinaryCommand and not is_marked:
-                command = self._plain(case, key, envelope)  # 3 to 10
+            envelope = decision.envelope = read_command(decision.record)  # 2
+            if type(envelope) is OrdinaryCommand and not takes_slow_path:
+                command = self._fast_path(decision, key, envelope)  # 3 to 10
                 if command is not None:
                     # No local variable for the result: an exception in it refers to this frame, which would be a cycle.
-                    return self.conclude(case, call_decide(aggregate, record, envelope, command, case.before))
-            expected = self._identify(case, envelope)
+                    return self.write_result(
+                        decision, call_decide(aggregate, record, envelope, command, decision.state_before)
+                    )
+            expected = self._set_fingerprint(decision, envelope)
             check_key(key, envelope.subject)  # 3
-            if (heir := check_partition(key, self.context)) is not None:  # 4
-                return self.forward(case, envelope, heir)
-            self._look_up(case, envelope.subject, expected)
-            if (original := self._first_decision(case, envelope)) is not None:  # 5
-                return self.conclude(case, original)
+            if (target := check_partition(key, self.context)) is not None:  # 4
+                return self.forward_command(decision, envelope, target)
+            self._load_state(decision, envelope.subject, expected)
+            if (original := self._find_first_decision(decision, envelope)) is not None:  # 5
+                return self.write_result(decision, original)
             decode = decoder_of(aggregate, envelope.type)  # 6
-            unseal = None if self.sealer is None else self.sealer.unsealing(case, envelope)
-            command = read_data(aggregate, decode, envelope, self.context.payloads, case.blame, unseal)  # 7
-            wanted = read_expected(expected)  # 8
-            check_time(self.context, case, envelope)  # 9
-            check_version(wanted, case.version)  # 10
-            return self.conclude(case, self._ask(case, envelope, command))  # 11
-        except CheckFailed as refused:
-            return self.refuse(case, refused)
+            decrypt = None if self.encryption is None else self.encryption.decryptor_for(decision, envelope)
+            command = read_data(
+                aggregate, decode, envelope, self.context.payloads, decision.poison_reason, decrypt
+            )  # 7
+            condition = read_expected(expected)  # 8
+            check_due_and_expiry(self.context, decision, envelope)  # 9
+            check_version(condition, decision.version)  # 10
+            return self.write_result(decision, self._call_decide(decision, envelope, command))  # 11
+        except CheckFailed as failure:
+            return self.write_failed_check(decision, failure)
 
-    def _admit(self, case: DecisionInProgress) -> None:
+    def _load_overrides(self, decision: DecisionInProgress) -> None:
         """Look up whether the command was resubmitted, is blamed for worker losses, or is given up (`CheckFailed`)."""
-        offset = case.record.offset
-        case.entry = self.deferrals.said_at(offset)
-        case.blame = self.context.blamed.get(offset)
-        if offset in self.context.refused:
-            case.record = without_bytes(case.record)
+        offset = decision.record.offset
+        decision.deferral = self.deferrals.find_resubmitted_at(offset)
+        decision.poison_reason = self.context.poison_reasons.get(offset)
+        if offset in self.context.given_up_offsets:
+            decision.record = without_bytes(decision.record)
             raise CheckFailed(Reason.TOO_LARGE, _GIVEN_UP)
 
-    def _identify(self, case: DecisionInProgress, envelope: CommandEnvelope) -> str | None:
+    def _set_fingerprint(self, decision: DecisionInProgress, envelope: CommandEnvelope) -> str | None:
         """Store the command's fingerprint in the case, and return its expected version as text."""
-        expected, entry = envelope.expected_text(), case.entry
-        mark = entry.fingerprint if entry else self._fingerprint(envelope.type, envelope.data, expected)
-        case.mark = mark
+        expected, deferral = envelope.expected_text(), decision.deferral
+        fingerprint = (
+            deferral.fingerprint if deferral else self._fingerprint(envelope.type, envelope.data, expected)
+        )
+        decision.fingerprint = fingerprint
         return expected
 
-    def _look_up(self, case: DecisionInProgress, subject: str, expected: str | None) -> None:
+    def _load_state(self, decision: DecisionInProgress, subject: str, expected: str | None) -> None:
         """Store the aggregate's present state and the expected version in the case."""
-        case.before = self.states.get(subject) or self.context.state(subject)
-        case.expected = UNSET if expected is None else expected
+        decision.state_before = self.states.get(subject) or self.context.state_of(subject)
+        decision.expected_version = UNSET if expected is None else expected
 
-    def _first_decision(self, case: DecisionInProgress, envelope: CommandEnvelope) -> Original | None:
+    def _find_first_decision(
+        self, decision: DecisionInProgress, envelope: CommandEnvelope
+    ) -> Original | None:
         """Check 5: return the first decision on the command's id, None for a new id."""
         key = (envelope.subject, envelope.id)
-        first = self.remembered.get(key) or self.context.remembered(*key)
+        dedup_entry = self.dedup_entries.get(key) or self.context.dedup_entry_of(*key)
         return check_original(
-            self.deferrals, case, envelope, first, expired=self.done.clock - self.context.window
+            self.deferrals,
+            decision,
+            envelope,
+            dedup_entry,
+            window_start=self.decisions.clock - self.context.dedup_window,
         )
 
-    def _ask(self, case: DecisionInProgress, envelope: CommandEnvelope, command: Command) -> Answer:
+    def _call_decide(
+        self, decision: DecisionInProgress, envelope: CommandEnvelope, command: Command
+    ) -> DecideResult:
         """Check 11, first half: call `decide`, or decide a reserved command (`Cancel`, `Release`, `Erase`)."""
         if envelope.type in REQUESTS:
-            self.told["target"] = self.deferrals.request(envelope.subject, envelope.id, command)
+            self.extra_outcome_fields["target"] = self.deferrals.cancel_or_release(
+                envelope.subject, envelope.id, command
+            )
             return ()
-        if self.sealer is not None and isinstance(command, Erase):
-            return self.sealer.erase(envelope.subject, command)
-        return call_decide(self.aggregate, case.record, envelope, command, case.before)
+        if self.encryption is not None and isinstance(command, Erase):
+            return self.encryption.decide_erase(envelope.subject, command)
+        return call_decide(self.aggregate, decision.record, envelope, command, decision.state_before)

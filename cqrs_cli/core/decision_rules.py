@@ -23,8 +23,8 @@ class DecisionRules:
     topic_id: str
     partition_of: Callable[[bytes], int] | None  # key → its partition; None: not checked
     #: Key → the target partition that the key has moved to, or None. None in place of the function: no key has moved.
-    heir_of: Callable[[bytes], int | None] | None
-    window: int  # the dedup window, ms
+    forward_target_of: Callable[[bytes], int | None] | None
+    dedup_window: int  # the dedup window, ms
     max_event_bytes: int
     limits: DeferralLimits
     payload_threshold: float
@@ -33,39 +33,39 @@ class DecisionRules:
         self,
         view: Callable[[], DeferredView],
         active: bool,
-        told: Mapping[int, Deferral] | None = None,
+        resubmitted: Mapping[int, Deferral] | None = None,
     ) -> Deferrals:
         """Return the deferred commands for one batch, on top of the entries in `view`."""
-        return Deferrals(view, self.topic_id, self.partition, self.limits, active, told)
+        return Deferrals(view, self.topic_id, self.partition, self.limits, active, resubmitted)
 
-    def context(
+    def batch_context(
         self,
-        state: Callable[[str], VersionedState | None],
-        remembered: Callable[[str, str], DedupEntry | None],
+        state_of: Callable[[str], VersionedState | None],
+        dedup_entry_of: Callable[[str, str], DedupEntry | None],
         now: Callable[[], int],
         clock: int,
         deferrals: Deferrals,
         payloads: Payloads,
-        refused: frozenset[int] = frozenset(),
-        blamed: Mapping[int, str] | None = None,
-        key_of: KeyOf = no_key,
+        given_up_offsets: frozenset[int] = frozenset(),
+        poison_reasons: Mapping[int, str] | None = None,
+        data_key_of: KeyOf = no_key,
     ) -> BatchContext:
         """Return the context of one batch; `BatchContext` documents the parameters."""
         return BatchContext(
             self.partition,
-            state,
-            remembered,
+            state_of,
+            dedup_entry_of,
             now,
             self.partition_of,
             self.topic,
-            self.window,
+            self.dedup_window,
             clock,
             self.max_event_bytes,
-            refused,
-            blamed or {},
+            given_up_offsets,
+            poison_reasons or {},
             deferrals,
             payloads,
             self.payload_threshold,
-            heir_of=self.heir_of,
-            key_of=key_of,
+            forward_target_of=self.forward_target_of,
+            data_key_of=data_key_of,
         )

@@ -13,27 +13,27 @@ from cqrs_cli.core.stored import DedupEntry
 
 def check_original(
     deferrals: Deferrals,
-    case: DecisionInProgress,
+    decision: DecisionInProgress,
     envelope: CommandEnvelope,
-    first: DedupEntry | None,
-    expired: int,
+    first_decision: DedupEntry | None,
+    window_start: int,
 ) -> Original | None:
     """Check 5: return the first decision on the command's id, also of a deferred command of any age; else None.
 
-    `first` is the remembered decision on the id. A resubmitted command has an entry in its case; without an entry, a
-    client set `deferredfrom`. Raises `CheckFailed`.
+    `first_decision` is the remembered decision on the id. A resubmitted command has an entry in its case; without an
+    entry, a client set `deferredfrom`. Raises `CheckFailed`.
     """
-    entry, mark = case.entry, case.mark
-    assert isinstance(mark, int)
-    if entry is not None:
-        if entry.cancelled:
+    deferral, fingerprint = decision.deferral, decision.fingerprint
+    assert isinstance(fingerprint, int)
+    if deferral is not None:
+        if deferral.cancelled:
             raise CheckFailed(Reason.CANCELLED, "it was cancelled while it was deferred")
-        if (waits := deferrals.wait_on(case.record, entry)) is not None:
-            raise waits
+        if (failure := deferrals.defer_if_early(decision.record, deferral)) is not None:
+            raise failure
         return None
-    if (waiting := deferrals.of_id(envelope.subject, envelope.id)) is not None:
-        return _of_waiting(waiting, mark)
-    original = check_id(first, mark, expired)
+    if (deferral_of_id := deferrals.find_by_command_id(envelope.subject, envelope.id)) is not None:
+        return _original_of_deferral(deferral_of_id, fingerprint)
+    original = check_id(first_decision, fingerprint, window_start)
     if original is None and envelope.deferredfrom is not None:
         raise CheckFailed(
             Reason.NOT_RELEASED, "only an owner gives deferredfrom: send it without, and without notbefore"
@@ -41,9 +41,9 @@ def check_original(
     return original
 
 
-def _of_waiting(entry: Deferral, mark: int) -> Original:
+def _original_of_deferral(entry: Deferral, fingerprint: int) -> Original:
     original = Original(entry.offset, "deferred", entry.version, 0, entry.inherited_from)
-    if mark == entry.fingerprint:
+    if fingerprint == entry.fingerprint:
         return original
     raise CheckFailed(
         Reason.ID_REUSED,
@@ -52,16 +52,20 @@ def _of_waiting(entry: Deferral, mark: int) -> Original:
     )
 
 
-def check_time(context: BatchContext, case: DecisionInProgress, envelope: CommandEnvelope) -> None:
+def check_due_and_expiry(
+    context: BatchContext, decision: DecisionInProgress, envelope: CommandEnvelope
+) -> None:
     """Check 9: defer a command whose `notbefore` is after the record's time; raises `CheckFailed` (NOT_YET, EXPIRED).
 
     The `notbefore` of a resubmitted command (its case has an entry) is not checked again, because the broker's clock
     may lag the owner's clock a little. Check 5 has limited that lag.
     """
-    if envelope.notbefore is not None and case.entry is None:
-        assert isinstance(case.mark, int)
-        moment, mark = envelope.notbefore, case.mark
-        waits = context.deferrals.wait(case.record, envelope, moment, mark, case.version)
-        if waits is not None:
-            raise waits
-    check_expiry(envelope.expirytime, case.record.timestamp, context.now)
+    if envelope.notbefore is not None and decision.deferral is None:
+        assert isinstance(decision.fingerprint, int)
+        notbefore, fingerprint = envelope.notbefore, decision.fingerprint
+        failure = context.deferrals.defer_until(
+            decision.record, envelope, notbefore, fingerprint, decision.version
+        )
+        if failure is not None:
+            raise failure
+    check_expiry(envelope.expirytime, decision.record.timestamp, context.now)

@@ -28,7 +28,7 @@ def state_digest(cls: type[State], aggregate_id: str, version: int, state: bytes
     return aggregate_digest(aggregate_id, version, mask_data(cls, state))
 
 
-def add(total: int, digest: int) -> int:
+def add_digests(total: int, digest: int) -> int:
     """Return the sum modulo 2^256. It is commutative and associative, so parts may be summed in any order."""
     return (total + digest) % MODULUS
 

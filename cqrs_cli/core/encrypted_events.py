@@ -10,41 +10,47 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.payload_reference import with_data
-from cqrs_cli.core.personal.encrypted_data import SEAL_MARK, FindKey, kids_in, open_retired
-from cqrs_cli.core.personal.encryption import SealPlace, is_sealed
+from cqrs_cli.core.personal.encrypted_data import ENCRYPTED_MARKER, FindKey, decrypt_by_shape, kids_in
+from cqrs_cli.core.personal.encryption import ValueLocation, is_encrypted
 from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _ERASED = ERASED.encode()
 
 
-class EventMarks(NamedTuple):
+class PersonalMembers(NamedTuple):
     """The personal fields of an aggregate's events. Spark tasks get this value instead of the aggregate's code."""
 
     aggregate: str
-    placeholders: Mapping[str, Mapping[str, bytes]]  # type on the wire → member → its redacted value as JSON
+    redacted_values: Mapping[
+        str, Mapping[str, bytes]
+    ]  # type on the wire → member → its redacted value as JSON
 
 
-def event_marks(aggregate: Aggregate) -> EventMarks | None:
+def personal_members(aggregate: Aggregate) -> PersonalMembers | None:
     """Return the personal fields of an aggregate's events; None for an aggregate without personal fields."""
-    return _marks_of(aggregate, aggregate.events) if aggregate.has_personal_fields else None
+    return _members_of(aggregate, aggregate.events) if aggregate.has_personal_fields else None
 
 
-def masked_command(aggregate: Aggregate, document: bytes) -> bytes:
+def redact_command(aggregate: Aggregate, document: bytes) -> bytes:
     """Return the document of a deferred command with redacted personal fields, as `masked_event` does for events."""
     if not aggregate.has_personal_fields:
         return document
-    return masked_event(_marks_of(aggregate, aggregate.commands), document)
+    return redact_event(_members_of(aggregate, aggregate.commands), document)
 
 
-def _marks_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> EventMarks:
+def _members_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> PersonalMembers:
     fields = {kind: personal_fields(cls) for kind, cls in classes.items()}
-    return EventMarks(
+    return PersonalMembers(
         aggregate.name,
-        {kind: {one.wire: one.erased for one in some} for kind, some in fields.items() if some},
+        {
+            kind: {field.wire: field.redacted_json for field in fields_of_type}
+            for kind, fields_of_type in fields.items()
+            if fields_of_type
+        },
     )
 
 
-class MarkedEvent(Struct, gc=False):
+class EncryptedEvent(Struct, gc=False):
     """An event with encrypted members, or an `Erased`."""
 
     id: str = ""
@@ -53,7 +59,7 @@ class MarkedEvent(Struct, gc=False):
     data: Raw = Raw(b"null")
 
     @property
-    def ends(self) -> str | None:
+    def erased_key(self) -> str | None:
         """The id of the key that an `Erased` erases; None for other events. Raises `ValueError` if it is malformed."""
         return read_erased(self.data).key if self.type == ERASED else None
 
@@ -62,23 +68,23 @@ class MarkedEvent(Struct, gc=False):
         return kids_in(bytes(self.data))
 
 
-_read_marked = msgspec.json.Decoder(MarkedEvent).decode
+_decode_event = msgspec.json.Decoder(EncryptedEvent).decode
 
 
-def may_be_marked(value: bytes | None) -> bool:
+def may_be_encrypted(value: bytes | None) -> bool:
     """False if an event certainly has no encrypted members and is no `Erased`: a cheap test before decoding."""
-    return value is not None and (SEAL_MARK in value or _ERASED in value)
+    return value is not None and (ENCRYPTED_MARKER in value or _ERASED in value)
 
 
-def read_marked(value: bytes | None) -> MarkedEvent | None:
+def read_encrypted_event(value: bytes | None) -> EncryptedEvent | None:
     """Return the event of a record if it may have encrypted members or is an `Erased`, else None.
 
     None also for a malformed event: the reader of the record reports it.
     """
-    if value is None or not may_be_marked(value):
+    if value is None or not may_be_encrypted(value):
         return None
     try:
-        event = _read_marked(value)
+        event = _decode_event(value)
         if event.type != ERASED:
             read_members(event.data)
     except (ValueError, RecursionError):
@@ -86,31 +92,31 @@ def read_marked(value: bytes | None) -> MarkedEvent | None:
     return event
 
 
-def masked_event(marks: EventMarks, value: bytes) -> bytes:
+def redact_event(personal: PersonalMembers, value: bytes) -> bytes:
     """Return an event's document with redacted personal fields, encrypted or plain. A malformed event is unchanged.
 
     If the event's class was removed from the code, its encrypted members become null.
     """
     try:
-        event = _read_marked(value)
+        event = _decode_event(value)
         members = read_members(event.data)
     except (ValueError, RecursionError):  # the reader of the record reports it
         return value
-    erased = marks.placeholders.get(event.type, {})
-    masks = {
-        name: Raw(erased.get(name, b"null"))
+    redacted_values = personal.redacted_values.get(event.type, {})
+    redacted_members = {
+        name: Raw(redacted_values.get(name, b"null"))
         for name, member in members.items()
-        if name in erased or is_sealed(bytes(member))
+        if name in redacted_values or is_encrypted(bytes(member))
     }
-    return with_data(value, write_members(members | masks)) if masks else value
+    return with_data(value, write_members(members | redacted_members)) if redacted_members else value
 
 
-def open_event(marks: EventMarks, value: bytes, event: MarkedEvent, find_key: FindKey) -> bytes:
+def decrypt_event(personal: PersonalMembers, value: bytes, event: EncryptedEvent, find_key: FindKey) -> bytes:
     """Return the document `value` of an event with decrypted members; raises `SealError`.
 
     Members whose key is erased become redacted values; without the event's class they become null.
     """
-    place = SealPlace(marks.aggregate, event.subject, event.id, "")
-    data, erased = bytes(event.data), marks.placeholders.get(event.type, {})
-    opened = open_retired(data, erased, find_key, place)
-    return value if opened is data else with_data(value, opened)
+    location = ValueLocation(personal.aggregate, event.subject, event.id, "")
+    data, redacted_values = bytes(event.data), personal.redacted_values.get(event.type, {})
+    decrypted = decrypt_by_shape(data, redacted_values, find_key, location)
+    return value if decrypted is data else with_data(value, decrypted)

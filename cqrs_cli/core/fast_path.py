@@ -10,43 +10,47 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.checks import fingerprint_of
+from cqrs_cli.core.checks import fingerprint_function
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
 from cqrs_cli.core.messages.command import OrdinaryCommand
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
-from cqrs_cli.core.personal.encrypted_data import may_look_sealed
+from cqrs_cli.core.personal.encrypted_data import may_look_encrypted
 
 #: From a case, its key and its envelope: the command if it passes all checks, None if a check might fail. None changes
 #: nothing, and `core.decide` then makes the checks one by one.
-PlainChecks = Callable[[DecisionInProgress, bytes, OrdinaryCommand], Command | None]
+FastPathChecks = Callable[[DecisionInProgress, bytes, OrdinaryCommand], Command | None]
 
 
-def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -> PlainChecks:
+def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Decisions) -> FastPathChecks:
     """Return the fast path for one batch. Attribute lookups happen here, once instead of for each command."""
-    states, remembered = done.states, done.remembered
-    state_of, remembered_of = context.state, context.remembered
+    states, dedup_entries = decisions.states, decisions.dedup_entries
+    state_of, dedup_entry_of = context.state_of, context.dedup_entry_of
     partition, partition_of = context.partition, context.partition_of
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
-    fingerprint, classes = fingerprint_of(aggregate), aggregate.may_look_sealed
-    searched = {kind for kind, cls in aggregate.commands.items() if cls in classes}
+    fingerprint, classes = fingerprint_function(aggregate), aggregate.may_look_encrypted
+    types_to_search = {kind for kind, cls in aggregate.commands.items() if cls in classes}
 
-    def passed(case: DecisionInProgress, key: bytes, envelope: OrdinaryCommand) -> Command | None:
+    def run_checks(decision: DecisionInProgress, key: bytes, envelope: OrdinaryCommand) -> Command | None:
         subject, kind, data = envelope.subject, envelope.type, envelope.data
         if key != subject.encode() or kind not in decoders:
             return None
         if partition_of is not None and partition_of(key) != partition:
             return None
-        if (subject, envelope.id) in remembered or remembered_of(subject, envelope.id) is not None:
+        if (subject, envelope.id) in dedup_entries or dedup_entry_of(subject, envelope.id) is not None:
             return None
-        before, expected = states.get(subject) or state_of(subject), None
+        state_before, expected = states.get(subject) or state_of(subject), None
         if envelope.expectedversion is not UNSET:
             expected = envelope.expected_text()
-            if expected is not None and not _holds(expected, before.version if before else 0):
+            if expected is not None and not _matches_version(
+                expected, state_before.version if state_before else 0
+            ):
                 return None
         try:
-            if kind in searched and may_look_sealed(case.record.value or b""):  # the value contains the data
+            if kind in types_to_search and may_look_encrypted(
+                decision.record.value or b""
+            ):  # the value contains the data
                 return None
             if may_nest:
                 check_nesting(bytes(data))
@@ -56,15 +60,15 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
         except BaseException:  # also from the command's own `__post_init__`: check 7 finds the reason
             return None
         if expected is not None:
-            case.expected = expected
-        case.before, case.mark = before, fingerprint(kind, data, expected)
+            decision.expected_version = expected
+        decision.state_before, decision.fingerprint = state_before, fingerprint(kind, data, expected)
         return command
 
-    return passed
+    return run_checks
 
 
-def _holds(expected: str, version: int) -> bool:
+def _matches_version(expected: str, version: int) -> bool:
     try:
-        return parse_expected(expected).refusal(version) is None
+        return parse_expected(expected).mismatch(version) is None
     except ValueError:
         return False

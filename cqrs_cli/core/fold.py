@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, written_at
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_line
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.redaction import withhold_misfit
+from cqrs_cli.core.personal.redaction import redact_mismatch
 
 
 class FoldError(Exception):
@@ -37,20 +37,20 @@ class VersionedState(Struct, frozen=True, gc=False):
     time: str = ""
 
 
-def fold_event(aggregate: Aggregate, before: VersionedState | None, event: EventEnvelope) -> VersionedState:
+def fold_event(aggregate: Aggregate, folded: VersionedState | None, event: EventEnvelope) -> VersionedState:
     """Return the aggregate after `event`. An event that is already folded changes nothing.
 
     The version decides: an event of a lower version is skipped, an event of the present version must be the last folded
     event, and an event of the next version is applied. Raises `FoldError` otherwise, and the errors of `fold_next`.
     """
-    if before is None:
+    if folded is None:
         version, state = 0, aggregate.decider.initial
     else:
-        version, state = before.version, before.state
+        version, state = folded.version, folded.state
         if event.aggregateversion <= version:
-            if event.aggregateversion == version and event.position()[1:] != (before.offset, before.index):
+            if event.aggregateversion == version and event.position()[1:] != (folded.offset, folded.index):
                 raise FoldError(f"{event.subject!r} has two events of version {version}")
-            return before
+            return folded
     after = fold_next(aggregate, version, state, event)
     _, offset, index = event.position()
     return VersionedState(version + 1, after, offset, index, event.time)
@@ -62,26 +62,26 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     Raises `FoldError` for any other version, for an event that the code cannot read, and if `evolve` raises. Process
     errors (`PROCESS_ERRORS`) pass through, without their message if it may contain personal values.
     """
-    found = event.aggregateversion
-    if found != version + 1:
-        if found <= version:
+    found_version = event.aggregateversion
+    if found_version != version + 1:
+        if found_version <= version:
             raise FoldError(
-                f"{event.subject!r} is at version {version} and has another event of version {found}"
+                f"{event.subject!r} is at version {version} and has another event of version {found_version}"
             )
         raise FoldError(
-            f"{event.subject!r} is at version {version}, its next event has {found}: events are missing"
+            f"{event.subject!r} is at version {version}, its next event has {found_version}: events are missing"
         )
     try:
         return aggregate.step(state, event.type, event.data)
     except KeyboardInterrupt:
         raise
     except PROCESS_ERRORS as error:
-        aggregate.raise_shown(error)
+        aggregate.raise_redacted(error)
     except BaseException as error:  # the aggregate's code may raise any exception
         decode_event(aggregate, event)  # raises if the event is the reason: it cannot be read
         raise FoldError(
-            f"evolve raised {aggregate.raised(error)} (on {event.type} {event.id})"
-        ) from aggregate.shown(error)
+            f"evolve raised {aggregate.describe_error(error)} (on {event.type} {event.id})"
+        ) from aggregate.redact_error(error)
 
 
 def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
@@ -97,9 +97,9 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
     try:
         return decode(event.data)
     except PROCESS_ERRORS as error:
-        aggregate.raise_shown(error)
+        aggregate.raise_redacted(error)
     except Exception as error:
-        raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.shown(error)
+        raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.redact_error(error)
 
 
 def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) -> str:
@@ -107,11 +107,11 @@ def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) ->
         return f"the data of {event.type} {event.id} are payload {event.datasha256[:64]}: set payload_store"
     if isinstance(error, UpcastError):
         return f"{error} (on {event.type} {event.id})"
-    cls, said = aggregate.events.get(event.type), str(error)
+    cls, message = aggregate.events.get(event.type), str(error)
     if aggregate.has_personal_fields and cls is not None:
-        said = withhold_misfit(said, cls, bytes(event.data))
-    place = written_at(cls)
+        message = redact_mismatch(message, cls, bytes(event.data))
+    line = class_line(cls)
     return (
-        f"{event.type} {event.id} does not fit its class: {said}{place and f' ({place})'}; events stay as they "
-        "were written: rename no field, give a new one a default, or give the event an upcaster"
+        f"{event.type} {event.id} does not fit its class: {message}{line and f' ({line})'}; events stay as they "
+        "were written: rename no field, give a new field a default, or give the event an upcaster"
     )

@@ -10,24 +10,24 @@ from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
-from cqrs_cli.core.messages.outcome import cut
+from cqrs_cli.core.messages.outcome import truncate
 from cqrs_cli.core.messages.payload_reference import (
     PayloadReference,
     payload_folder,
-    refer,
+    reference_to,
     with_reference,
 )
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
-from cqrs_cli.core.personal.redaction import texts_of, withhold
+from cqrs_cli.core.personal.redaction import personal_texts, redact_text
 
 #: Bytes to reserve within the broker's limit for a record's headers, batch and fields (Kafka's record format v2).
 RECORD_OVERHEAD = 512
 
 #: The result of `decide`: events, or the reason for no events. The reason is returned, not raised, because a raised
 #: exception keeps its frames alive.
-Answer = tuple[Event, ...] | CheckFailed | Later
+DecideResult = tuple[Event, ...] | CheckFailed | Later
 
 
 def call_decide(
@@ -35,37 +35,37 @@ def call_decide(
     record: Record,
     envelope: CommandEnvelope,
     command: Command,
-    before: VersionedState | None,
-) -> Answer:
+    state_before: VersionedState | None,
+) -> DecideResult:
     """Check 11, first half: call the aggregate's `decide` once, and return its result.
 
     `CheckFailed` results from `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events
     (TOO_LARGE). Process errors (`PROCESS_ERRORS`) are raised.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    state = before.state if before else aggregate.decider.initial
+    state = state_before.state if state_before else aggregate.decider.initial
     try:
         # A generator may reject after its first event, and may never end. So collect all events before the first fold.
         if aggregate.decide_with_context:
-            version = before.version if before else 0
-            deciding = decide(command, state, _circumstances(record, envelope, version))
+            version = state_before.version if state_before else 0
+            result = decide(command, state, _context_of(record, envelope, version))
         else:
-            deciding = decide(command, state)
-        decided = tuple(islice(deciding, MAX_EVENTS + 1))
+            result = decide(command, state)
+        events = tuple(islice(result, MAX_EVENTS + 1))
     except (KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except Later as later:
-        return _put_off(later, command, state) if aggregate.has_personal_fields else later
+        return _redact_later(later, command, state) if aggregate.has_personal_fields else later
     except Rejected as rejected:
         return _business_rule(rejected, aggregate, command, state)
     except BaseException as error:  # the aggregate's code may raise any exception
         return _handler_error(error, aggregate)
-    if len(decided) > MAX_EVENTS:
+    if len(events) > MAX_EVENTS:
         return CheckFailed(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
-    return decided
+    return events
 
 
-def plain_size(context: BatchContext) -> float:
+def unchecked_size(context: BatchContext) -> float:
     """Return the total bytes of a command's events up to which no limit can be exceeded, so that checks are needless.
 
     A key has at most `MAX_ATTRIBUTE` bytes.
@@ -74,7 +74,7 @@ def plain_size(context: BatchContext) -> float:
     return min(context.max_bytes, in_record, context.payload_threshold)
 
 
-def within_limits(
+def apply_size_limits(
     context: BatchContext, data_of: Callable[[int], bytes], events: list[OutputRecord]
 ) -> tuple[list[OutputRecord], dict[PayloadReference, bytes], int]:
     """Return the event records to write, the payloads to upload, and the bytes of both.
@@ -82,16 +82,18 @@ def within_limits(
     Data above the payload threshold become payloads, and their records contain references. `data_of` returns the data
     of an event by its index. Raises `CheckFailed` (TOO_LARGE).
     """
-    folder, total, apart = payload_folder(context.topic), 0, 0
+    folder, total, payload_bytes = payload_folder(context.topic), 0, 0
     written: list[OutputRecord] = []
     payloads: dict[PayloadReference, bytes] = {}
     for index, (value, key, timestamp) in enumerate(events):
         data = data_of(index)
         if len(data) > context.payload_threshold:
-            apart += len(data)
-            if apart > (limit := context.max_payload):
-                raise CheckFailed(Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {limit}")
-            reference = refer(data)
+            payload_bytes += len(data)
+            if payload_bytes > (limit := context.max_payload):
+                raise CheckFailed(
+                    Reason.TOO_LARGE, f"its payloads have {payload_bytes} bytes: the limit is {limit}"
+                )
+            reference = reference_to(data)
             payloads[reference] = data
             value = with_reference(value, folder, reference)
         total += len(value)
@@ -102,23 +104,23 @@ def within_limits(
     return written, payloads, total + sum(map(len, payloads.values()))
 
 
-def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseException) -> CheckFailed:
+def invalid_result(aggregate: Aggregate, events: tuple[Event, ...], error: BaseException) -> CheckFailed:
     """Return the HANDLER_ERROR for a result that contains a non-event, or an event that cannot be encoded or folded."""
-    kinds: Iterable[type] = map(type, decided)
-    for kind in kinds:
-        if kind not in aggregate.event_types and error.args == (kind,):
-            return CheckFailed(Reason.HANDLER_ERROR, f"decide yielded {kind.__name__}, not an event")
+    event_types: Iterable[type] = map(type, events)
+    for event_type in event_types:
+        if event_type not in aggregate.event_types and error.args == (event_type,):
+            return CheckFailed(Reason.HANDLER_ERROR, f"decide yielded {event_type.__name__}, not an event")
     return _handler_error(error, aggregate)
 
 
 def _handler_error(error: BaseException, aggregate: Aggregate) -> CheckFailed:
     """Return the HANDLER_ERROR for an exception of the aggregate's code, with the exception as its cause."""
-    refused = CheckFailed(Reason.HANDLER_ERROR, aggregate.raised(error))
-    refused.__cause__ = aggregate.shown(error)
-    return refused
+    failure = CheckFailed(Reason.HANDLER_ERROR, aggregate.describe_error(error))
+    failure.__cause__ = aggregate.redact_error(error)
+    return failure
 
 
-def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> Context:
+def _context_of(record: Record, envelope: CommandEnvelope, version: int) -> Context:
     """Return the context for `decide`. It depends only on record and log, so all owners create equal contexts."""
     correlation = envelope.correlationid or envelope.id
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
@@ -131,13 +133,13 @@ def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, s
     except PROCESS_ERRORS:
         raise
     except Exception as error:
-        return CheckFailed(Reason.HANDLER_ERROR, aggregate.raised(error))
+        return CheckFailed(Reason.HANDLER_ERROR, aggregate.describe_error(error))
     if aggregate.has_personal_fields:
-        values = texts_of(command, state)
-        message, code = withhold(message, values), withhold(code, values, Rejected("").code)
-    return CheckFailed(Reason.BUSINESS_RULE, message, code=cut(code))
+        values = personal_texts(command, state)
+        message, code = redact_text(message, values), redact_text(code, values, Rejected("").code)
+    return CheckFailed(Reason.BUSINESS_RULE, message, code=truncate(code))
 
 
-def _put_off(later: Later, command: Command, state: State) -> Later:
+def _redact_later(later: Later, command: Command, state: State) -> Later:
     """Return `Later` with its reason redacted if the reason contains a personal value."""
-    return Later(later.after, withhold(str(later.reason), texts_of(command, state)))
+    return Later(later.after, redact_text(str(later.reason), personal_texts(command, state)))

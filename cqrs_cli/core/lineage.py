@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 
 #: The hash of one key: count → the key's partition among `count` partitions.
-Home = Callable[[int], int]
+PartitionAmong = Callable[[int], int]
 
 #: The phase of a partition (docs/owner.md). The owner waits for the parent's split, imports the inherited deferred
 #: commands, drains the commands that were sent before the repartitioning, or decides.
@@ -39,58 +39,62 @@ class PartitionLineage:
 
     counts: tuple[int, ...]
     splits: tuple[Split, ...] = ()
-    begun: frozenset[int] = frozenset()
+    activated: frozenset[int] = frozenset()
 
     @property
-    def has_grown(self) -> bool:
+    def was_repartitioned(self) -> bool:
         """True if a repartitioning was requested. Without a request, callers skip all work for repartitioning."""
         return len(self.counts) > 1
 
-    def follows(self, count: int) -> bool:
+    def is_valid_next_count(self, count: int) -> bool:
         """True if this count is a valid next count: greater than the last count, and a multiple of it."""
         return count > self.counts[-1] and count % self.counts[-1] == 0
 
-    def with_record(self, growth: Growth) -> "PartitionLineage":
+    def with_record(self, record: LineageRecord) -> "PartitionLineage":
         """Return the history after one more record. A request with an outdated `before` is ignored: another came first.
 
         Raises `LineageError` for an impossible `Split` or `Begun`: only owners write these, and no owner would.
         """
-        match growth:
+        match record:
             case Grow():
-                if growth.before != self.counts[-1] or not self.follows(growth.after):
+                if record.before != self.counts[-1] or not self.is_valid_next_count(record.after):
                     return self
-                return PartitionLineage((*self.counts, growth.after), self.splits, self.begun)
+                return PartitionLineage((*self.counts, record.after), self.splits, self.activated)
             case Split():
-                if (growth.before, growth.after) != self._next_step(growth.partition):
+                if (record.before, record.after) != self._next_step(record.partition):
                     raise LineageError(
-                        f"partition {growth.partition} cannot split from {growth.before} to {growth.after}"
+                        f"partition {record.partition} cannot split from {record.before} to {record.after}"
                     )
-                return PartitionLineage(self.counts, (*self.splits, growth), self.begun)
+                return PartitionLineage(self.counts, (*self.splits, record), self.activated)
             case Begun():
-                if self.birth(growth.partition) is None or growth.partition in self.begun:
-                    raise LineageError(f"partition {growth.partition} cannot begin")
-                return PartitionLineage(self.counts, self.splits, self.begun | {growth.partition})
+                if self.split_creating(record.partition) is None or record.partition in self.activated:
+                    raise LineageError(f"partition {record.partition} cannot begin")
+                return PartitionLineage(self.counts, self.splits, self.activated | {record.partition})
 
     def _next_step(self, partition: int) -> tuple[int, int] | None:
-        before = self.count(partition)
-        after = next((one for one in self.counts if before is not None and one > before), None)
+        before = self.active_count(partition)
+        after = next((count for count in self.counts if before is not None and count > before), None)
         return None if before is None or after is None else (before, after)
 
     def splits_of(self, partition: int) -> tuple[Split, ...]:
         """Return the splits at which a partition handed over keys, in order."""
         return tuple(split for split in self.splits if split.partition == partition)
 
-    def judging(self, partition: int) -> int:
+    def effective_count(self, partition: int) -> int:
         """Return the count by which a partition assigns keys; for a pending child, its future count."""
-        splits = [one for one in self.splits if one.partition == partition or partition in one.children]
-        return splits[-1].after if splits else self.first_count(partition)
+        splits = [
+            split
+            for split in self.splits
+            if split.partition == partition or partition in split.target_partitions
+        ]
+        return splits[-1].after if splits else self.initial_count(partition)
 
-    def count(self, partition: int) -> int | None:
+    def active_count(self, partition: int) -> int | None:
         """Return the count by which a partition assigns keys; None until its parent has split."""
-        is_there = partition < self.counts[0] or self.birth(partition) is not None
-        return self.judging(partition) if is_there else None
+        is_decided = partition < self.counts[0] or self.split_creating(partition) is not None
+        return self.effective_count(partition) if is_decided else None
 
-    def first_count(self, partition: int) -> int:
+    def initial_count(self, partition: int) -> int:
         """Return the count with which a partition begins; the last count for a partition number beyond all counts."""
         return next((count for count in self.counts if count > partition), self.counts[-1])
 
@@ -101,123 +105,136 @@ class PartitionLineage:
                 return partition % before
         return None
 
-    def children(self, partition: int) -> list[int]:
+    def target_partitions(self, partition: int) -> list[int]:
         """Return the partitions to which this partition has handed over keys."""
-        return [child for split in self.splits_of(partition) for child in split.children]
+        return [child for split in self.splits_of(partition) for child in split.target_partitions]
 
-    def parents(self, partition: int) -> tuple[int, ...]:
+    def parent_chain(self, partition: int) -> tuple[int, ...]:
         """Return the partitions whose logs hold earlier events of this partition's keys, the oldest first."""
-        above = self.parent(partition)
-        return () if above is None else (*self.parents(above), above)
+        parent = self.parent(partition)
+        return () if parent is None else (*self.parent_chain(parent), parent)
 
-    def birth(self, partition: int) -> Split | None:
+    def split_creating(self, partition: int) -> Split | None:
         """Return the split that created a partition; None for an original partition, and before the split."""
-        return next((split for split in self.splits if partition in split.children), None)
+        return next((split for split in self.splits if partition in split.target_partitions), None)
 
-    def has_begun(self, partition: int) -> bool:
+    def is_activated(self, partition: int) -> bool:
         """True for an original partition, and for a child that decides."""
-        return partition < self.counts[0] or partition in self.begun
+        return partition < self.counts[0] or partition in self.activated
 
-    def ancestry(self, partition: int) -> tuple[Split, ...]:
+    def inherited_splits(self, partition: int) -> tuple[Split, ...]:
         """Return the splits that a partition inherits from, the oldest first.
 
         Each split names a parent, and the ends of the inherited part of the parent's logs.
         """
-        born = self.birth(partition)
-        return () if born is None else (*self.ancestry(born.partition), born)
+        split = self.split_creating(partition)
+        return () if split is None else (*self.inherited_splits(split.partition), split)
 
-    def next_count(self, partition: int, there: int) -> int | None:
+    def next_count(self, partition: int, topic_partitions: int) -> int | None:
         """Return the count to which a partition splits next; None if no split is due, or a topic is not extended yet.
 
-        `there` is the number of partitions that all topics have. A partition never splits over two repartitionings at
-        once: a command that was sent between them could be overtaken by a later command.
+        `topic_partitions` is the number of partitions that all topics have. A partition never splits over two
+        repartitionings at once: a command that was sent between them could be overtaken by a later command.
         """
         step = self._next_step(partition)
-        return None if step is None or step[1] > there else step[1]
+        return None if step is None or step[1] > topic_partitions else step[1]
 
-    def phase(self, partition: int, there: int) -> Phase:
-        """Return the phase of a partition; `there` is the number of partitions that all topics have."""
-        if self.count(partition) is None:
+    def phase(self, partition: int, topic_partitions: int) -> Phase:
+        """Return the phase of a partition; `topic_partitions` is the number of partitions that all topics have."""
+        if self.active_count(partition) is None:
             return "wait"
-        if not self.has_begun(partition):
+        if not self.is_activated(partition):
             return "adopt"
-        return "decide" if self.next_count(partition, there) is None else "settle"
+        return "decide" if self.next_count(partition, topic_partitions) is None else "settle"
 
-    def stages(self, there: int) -> dict[int, Stage]:
+    def stages(self, topic_partitions: int) -> dict[int, Stage]:
         """Return the stage of every partition during a repartitioning, by number; an empty dict after it."""
-        last = self.counts[-1]
-        if last <= there and not self.unfinished(there):
+        last_count = self.counts[-1]
+        if last_count <= topic_partitions and not self.unfinished_partitions(topic_partitions):
             return {}
-        done: Stage = "grows" if last > there else "split"
+        later_stage: Stage = "grows" if last_count > topic_partitions else "split"
         return {
-            one: _STAGES.get(
-                self.phase(one, there), done if done == "grows" or self.splits_of(one) else "begun"
+            partition: _STAGES.get(
+                self.phase(partition, topic_partitions),
+                later_stage if later_stage == "grows" or self.splits_of(partition) else "begun",
             )
-            for one in range(last)
+            for partition in range(last_count)
         }
 
-    def unfinished(self, there: int) -> list[int]:
-        """Return the partitions that have not yet split or begun; `there` is as for `phase`."""
-        return [one for one in range(self.counts[-1]) if self.phase(one, there) != "decide"]
+    def unfinished_partitions(self, topic_partitions: int) -> list[int]:
+        """Return the partitions that have not yet split or begun; `topic_partitions` is as for `phase`."""
+        return [
+            partition
+            for partition in range(self.counts[-1])
+            if self.phase(partition, topic_partitions) != "decide"
+        ]
 
-    def chain(self, home: int) -> tuple[int, ...]:
-        """Return the segments of the keys of partition `home` among the last count: the partitions that hold all their
-        events, in order.
+    def segments(self, key_partition: int) -> tuple[int, ...]:
+        """Return the segments of the keys of partition `key_partition` among the last count: the partitions that hold
+        all their events, in order.
 
         The splits do not matter. If a partition has not split yet, its children hold no event; after the split it
         writes no event of a key that it handed over.
         """
-        return tuple(sorted({home % count for count in self.counts}))
+        return tuple(sorted({key_partition % count for count in self.counts}))
 
-    def within(self, count: int) -> "PartitionLineage":
-        """Return the history without the counts above `count`. If the topics have `count` partitions, no partition has
-        split to a higher count.
+    def up_to_count(self, count: int) -> "PartitionLineage":
+        """Return the history without the counts above `active_count`. If the topics have `active_count` partitions, no
+        partition has split to a higher count.
         """
-        return PartitionLineage(tuple(one for one in self.counts if one <= count), self.splits, self.begun)
+        return PartitionLineage(
+            tuple(known for known in self.counts if known <= count), self.splits, self.activated
+        )
 
-    def keeper(self, home: int) -> int:
-        """Return the partition whose topic holds the deferred commands of the keys of `home` among the last count.
+    def deferred_partition(self, key_partition: int) -> int:
+        """Return the partition whose topic holds the deferred commands of the keys of `key_partition` among the last
+        count.
 
         A child holds them from its `Begun` on. From then on, the entries in its parent's topic do not count.
         """
-        return [one for one in self.chain(home) if self.has_begun(one)][-1]
+        return [segment for segment in self.segments(key_partition) if self.is_activated(segment)][-1]
 
-    def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
+    def may_read(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if a reader may begin to read events of this partition: it has read all parents up to their splits.
 
         `positions` maps each partition to the offset of the next event to read. So a key's events are read in order.
         """
-        parent, born = self.parent(partition), self.birth(partition)
+        parent, split = self.parent(partition), self.split_creating(partition)
         if parent is None:
             return True
-        if born is None:
+        if split is None:
             return False  # the parent has not split, so the partition has no event
-        read = positions.get(parent, 0)
-        return read >= born.events and (read > 0 or self.may_begin(parent, positions))
+        position = positions.get(parent, 0)
+        return position >= split.events and (position > 0 or self.may_read(parent, positions))
 
-    def heir(self, partition: int, home: Home) -> int | None:
+    def forward_target(self, partition: int, partition_among: PartitionAmong) -> int | None:
         """Return the child to which this partition handed over a key; None if it still owns the key, or never did.
 
         Commands are forwarded hop by hop, although the key may have moved on: a command that skips a hop could overtake
         an earlier command which is still being forwarded.
         """
-        judging = self.count(partition) or 0
-        homes = [home(count) for count in self.counts if count <= judging]
-        if partition not in homes:
+        effective_count = self.active_count(partition) or 0
+        assignments = [partition_among(count) for count in self.counts if count <= effective_count]
+        if partition not in assignments:
             return None
-        return next((one for one in homes[homes.index(partition) :] if one != partition), None)
+        return next(
+            (assigned for assigned in assignments[assignments.index(partition) :] if assigned != partition),
+            None,
+        )
 
 
-def adopting_count(before: int, there: int) -> int:
-    """Return the lowest valid next count after `before` for topics that were extended by hand to `there` partitions."""
-    return before * -(-there // before)
+def count_covering(before: int, topic_partitions: int) -> int:
+    """Return the lowest valid next count after `before` for topics that were extended by hand to `topic_partitions`
+    partitions.
+    """
+    return before * -(-topic_partitions // before)
 
 
-def fold_lineage(records: Iterable[Growth], count: int) -> PartitionLineage:
+def fold_lineage(records: Iterable[LineageRecord], count: int) -> PartitionLineage:
     """Fold the records of a lineage log; `count` is the number of partitions if the log contains no request."""
     lineage: PartitionLineage | None = None
-    for growth in records:
+    for record in records:
         if lineage is None:
-            lineage = PartitionLineage((growth.before,) if isinstance(growth, Grow) else (count,))
-        lineage = lineage.with_record(growth)
+            lineage = PartitionLineage((record.before,) if isinstance(record, Grow) else (count,))
+        lineage = lineage.with_record(record)
     return lineage or PartitionLineage((count,))

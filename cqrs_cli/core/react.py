@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from cqrs_cli.core.aggregate.annotations import spell, union_members
+from cqrs_cli.core.aggregate.annotations import annotation_text, union_members
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.personal.personal_fields import personal_fields
@@ -24,7 +24,7 @@ class InvalidReaction(ValueError):
     """`react` returned a value that is not a valid command to send."""
 
 
-def heard_events(process: Process) -> list[type[Event]]:
+def subscribed_events(process: Process) -> list[type[Event]]:
     """Return the events in the annotation of the first parameter of `react`.
 
     Raises `TypeError` for any other annotation; its message is the remedy.
@@ -39,36 +39,38 @@ def heard_events(process: Process) -> list[type[Event]]:
         raise TypeError(f"the annotations of react cannot be read: {error}") from error
     if len(names) != 2:
         raise TypeError(f"react must be a function {_FORM}")
-    event, at = (hints.get(name) for name in names)
-    heard = list(union_members(event))
-    for one in heard:
-        if not (isinstance(one, type) and issubclass(one, Event)) or one is Event:
-            raise TypeError(f"annotate the events that react hears, {_FORM}, found {spell(one)}")
-    if Recorded not in (at, typing.get_origin(at)):
-        raise TypeError(f"annotate the second parameter of react with cqrs.Recorded, found {spell(at)}")
-    return heard
+    event, recorded = (hints.get(name) for name in names)
+    subscribed = list(union_members(event))
+    for member in subscribed:
+        if not (isinstance(member, type) and issubclass(member, Event)) or member is Event:
+            raise TypeError(f"annotate the events that react hears, {_FORM}, found {annotation_text(member)}")
+    if Recorded not in (recorded, typing.get_origin(recorded)):
+        raise TypeError(
+            f"annotate the second parameter of react with cqrs.Recorded, found {annotation_text(recorded)}"
+        )
+    return subscribed
 
 
-def reaction(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
+def call_react(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
     """Return the commands that `react` gives for an event.
 
     Raises `InvalidReaction` for more than `MAX_SENT` commands, and for an invalid `Send`. Errors of `react` pass
     through.
     """
-    heard: type[Event] = type(recorded.event)
-    shown = _class_name if personal_fields(heard) else _abridged
-    given: object = process.react(recorded.event, recorded)
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Send)):
-        raise InvalidReaction(f"react gave {shown(given)}, not an iterable of cqrs.Send")
-    sent = tuple(islice(given, MAX_SENT + 1))
+    event_type: type[Event] = type(recorded.event)
+    describe = _class_name if personal_fields(event_type) else _abbreviate
+    result: object = process.react(recorded.event, recorded)
+    if not isinstance(result, Iterable) or isinstance(result, (str, bytes, Send)):
+        raise InvalidReaction(f"react gave {describe(result)}, not an iterable of cqrs.Send")
+    sent = tuple(islice(result, MAX_SENT + 1))
     if len(sent) > MAX_SENT:
         raise InvalidReaction(f"react gave more than {MAX_SENT:,} commands for one event")
-    for one in sent:
-        _check(one, shown)
+    for send in sent:
+        _check_send(send, describe)
     return sent
 
 
-def _abridged(value: object) -> str:
+def _abbreviate(value: object) -> str:
     return f"{value!r:.100}"
 
 
@@ -77,25 +79,27 @@ def _class_name(value: object) -> str:
     return type(value).__name__
 
 
-def _check(send: object, shown: Callable[[object], str]) -> None:
+def _check_send(send: object, describe: Callable[[object], str]) -> None:
     if not isinstance(send, Send):
-        raise InvalidReaction(f"react gave {shown(send)}, not a cqrs.Send")
+        raise InvalidReaction(f"react gave {describe(send)}, not a cqrs.Send")
     if not isinstance(send.command, Command):
         raise InvalidReaction(
-            f"{shown(send.command)} is not a command: give one of an aggregate's own classes"
+            f"{describe(send.command)} is not a command: give one of an aggregate's own classes"
         )
     for text in (send.aggregate, send.aggregate_id):
         if not isinstance(text, str):
-            raise InvalidReaction(f"aggregate and aggregate_id are text, found {shown(text)}")
+            raise InvalidReaction(f"aggregate and aggregate_id are text, found {describe(text)}")
     if send.expires is not None and not isinstance(send.expires, timedelta):
-        raise InvalidReaction(f"expires is a timedelta from the event's time on, found {shown(send.expires)}")
+        raise InvalidReaction(
+            f"expires is a timedelta from the event's time on, found {describe(send.expires)}"
+        )
     if send.not_before is not None and not _is_moment(send.not_before):
         raise InvalidReaction(
             "not_before is an aware datetime, or a timedelta from the event's time on, found"
-            f" {shown(send.not_before)}"
+            f" {describe(send.not_before)}"
         )
     if send.expect is not None and not _is_expected(send.expect):
-        raise InvalidReaction(f"expect: not an expected version: {shown(send.expect)}")
+        raise InvalidReaction(f"expect: not an expected version: {describe(send.expect)}")
 
 
 def _is_expected(version: object) -> bool:

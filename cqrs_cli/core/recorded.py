@@ -32,7 +32,7 @@ class Recorded(PropagatedAttributes, Generic[_E], frozen=True, gc=False):
     topic: str = ""
 
 
-def record_event(
+def read_recorded_event(
     aggregate: Aggregate, value: bytes | None, topic: str, partition: int, offset: int
 ) -> Recorded[Event]:
     """Return the event of a record of an events topic; raises `FoldError` for any other record."""
@@ -52,5 +52,5 @@ def record_event(
         partition,
         offset,
         topic,
-        **envelope.handed_on(),
+        **envelope.propagated(),
     )

@@ -16,9 +16,9 @@ class ReservedCommand(NamedTuple):
     cls: type[Command]
     decode: Callable[[bytes], Command]
     erases: bool = False  # accepted only by aggregates with personal fields
-    handed_on: bool = False  # the gateway and process managers can send it, too
+    is_for_services: bool = False  # the gateway and process managers can send it, too
 
-    def taken_by(self, aggregate: Aggregate) -> bool:
+    def is_accepted_by(self, aggregate: Aggregate) -> bool:
         """True if the aggregate accepts the command."""
         return aggregate.has_personal_fields or not self.erases
 
@@ -27,7 +27,7 @@ class ReservedCommand(NamedTuple):
 RESERVED_COMMANDS: Mapping[str, ReservedCommand] = {
     "cqrs.Cancel": ReservedCommand("cqrs.Cancel", Cancel, REQUESTS["cqrs.Cancel"]),
     "cqrs.Release": ReservedCommand("cqrs.Release", Release, REQUESTS["cqrs.Release"]),
-    ERASE: ReservedCommand(ERASE, Erase, decode_erase, erases=True, handed_on=True),
+    ERASE: ReservedCommand(ERASE, Erase, decode_erase, erases=True, is_for_services=True),
 }
 
 _BY_CLASS = {one.cls: one for one in RESERVED_COMMANDS.values()}

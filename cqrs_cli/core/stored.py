@@ -33,8 +33,8 @@ class DedupEntry(Struct, frozen=True, gc=False):
     partition: int | None = None  # of the command record, if a parent of this partition decided the command
 
 
-def remember(
-    into: dict[tuple[str, str], DedupEntry],
+def restore_dedup_entry(
+    entries: dict[tuple[str, str], DedupEntry],
     outcome: OutcomeEnvelope,
     timestamp: int,
     partition: int | None = None,
@@ -48,7 +48,7 @@ def remember(
         return
     if not is_remembered(verdict.status, verdict.reason or None):
         return
-    into[outcome.subject, outcome.causationid] = DedupEntry(
+    entries[outcome.subject, outcome.causationid] = DedupEntry(
         timestamp,
         verdict.offset,
         verdict.status,
@@ -62,11 +62,11 @@ def remember(
 class StateView(Protocol):
     """A consistent view of a partition's stored values."""
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
+    def find_state(self, aggregate_id: str) -> StoredState | None:
         """Return the stored aggregate, None if it does not exist."""
 
-    def deferred(self) -> DeferredView:
+    def deferred_view(self) -> DeferredView:
         """Return the deferred commands."""
 
-    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+    def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the first decision on this command id; None for a new id, or if it is no longer remembered."""

@@ -14,23 +14,27 @@ from cqrs_cli.core.personal.personal_fields import personal_fields
 _NAMED = 3  # the maximal number of events that an error names
 
 
-def check_hearing(
+def check_subscription(
     events: Collection[type[Event]], aggregates: Iterable[Aggregate], keeps_personal: str | None = None
 ) -> None:
     """Check that a subscription to `events` includes `Erased` if one of the events has personal fields.
 
     `keeps_personal` is the author's reason to omit `Erased`. Raises `TypeError`, whose message is the remedy.
     """
-    if Erased in events and not any(one.has_personal_fields for one in aggregates):
-        raise TypeError("it hears cqrs.Erased, and no aggregate whose events it hears has personal fields")
+    if Erased in events and not any(aggregate.has_personal_fields for aggregate in aggregates):
+        raise TypeError(
+            "it subscribes to cqrs.Erased, but none of its aggregates has personal fields: remove it"
+        )
     if keeps_personal is not None and not (isinstance(keeps_personal, str) and keeps_personal.strip()):
-        raise TypeError(f"keeps_personal says why personal values are kept, found {keeps_personal!r:.100}")
+        raise TypeError(
+            f"keeps_personal must be the reason to keep personal values, found {keeps_personal!r:.100}"
+        )
     if Erased in events or keeps_personal is not None:
         return
-    marked = sorted(kind.__name__ for kind in events if personal_fields(kind))
-    if marked:
-        more = f" and {len(marked) - _NAMED} more" if len(marked) > _NAMED else ""
+    personal_events = sorted(kind.__name__ for kind in events if personal_fields(kind))
+    if personal_events:
+        more = f" and {len(personal_events) - _NAMED} more" if len(personal_events) > _NAMED else ""
         raise TypeError(
-            f"personal fields are in {', '.join(marked[:_NAMED])}{more}: hear cqrs.Erased, too, and erase then what was"
-            " kept of the aggregate"
+            f"personal fields are in {', '.join(personal_events[:_NAMED])}{more}: subscribe to cqrs.Erased, too, and"
+            " then erase the values that were copied from the aggregate"
         )

@@ -18,7 +18,7 @@ class AssignedKeys(NamedTuple):
     @property
     def judging(self) -> int:
         """The count by which the partition assigns keys. A pending child will begin with this count."""
-        return self.lineage.judging(self.number)
+        return self.lineage.effective_count(self.number)
 
     @property
     def phase(self) -> Phase:
@@ -28,7 +28,9 @@ class AssignedKeys(NamedTuple):
     @property
     def keeps(self) -> KeyHome | None:
         """The filter for the partition's own keys; None if it has all keys of its logs, because no key has moved."""
-        return KeyHome(self.partitioner, self.judging, self.number) if self.lineage.has_grown else None
+        return (
+            KeyHome(self.partitioner, self.judging, self.number) if self.lineage.was_repartitioned else None
+        )
 
     def partition_of(self) -> Callable[[bytes], int] | None:
         """Return the function from a key to the partition that it hashes to; None if this is not checked."""
@@ -38,7 +40,9 @@ class AssignedKeys(NamedTuple):
         """Return a function from a key to the child that the key moved to, or to None for an own key. Return None if no
         key has moved.
         """
-        if not self.lineage.has_grown:
+        if not self.lineage.was_repartitioned:
             return None
         lineage, number, partitioner = self.lineage, self.number, self.partitioner
-        return lambda key: lineage.heir(number, lambda count: target_partition(partitioner, key, count))
+        return lambda key: lineage.forward_target(
+            number, lambda count: target_partition(partitioner, key, count)
+        )

@@ -30,7 +30,7 @@ class DeferredCommands:
     def __init__(self, session: OwnerSession, cache: StateCache, note: Callable[[str], None]) -> None:
         """`note` gets texts for the operator."""
         self._session, self._cache = session, cache
-        self._clock = BrokerClock(session.rules.limits.early, note)
+        self._clock = BrokerClock(session.rules.limits.clock_tolerance, note)
 
     def deferrals(self) -> Deferrals:
         """Return the current entries, for one batch."""
@@ -65,19 +65,19 @@ class DeferredCommands:
         try:
             with session.transaction(at, refused, _TAKE_THEM) as transaction, cache.reading():
                 deferrals = self.deferrals()
-                due = deferrals.due(int(self._now()), session.timing.batch_limit, _MOST_BYTES)
-                done.deferred = deferrals.changed
+                due = deferrals.due_entries(int(self._now()), session.timing.batch_limit, _MOST_BYTES)
+                done.deferral_changes = deferrals.changed_entries
                 failpoints.reached("again.before")
                 transaction.write(done)
-                commands = [(one.subject.encode(), deferrals.resubmitted(one)) for one in due]
+                commands = [(one.subject.encode(), deferrals.resubmission_document(one)) for one in due]
                 before = self._own()
                 places = session.writer.resubmit(commands)
                 failpoints.reached("again.said")
                 self._clock.learn_from_timestamps(before, (stamp for _, stamp in places if stamp is not None))
                 for one, (offset, _) in zip(due, places, strict=True):
-                    deferrals.note_said(one, offset)
+                    deferrals.set_resubmitted_offset(one, offset)
                     end = max(end, offset + 1)
-                session.writer.append_deferred(values(done.deferred))
+                session.writer.append_deferred(values(done.deferral_changes))
                 failpoints.reached("again.noted")
         except TopicRecreatedError as error:
             name, number = session.partition

@@ -11,10 +11,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import (
-    LAST_MOMENT,
+    MAX_TIMESTAMP,
     Deferral,
     DeferredView,
-    key_of_place,
+    entry_key_of,
     read_deferral,
     read_deferral_key,
 )
@@ -93,7 +93,7 @@ def entries_ended_by(
         place, status = outcome.data.deferredfrom, outcome.data.status
         if not isinstance(place, str) or status == "deferred":
             continue
-        entry = cache.deferred().find(str(key_of_place(place, topic_id, outcome.data.partition)))
+        entry = cache.deferred().find_entry(str(entry_key_of(place, topic_id, outcome.data.partition)))
         if entry is None or record.timestamp < entry.timestamp:
             continue
         if outcome.causationid is None or (outcome.subject, outcome.causationid) == (entry.subject, entry.id):
@@ -104,8 +104,8 @@ def entries_ended_by(
 def deferred_entries(cache: FoldingCache) -> Iterator[Deferral]:
     """Yield every deferred command. Call it inside `cache.reading()`."""
     view = cache.deferred()
-    yield from view.said()
-    yield from view.due(LAST_MOMENT, 2**31)
+    yield from view.resubmitted_entries()
+    yield from view.due_entries(MAX_TIMESTAMP, 2**31)
 
 
 def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> None:
@@ -134,9 +134,10 @@ def defer_lost_again(cache: FoldingCache, topic_id: str, at: int) -> None:
     with cache.reading():
         lost = [
             one
-            for one in cache.deferred().said()
-            if one.said_topic != topic_id or (one.said is not None and one.said < at)
+            for one in cache.deferred().resubmitted_entries()
+            if one.resubmitted_topic != topic_id
+            or (one.resubmitted_offset is not None and one.resubmitted_offset < at)
         ]
     if lost:
-        parked = {one.key: replace(one, said=None, said_topic="", due=0) for one in lost}
+        parked = {one.key: replace(one, resubmitted_offset=None, resubmitted_topic="", due=0) for one in lost}
         cache.fold(cache.positions, deferred=parked)

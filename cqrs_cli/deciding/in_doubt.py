@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli.core.deferral.document import forwarded_from
+from cqrs_cli.core.deferral.document import read_forwardedfrom
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
@@ -164,7 +164,7 @@ def _shared(log: PartitionLog, lineage: PartitionLineage | None, keys: int | Non
     shared = [] if keys is None else [(log.topics.keys, keys)]
     if lineage is not None:
         shared.append((log.topics.lineage, 0))
-        shared += ((log.topics.commands, one) for one in lineage.children(log.partition))
+        shared += ((log.topics.commands, one) for one in lineage.target_partitions(log.partition))
     return shared
 
 
@@ -175,9 +175,9 @@ def _growth(
     traces: CommandTraces,
     inherits: bool,
 ) -> GrowthTraces:
-    told = lineage.judging(log.partition)
+    told = lineage.effective_count(log.partition)
     claimed = told if claim is None else claim.partitions
-    begun = log.partition in lineage.begun
+    begun = log.partition in lineage.activated
     return GrowthTraces(
         claimed, told, begun, inherits, traces.last_outcome is not None or bool(traces.hidden)
     )
@@ -220,7 +220,7 @@ def _forwarded(log: PartitionLog, child: int, start: int) -> int | None:
     _, end = replace(log, partition=child).bounds("commands", "read_uncommitted")
     for records in readers.read(log.connection, topic, child, start, end, "read_uncommitted"):
         for record in records:
-            place = forwarded_from(record.value)
+            place = read_forwardedfrom(record.value)
             if place is not None and place[0] == log.partition:
                 return place[1]
     return None

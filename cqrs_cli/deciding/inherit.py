@@ -10,7 +10,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.repartitioning import Split
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import deferred_entries, entry_change
 from cqrs_cli.deciding.history import check_history
@@ -32,7 +32,7 @@ def inherit_keys(
     until the partition has begun: from then on they are in its own topic. Raises `AheadError` for a shard that is ahead
     of the logs.
     """
-    splits = holding.lineage.ancestry(holding.number)
+    splits = holding.lineage.inherited_splits(holding.number)
     keeps = holding.keeps
     if not splits or keeps is None or cache.positions.outcomes > 0:
         return
@@ -41,7 +41,7 @@ def inherit_keys(
         parent = replace(log, partition=split.partition, key_filter=keeps)
         _check_not_ahead(parent, cache, split)
         _fold_parent(parent, aggregate, cache, split, window)
-    if not holding.lineage.has_begun(holding.number):
+    if not holding.lineage.is_activated(holding.number):
         entries = _entries(parent, keeps, splits[-1])
         cache.fold(cache.positions, deferred=entries)
 
@@ -56,9 +56,9 @@ def inherit_before_split(
     parent has already split, its logs are folded up to its split.
     """
     keeps, lineage = KeyHome(holding.partitioner, holding.judging, holding.number), holding.lineage
-    for number, child in pairwise((*lineage.parents(holding.number), holding.number)):
+    for number, child in pairwise((*lineage.parent_chain(holding.number), holding.number)):
         parent = replace(log, partition=number, key_filter=keeps)
-        split = lineage.birth(child) or _visible(parent)
+        split = lineage.split_creating(child) or _visible(parent)
         cache.learn_keys(keeps)
         _fold_parent(parent, aggregate, cache, split, window)
 
@@ -138,7 +138,7 @@ def _fold_outcomes(
         latest: dict[str, OutcomeEnvelope] = {}
         for record in records:
             outcome = parse_outcome(parent, record)
-            remember(remembered, outcome, record.timestamp, split.partition)
+            restore_dedup_entry(remembered, outcome, record.timestamp, split.partition)
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
         check_versions_reached(parent, cache, latest, split.commands)
@@ -166,7 +166,7 @@ def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, De
 def inherited_entry(entry: Deferral, parent: int) -> Deferral:
     """Return a parent's entry in the form that it has in the child."""
     partition = parent if entry.partition is None else entry.partition
-    return changed(entry, partition=partition, said=None, said_topic="")
+    return changed(entry, partition=partition, resubmitted_offset=None, resubmitted_topic="")
 
 
 def drop_moved_keys(cache: StateCache, keeps: KeyHome | None) -> None:

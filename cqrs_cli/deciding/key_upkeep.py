@@ -46,8 +46,8 @@ class KeyUpkeep:
     def _commit(self, at: int, wrapped: Mapping[str, DataKey]) -> None:
         session, cache, keys = self._session, self._cache, self._keys
         cache.flush()
-        done = Decisions(cache.positions.clock, keys={**wrapped})
-        records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.keys) or [COMPACTION_TICK]
+        done = Decisions(cache.positions.clock, data_keys={**wrapped})
+        records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.data_keys) or [COMPACTION_TICK]
         refused, hint = f"{keys.log_name} does not take keys", "see what its settings allow: cqrs doctor"
         with session.transaction(at, refused, hint) as transaction:
             transaction.write(done)

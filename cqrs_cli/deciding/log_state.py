@@ -55,7 +55,7 @@ def read_log_state(
         committed=committed,
         claim=claim,
         deferred_id=described.ids["deferred"],
-        has_grown=holding.lineage.has_grown,
+        has_grown=holding.lineage.was_repartitioned,
     )
     return state, last
 

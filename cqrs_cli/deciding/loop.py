@@ -53,7 +53,9 @@ class DecideLoop(Loop):
         self.cache = cache
         self.attempts = attempts
         holding = session.holding  # constant: a split takes place between loops
-        self.rules = replace(session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
+        self.rules = replace(
+            session.rules, partition_of=holding.partition_of(), forward_target_of=holding.heir_of()
+        )
         self.deferring = DeferredCommands(session, cache, attempts.add_note)
         self.upkeep = None
         if cache.keys is not None and drain_end is None:
@@ -118,9 +120,9 @@ class DecideLoop(Loop):
             session.measures.counts["transactions_aborted"] += 1
             raise
         session.measures.record_commit(
-            records if decided == len(records) else records[:decided], _now(), batch.done.reasons
+            records if decided == len(records) else records[:decided], _now(), batch.decisions.reason_counts
         )
-        self.attempts.report_raised(batch.done.raised)
+        self.attempts.report_raised(batch.decisions.tracebacks)
         end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
         session.has_committed_batch = True
@@ -132,7 +134,7 @@ class DecideLoop(Loop):
         return decided
 
     def _commit(self, batch: Batch, records: list[Record], began: int) -> int:
-        session, decisions, decided = self.session, batch.done, 0
+        session, decisions, decided = self.session, batch.decisions, 0
         try:
             with session.writer.batch(session.consumer) as transaction:
                 with self.cache.reading():
@@ -142,9 +144,9 @@ class DecideLoop(Loop):
                         self.payloads.upload(piece.payloads)
                         transaction.write(piece)
                         decided += len(piece.outcomes)
-                    session.writer.append_deferred(values(decisions.deferred))
+                    session.writer.append_deferred(values(decisions.deferral_changes))
                     if (keys := self.cache.keys) is not None:
-                        made = keys.records(decisions.keys)
+                        made = keys.records(decisions.data_keys)
                         session.writer.append_keys(keys.partition, made, records[0].offset)
                 counts = session.counts.add_batch(decisions.counts, began, _now())
                 end = records[decided - 1].offset + 1
@@ -184,7 +186,7 @@ class DecideLoop(Loop):
 
     def _context(self, payloads: Payloads) -> BatchContext:
         cache, attempts = self.cache, self.attempts
-        return self.rules.context(
+        return self.rules.batch_context(
             cache.state,
             cache.remembered,
             _now,

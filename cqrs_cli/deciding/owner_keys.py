@@ -18,11 +18,11 @@ from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.personal.encrypted_data import (
-    may_look_sealed,
-    open_data,
-    seal_needed,
+    decrypt_data,
+    encrypt_with_key_of,
+    may_look_encrypted,
 )
-from cqrs_cli.core.personal.encryption import STATE, DataKey, SealPlace
+from cqrs_cli.core.personal.encryption import STATE, DataKey, ValueLocation
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring
@@ -154,18 +154,18 @@ class OwnerKeys:
             self._end(event.subject, erased.key)
             return event
         data = bytes(event.data)
-        if not may_look_sealed(data):
+        if not may_look_encrypted(data):
             return event
         cls, find = self._aggregate.events.get(event.type), partial(self._find, event.subject)
-        place = SealPlace(self._aggregate.name, event.subject, event.id, "")
-        return replace(event, data=Raw(open_data(cls, data, find, place)))
+        place = ValueLocation(self._aggregate.name, event.subject, event.id, "")
+        return replace(event, data=Raw(decrypt_data(cls, data, find, place)))
 
     def open_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state from the shard, decrypted; raises `SealError`."""
-        if not may_look_sealed(data):
+        if not may_look_encrypted(data):
             return data
-        place = SealPlace(self._aggregate.name, subject, STATE, "")
-        return open_data(self._aggregate.state, data, partial(self._find, subject), place)
+        place = ValueLocation(self._aggregate.name, subject, STATE, "")
+        return decrypt_data(self._aggregate.state, data, partial(self._find, subject), place)
 
     def seal_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state as the shard stores it, encrypted.
@@ -173,7 +173,7 @@ class OwnerKeys:
         Without a key in force, the personal fields contain nothing personal, because no remaining event contains a
         personal value.
         """
-        return seal_needed(
+        return encrypt_with_key_of(
             self._aggregate.state, data, self.key_of, (self._aggregate.name, subject, STATE, "")
         )
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.personal.encryption import SealError
+from cqrs_cli.core.personal.encryption import DecryptionError
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
 
@@ -39,7 +39,7 @@ def unpack(
         state = aggregate.decode_state(data)
     except (ContradictionError, *PROCESS_ERRORS):
         raise
-    except SealError as error:
+    except DecryptionError as error:
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} is damaged: {error}",
             f"make it again from the events: cqrs rebuild {aggregate.name}",
@@ -49,5 +49,5 @@ def unpack(
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {said}",
             "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
-        ) from aggregate.shown(error)
+        ) from aggregate.redact_error(error)
     return VersionedState(saved.version, state, saved.offset, saved.eventindex)

@@ -80,7 +80,7 @@ def _pending_partitions(plan: Plan, partition: Partition, lender: ConsumerPool) 
     except CqrsError:
         return  # its owner will meet the error, too
     if holding.phase == "settle":
-        for number in holding.lineage.unfinished(holding.there):
+        for number in holding.lineage.unfinished_partitions(holding.there):
             if holding.lineage.phase(number, holding.there) == "wait":
                 yield partition._replace(number=number)
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import adopting_count
+from cqrs_cli.core.lineage import count_covering
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted, Claim
@@ -95,7 +95,7 @@ def another_count(aggregate: str, topic: str, before: int, now: int) -> Configur
     """Return the error for a topic whose partition count changed without a repartitioning."""
     hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
     if now > before:
-        least = adopting_count(before, now)
+        least = count_covering(before, now)
         hint = f"the lineage must tell of it: cqrs repartition {aggregate} --partitions {least}"
     return ConfigurationError(f"{topic} had {before} partitions and now has {now}", hint)
 

@@ -57,9 +57,9 @@ def prepare(
     lineages: dict[str, SeenLineage] = {}
     for name, described in topics.items():
         found = check_lineage(connection, described, settings.partitioner)
-        if found is None or not found.lineage.has_grown:
+        if found is None or not found.lineage.was_repartitioned:
             _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
-        elif not found.lineage.unfinished(described.partitions):
+        elif not found.lineage.unfinished_partitions(described.partitions):
             lineages[name] = found
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
@@ -104,7 +104,7 @@ def check_lineage(
         lineage = read_lineage(connection, topics, count)
     if count not in lineage.counts:
         raise unknown_count_error(topics, count, lineage)
-    if lineage.has_grown and partitioner == "none":
+    if lineage.was_repartitioned and partitioner == "none":
         raise ConfigurationError(
             f'the partitions of {topics.aggregate} have grown, and partitioner = "none" does not say whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',

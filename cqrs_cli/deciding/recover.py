@@ -10,7 +10,7 @@ from cqrs_cli.core.fold import FoldError, UnreadableEventError, VersionedState, 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.deferred_fold import entries_ended_by
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
@@ -115,7 +115,7 @@ def fold_outcomes(
         parsed = [(record, parse_outcome(log, record)) for record in records]
         for record, outcome in parsed:
             decided = outcome.data.offset + 1
-            remember(remembered, outcome, record.timestamp)
+            restore_dedup_entry(remembered, outcome, record.timestamp)
             if accepted is not None and record.offset < accepted.outcomes:
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":

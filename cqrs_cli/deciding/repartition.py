@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.lineage import PartitionLineage, adopting_count
+from cqrs_cli.core.lineage import PartitionLineage, count_covering
 from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_seat
@@ -60,7 +60,7 @@ def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitione
     """
     name, lineage = standing.name, standing.lineage
     before, most = lineage.counts[-1], max(standing.has.values())
-    there = adopting_count(before, most)
+    there = count_covering(before, most)
     least = max(there, 2 * before)
     others = f"take {least}, {least + before} or another multiple"
     if partitioner == "none":
@@ -74,12 +74,12 @@ def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitione
             f"{name} has {most} partitions, and Kafka takes none away",
             f"fewer are a migration to new topics{adopting}",
         )
-    if after != before and not lineage.follows(after):
+    if after != before and not lineage.is_valid_next_count(after):
         raise UsageError(
             f"{after} is no multiple of the {before} partitions of {name}: a key must move to a child of its home",
             others,
         )
-    if after == before and not lineage.has_grown:
+    if after == before and not lineage.was_repartitioned:
         raise UsageError(f"{name} has {before} partitions", others)
     _refuse_older(name, standing.claims)
     return PlannedGrowth(before, after, standing.has_lineage, lineage.with_record(Grow(before, after)))
@@ -107,7 +107,7 @@ def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
     claims = tuple(one.claim for one in committed_claims(connection, seats).values() if one.claim is not None)
     if "lineage" in extras:
         known = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
-        if known.has_grown:
+        if known.was_repartitioned:
             return AggregateStanding(topics.aggregate, has, known, True, claims)
     before = min([count, *(claim.partitions for claim in claims)])  # further partitions were added by hand
     return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), "lineage" in extras, claims)

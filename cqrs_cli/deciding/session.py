@@ -73,7 +73,9 @@ class OwnerSession(Session[FencedWriter]):
         The writer's next transaction there would end the hidden transaction, by commit or by abort. Raises
         `StalledError`.
         """
-        hidden = [one for one in self.holding.lineage.children(self.log.partition) if self._hides(one)]
+        hidden = [
+            one for one in self.holding.lineage.target_partitions(self.log.partition) if self._hides(one)
+        ]
         if hidden and hides_forwards(self.log, hidden):
             raise StalledError(f"commands that {self.log.log_name('commands')} forwarded are hidden")
 

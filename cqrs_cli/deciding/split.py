@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.messages.repartitioning import Begun, Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Begun, Split, lineage_value
 from cqrs_cli.deciding.deferred_commands import values
 from cqrs_cli.deciding.deferred_fold import deferred_entries
 from cqrs_cli.deciding.inherit import drop_moved_keys, portions
@@ -74,7 +74,7 @@ def import_deferred(session: OwnerSession, cache: StateCache, at: int) -> None:
             session.writer.append_deferred(values({one.key: one for one in portion}))
             if done == len(entries):
                 failpoints.reached("adopt.before_begun")
-                session.writer.append_partition_history(growth_value(Begun(session.partition.number)))
+                session.writer.append_partition_history(lineage_value(Begun(session.partition.number)))
         failpoints.reached("adopt.chunk")
     holding = session.holding
     begun = holding.lineage.with_record(Begun(session.partition.number))
@@ -109,7 +109,7 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
     claim = replace(session.current_claim(), partitions=after)
     failpoints.reached("split.before")
     with _transaction(session, cache, at, claim):
-        session.writer.append_partition_history(growth_value(record))
+        session.writer.append_partition_history(lineage_value(record))
     failpoints.reached("split.after")
     session.own_claim = claim
     session.holding = holding._replace(lineage=holding.lineage.with_record(record))

@@ -99,7 +99,7 @@ class StateCache:
         if known is not None:
             return known
         assert self._view is not None
-        saved = self._view.saved(aggregate_id)
+        saved = self._view.find_state(aggregate_id)
         if saved is None:
             return None
         folded = unpack(self._aggregate, aggregate_id, saved, self._seal)
@@ -112,16 +112,16 @@ class StateCache:
         if known is not None:
             return known
         assert self._view is not None
-        return self._view.remembered(subject, command_id)
+        return self._view.find_dedup_entry(subject, command_id)
 
     def deferred(self) -> DeferredView:
         """Return the deferred commands. Changes of a batch must be applied before the next batch asks."""
         assert self._view is not None and not self._deferred
-        return self._view.deferred()
+        return self._view.deferred_view()
 
     def _look_at_deferred(self) -> None:
         with self._store.view() as view:
-            deferred = view.deferred()
+            deferred = view.deferred_view()
             self.has_deferred, self.next_due = not deferred.is_empty(), deferred.next_due()
 
     def stage(
@@ -141,10 +141,10 @@ class StateCache:
         """
         if self._states or self._remembered:
             self._states.update(decisions.states)
-            self._remembered.update(decisions.remembered)
+            self._remembered.update(decisions.dedup_entries)
         else:  # the usual case under load: each batch is applied alone
-            self._states, self._remembered = decisions.states, decisions.remembered
-        self._deferred = decisions.deferred
+            self._states, self._remembered = decisions.states, decisions.dedup_entries
+        self._deferred = decisions.deferral_changes
         before = self.positions
         self.positions = Positions(
             position,
@@ -156,7 +156,7 @@ class StateCache:
             before.last_outcome if last_outcome is None else evidence(last_outcome),
         )
         if self.keys is not None:
-            self.keys.stage(decisions.keys, keys)
+            self.keys.stage(decisions.data_keys, keys)
 
     def learn_keys(self, keeps: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys of the partition's own aggregates. Call it after the end of the events was requested, and

@@ -208,7 +208,7 @@ class DecidingSupervisor(Supervisor):
     def current_record(self) -> Record | None:
         owner = self.owner
         batch = owner.session.batch if isinstance(owner, DecidingOwner) else None
-        return None if batch is None else batch.deciding
+        return None if batch is None else batch.current_record
 
     def replace_claim(self, change: Callable[[int, Claim], Claim | None]) -> None:
         replace_claim(self.plan, self.partition, change)
@@ -237,7 +237,7 @@ class DecidingSupervisor(Supervisor):
         """
         if not isinstance(error, DecisionInterrupted):
             return
-        self.batch_limit = max(1, error.before)
+        self.batch_limit = max(1, error.decided_count)
         gc.collect()  # frees memory, which was short
         if session.limit > 1:
             self.restart_delay = self.timing.first_pause

@@ -201,7 +201,7 @@ class Play:
             if part.shard is None or part.shard.digest is None:
                 raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
             count += part.shard.aggregates
-            total = digest.add(total, part.shard.digest)
+            total = digest.add_digests(total, part.shard.digest)
         return Tally(count, digest.as_hex(total))
 
     def replay(self, context: "SparkContext") -> Tally:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from cqrs_cli.core.deferral.deferrals import EARLY
+from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.doctor.check import Check, fail, ok, run_check, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.formatting import counted
@@ -26,7 +26,7 @@ from cqrs_cli.settings.durations import milliseconds
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
 #: The largest difference between two clocks that is not reported, unless the settings have another value.
-TOLERANCE = timedelta(milliseconds=EARLY)
+TOLERANCE = timedelta(milliseconds=CLOCK_TOLERANCE)
 
 #: Only clients write to these topics: an open transaction there is not from an owner.
 _COMMANDS = ".commands"
@@ -142,7 +142,7 @@ def _growth(connection: Cluster, topics: Topics, there: int) -> Iterator[Check]:
             f"{topics.aggregate} grows to {count} partitions, its commands have {there}",
             f"complete it: cqrs repartition {topics.aggregate} --partitions {count}",
         )
-    elif left := lineage.unfinished(there):
+    elif left := lineage.unfinished_partitions(there):
         yield warn(
             "topics",
             f"{topics.aggregate} grows to {count} partitions: {len(left)} have not split or begun",

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.compatibility import Change, changes, contract
+from cqrs_cli.core.aggregate.compatibility import Change, compare_contracts, contract_of
 from cqrs_cli.errors import ConfigurationError
 
 #: The folder of the committed contracts, in a project's root.
@@ -49,7 +49,7 @@ def _compared(root: Path, name: str, aggregate: Aggregate) -> ContractComparison
     path = root / FOLDER / f"{name}.json"
     try:
         written = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return ContractComparison(name, path, changes(written, contract(aggregate)))
+        return ContractComparison(name, path, compare_contracts(written, contract_of(aggregate)))
     except FileNotFoundError:
         return ContractComparison(name, path, [Change("amber", "it is not committed yet")])
     except (OSError, msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
@@ -62,7 +62,7 @@ def _compared(root: Path, name: str, aggregate: Aggregate) -> ContractComparison
 def write_contract(root: Path, aggregate: Aggregate) -> None:
     """Write the aggregate's current contract; raises `ConfigurationError` if the file cannot be written."""
     path = root / FOLDER / f"{aggregate.name}.json"
-    text = msgspec.json.format(msgspec.json.encode(contract(aggregate), order="sorted"), indent=2)
+    text = msgspec.json.format(msgspec.json.encode(contract_of(aggregate), order="sorted"), indent=2)
     try:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text + b"\n")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.core.encrypted_events import EventMarks
+from cqrs_cli.core.encrypted_events import PersonalMembers
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
@@ -78,7 +78,7 @@ def event_decryptor(
     connection: Cluster,
     ring: KeyRingAddress | None,
     topics: Topics,
-    marks: EventMarks | None,
+    marks: PersonalMembers | None,
     only: str | None = None,
     max_key_age: float | None = None,
 ) -> EventDecryptor:

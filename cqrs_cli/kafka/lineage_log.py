@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Grow, Growth, growth_value, read_growth
+from cqrs_cli.core.messages.repartitioning import Grow, LineageRecord, lineage_value, read_lineage_record
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
@@ -76,11 +76,11 @@ def _read(
             f"{topics.lineage} begins at offset {start}: its records of earlier repartitionings were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
-    growths: list[Growth] = []
+    growths: list[LineageRecord] = []
     lineage = fold_lineage((), count)
     for record in _records(connection, topics, start, end, timeout, pool):
         try:
-            growths.append(read_growth(record.value))
+            growths.append(read_lineage_record(record.value))
             lineage = fold_lineage(growths, count)
         except (LineageError, ValueError) as error:
             raise ContradictionError(
@@ -109,7 +109,7 @@ def request_repartitioning(connection: Cluster, topics: Topics, grow: Grow) -> P
     failures: list[object] = []
     client.produce(
         topics.lineage,
-        growth_value(grow),
+        lineage_value(grow),
         None,
         0,
         lambda error, _: failures.append(error) if error else None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from cqrs_cli.core.messages.payload_reference import MARK
+from cqrs_cli.core.messages.payload_reference import REFERENCE_MARKER
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.keys.event_decryptor import EventDecryptor
@@ -59,7 +59,7 @@ def _with_payloads(
 def _may_refer(message: Message) -> bool:
     """True if a message may refer to a payload: a cheap test. In binary mode such a command has no value."""
     value = message.value()
-    return not value or MARK in value
+    return not value or REFERENCE_MARKER in value
 
 
 def _fill(message: Any, record: Record) -> None:

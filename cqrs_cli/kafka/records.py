@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Headers, Record
 
 #: For a header name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception set. Python
 #: does not check for an exception after a frequent call; a `methodcaller` always checks, and raises it.
@@ -36,5 +36,5 @@ def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
         try:
             headers.extend(remaining)
         except (SystemError, UnicodeDecodeError):  # earlier headers are in the list
-            headers.append(UNREADABLE)
+            headers.append(UNREADABLE_HEADERS)
     return headers

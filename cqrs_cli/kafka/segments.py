@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import PartitionLineage, adopting_count
+from cqrs_cli.core.lineage import PartitionLineage, count_covering
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
@@ -45,7 +45,7 @@ class PartitionCounts(NamedTuple):
 
     def partitions_of(self, partition: int) -> tuple[int, ...]:
         """Return the partitions with records of the keys of partition `partition`, in order: (1, 5) for 5 in (4, 8)."""
-        return PartitionLineage(self.counts).chain(partition)
+        return PartitionLineage(self.counts).segments(partition)
 
     def as_of(self, positions: Mapping[int, int] | None) -> "PartitionCounts":
         """Return the counts at the time of these positions, by partition. Partitions added later had no records."""
@@ -89,7 +89,7 @@ def find_partition_counts(
     lineage = visible_lineage(connection, topics, count)
     if count not in lineage.counts:
         lineage = _whole_lineage(connection, topics, count, timeout)
-    return PartitionCounts(lineage.within(count).counts, partitioner)
+    return PartitionCounts(lineage.up_to_count(count).counts, partitioner)
 
 
 def find_lineage(
@@ -102,7 +102,7 @@ def find_lineage(
     """
     if not readers.exists(connection, topics.lineage):
         return None
-    return _whole_lineage(connection, topics, count, timeout).within(count)
+    return _whole_lineage(connection, topics, count, timeout).up_to_count(count)
 
 
 def _whole_lineage(connection: Cluster, topics: Topics, count: int, timeout: float) -> PartitionLineage:
@@ -117,5 +117,5 @@ def unknown_count_error(topics: Topics, count: int, lineage: PartitionLineage) -
     name, last = topics.aggregate, lineage.counts[-1]
     return ConfigurationError(
         f"the topics of {name} have {count} partitions, but its partition history ends with {last}",
-        f"raise the count: cqrs repartition {name} --partitions {adopting_count(last, count)}",
+        f"raise the count: cqrs repartition {name} --partitions {count_covering(last, count)}",
     )

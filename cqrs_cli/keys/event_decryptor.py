@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from cqrs_cli.core.encrypted_events import (
-    EventMarks,
-    MarkedEvent,
-    masked_event,
-    may_be_marked,
-    open_event,
-    read_marked,
+    EncryptedEvent,
+    PersonalMembers,
+    decrypt_event,
+    may_be_encrypted,
+    read_encrypted_event,
+    redact_event,
 )
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encryption import DataKey, SealError
+from cqrs_cli.core.personal.encryption import DataKey, DecryptionError
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys
@@ -48,7 +48,7 @@ class EventDecryptor:
     def __init__(
         self,
         topic: str,
-        marks: EventMarks | None,
+        marks: PersonalMembers | None,
         keys: DecryptorKeys | None = None,
         only: str | None = None,
         max_key_age: float | None = None,
@@ -66,7 +66,7 @@ class EventDecryptor:
         """
         if self._marks is None:
             return records
-        read = ((number, read_marked(record.value)) for number, record in enumerate(records))
+        read = ((number, read_encrypted_event(record.value)) for number, record in enumerate(records))
         marked = {number: event for number, event in read if event is not None}
         if not marked:
             return records
@@ -90,7 +90,7 @@ class EventDecryptor:
 
     def decrypt_in_place(self, partition: int, messages: Sequence[Any]) -> None:
         """Decrypt messages of librdkafka in place, as `view_events` does."""
-        if self._marks is None or not any(map(may_be_marked, map(_value, messages))):
+        if self._marks is None or not any(map(may_be_encrypted, map(_value, messages))):
             return
         records = [Record(one.offset(), 0, None, one.value()) for one in messages]
         for message, before, after in zip(
@@ -126,14 +126,14 @@ class EventDecryptor:
         if self._keys is not None:
             self._keys.log.close()
 
-    def _key_uses(self, partition: int, record: Record, event: MarkedEvent) -> list[KeyUse]:
+    def _key_uses(self, partition: int, record: Record, event: EncryptedEvent) -> list[KeyUse]:
         try:
             return [KeyUse(event.subject, kid, record.offset) for kid in event.kids()]
         except ValueError as error:  # not a valid encrypted value
             raise self._fault(partition, record, error) from None
 
     def _learn(
-        self, partition: int, events: Iterable[MarkedEvent], uses: list[KeyUse]
+        self, partition: int, events: Iterable[EncryptedEvent], uses: list[KeyUse]
     ) -> PartitionKeys | None:
         """Apply the `Erased` of these events and read the keys that they need. Return the known keys; None for a reader
         without a keyring, and before any key is needed.
@@ -145,10 +145,10 @@ class EventDecryptor:
         known.read_if_needed(partition, uses)
         return known
 
-    def _end_keys(self, known: PartitionKeys, events: Iterable[MarkedEvent]) -> None:
+    def _end_keys(self, known: PartitionKeys, events: Iterable[EncryptedEvent]) -> None:
         for event in events:
             with suppress(ValueError):  # the code that reads the event rejects it
-                if (kid := event.ends) is not None and self._only in (None, event.subject):
+                if (kid := event.erased_key) is not None and self._only in (None, event.subject):
                     known.end_key(event.subject, kid)
 
     def _search_erasures(self, known: PartitionKeys, keys_partition: int) -> None:
@@ -159,7 +159,9 @@ class EventDecryptor:
             if partition < min(start_offsets):
                 continue
             for records in log.events_from(partition, start_offsets.get(partition, 0)):
-                self._end_keys(known, filter(None, (read_marked(record.value) for record in records)))
+                self._end_keys(
+                    known, filter(None, (read_encrypted_event(record.value) for record in records))
+                )
 
     def _partition_keys(self, log: KeysLog, partition: int) -> PartitionKeys:
         self._count = self._count or log.partition_count()
@@ -172,15 +174,15 @@ class EventDecryptor:
         return known.find(keyring_at(self._keys.ring), partition, use)
 
     def _decrypt(
-        self, partition: int, record: Record, event: MarkedEvent, keys: dict[str, DataKey | None]
+        self, partition: int, record: Record, event: EncryptedEvent, keys: dict[str, DataKey | None]
     ) -> Record:
         if not keys or self._marks is None:
             return record
         try:
             return replace(
-                record, value=open_event(self._marks, record.value or b"", event, keys.__getitem__)
+                record, value=decrypt_event(self._marks, record.value or b"", event, keys.__getitem__)
             )
-        except SealError as error:
+        except DecryptionError as error:
             raise self._fault(partition, record, error) from None
 
     def _fault(self, partition: int, record: Record, error: ValueError) -> ContradictionError:
@@ -197,7 +199,7 @@ class EventRedactor:
     the personal-data annotations; None for an aggregate without personal fields.
     """
 
-    def __init__(self, marks: EventMarks | None) -> None:
+    def __init__(self, marks: PersonalMembers | None) -> None:
         self._marks = marks
 
     def view_events(self, partition: int, records: list[Record]) -> list[Record]:
@@ -205,7 +207,7 @@ class EventRedactor:
         marks = self._marks
         if marks is None:
             return records
-        return [replace(one, value=masked_event(marks, one.value or b"")) for one in records]
+        return [replace(one, value=redact_event(marks, one.value or b"")) for one in records]
 
     def view_batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
         """Yield the result of `view_events` for consecutive batches."""

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, siv
+from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, aes_siv
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.keys.topic import WrappedKey, unwrap_key, wrap_key
 
@@ -38,7 +38,7 @@ class Keyring:
 
     def __init__(self, keks: Mapping[str, bytes], reread: "Callable[[], Keyring] | None" = None) -> None:
         """`reread` returns the keyring as it is now: a KEK may have been added since, by `cqrs keys rotate`."""
-        self._ciphers = {name: siv(kek) for name, kek in keks.items()}
+        self._ciphers = {name: aes_siv(kek) for name, kek in keks.items()}
         self.current = next(iter(self._ciphers))
         self._reread = reread
 
@@ -61,7 +61,7 @@ class Keyring:
         cipher = self._ciphers[wrapped.master]
         try:
             return unwrap_key(cipher, topic, subject, wrapped)
-        except DamagedSealError:
+        except DamagedValueError:
             raise ContradictionError(
                 f"key {wrapped.kid} of {topic} does not open with the master key {wrapped.master!r}",
                 "the ring has another key under this name, or the record was altered",

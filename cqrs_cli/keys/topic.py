@@ -19,7 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, as_text, bound, from_text, library
+from cqrs_cli.core.personal.encryption import (
+    DamagedValueError,
+    DataKey,
+    associated_data,
+    from_base64url,
+    library,
+    to_base64url,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -42,16 +49,16 @@ class WrappedKey(Struct, frozen=True):
 
 def wrap_key(cipher: "AESSIV", kek: str, topic: str, subject: str, key: DataKey) -> WrappedKey:
     """Encrypt a data key with a KEK. `cipher`: the cipher of the KEK; `kek`: its name."""
-    encrypted = cipher.encrypt(key.secret, bound((topic, subject, key.kid)))
-    return WrappedKey(key.kid, kek, as_text(encrypted))
+    encrypted = cipher.encrypt(key.secret, associated_data((topic, subject, key.kid)))
+    return WrappedKey(key.kid, kek, to_base64url(encrypted))
 
 
 def unwrap_key(cipher: "AESSIV", topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
     """Decrypt the data key of a record; raises `DamagedSealError` if this KEK does not decrypt it for this subject."""
     try:
-        secret = cipher.decrypt(from_text(wrapped.key), bound((topic, subject, wrapped.kid)))
+        secret = cipher.decrypt(from_base64url(wrapped.key), associated_data((topic, subject, wrapped.kid)))
     except (ValueError, library().InvalidTag):
-        raise DamagedSealError(f"the key {wrapped.kid} does not open") from None
+        raise DamagedValueError(f"the key {wrapped.kid} does not open") from None
     return DataKey(wrapped.kid, secret)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.context import Payloads
 from cqrs_cli.core.messages.command import read_command
-from cqrs_cli.core.messages.payload_reference import MARK, PayloadReference, payload_folder
+from cqrs_cli.core.messages.payload_reference import REFERENCE_MARKER, PayloadReference, payload_folder
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.payloads.address import PayloadStoreAddress
@@ -69,7 +69,7 @@ def first_payloads(
 def may_refer(record: Record) -> bool:
     """True if a command may refer to a payload: a cheap test. In binary mode a record with a reference has no value."""
     value = record.value
-    return not value or MARK in value
+    return not value or REFERENCE_MARKER in value
 
 
 def command_reference(record: Record) -> PayloadReference | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.messages.payload_reference import (
     ATTRIBUTES,
-    MARK,
+    REFERENCE_MARKER,
     PayloadReference,
     find_reference,
     payload_folder,
@@ -62,7 +62,7 @@ def download_events(
     An unavailable payload ends the first list before its event. If that is the first event, this function raises
     `PayloadUnavailableError`, which names the record.
     """
-    if not any(record.value is not None and MARK in record.value for record in records):
+    if not any(record.value is not None and REFERENCE_MARKER in record.value for record in records):
         return records, []
     references = [_event_reference(record) for record in records]
     results = _with_payloads(store, topic, records, references, limits)

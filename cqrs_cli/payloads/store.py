@@ -85,7 +85,7 @@ class PayloadStore:
         except FileNotFoundError:
             require_bucket(*self._filesystem_and_path)
             data = self._read(f"{folder}/{ASIDE}/{reference.sha256}", reference.size + 1)
-        if not reference.accepts(data):
+        if not reference.matches(data):
             raise AlteredError(f"its {len(data)} bytes are not those that were stored")
         return data
 

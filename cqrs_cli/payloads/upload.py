@@ -3,9 +3,9 @@
 from cqrs_cli.core.messages.payload_reference import (
     MAX_PAYLOAD,
     PayloadReference,
-    data_within,
+    data_of_document,
     payload_folder,
-    refer,
+    reference_to,
     with_reference,
 )
 from cqrs_cli.errors import UsageError
@@ -29,12 +29,12 @@ def replace_large_data(
 ) -> tuple[bytes, dict[PayloadReference, bytes]]:
     """Return the document to send to `topic`, and its payload to upload if its data are large."""
     try:
-        data = data_within(document)
+        data = data_of_document(document)
     except (ValueError, RecursionError):  # the owner rejects it
         return document, {}
     if data is None or len(data) <= store.threshold:
         return document, {}
     if len(data) > MAX_PAYLOAD:
         raise UsageError(f"a command has {len(data)} bytes of data", f"owners read {MAX_PAYLOAD} at most")
-    reference = refer(data)
+    reference = reference_to(data)
     return with_reference(document, payload_folder(topic), reference), {reference: data}

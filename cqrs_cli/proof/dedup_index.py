@@ -45,9 +45,9 @@ class DedupIndex:
         if timestamp > self.clock:
             self.clock = timestamp
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
+    def find_state(self, aggregate_id: str) -> StoredState | None:
         """Return the version of an aggregate, and the command that led to this version."""
-        return self._states.get(aggregate_id) or self._view.saved(aggregate_id)
+        return self._states.get(aggregate_id) or self._view.find_state(aggregate_id)
 
     def save(self, aggregate_id: str, version: int, command: int, noted: bytes = b"") -> None:
         """Store the version to which a command led, and the aggregate's key entry `noted`."""
@@ -55,13 +55,13 @@ class DedupIndex:
 
     def note(self, aggregate_id: str, noted: bytes) -> None:
         """Store the key entry of an aggregate whose version is known."""
-        saved = self.saved(aggregate_id)
+        saved = self.find_state(aggregate_id)
         if saved is not None:
             self._states[aggregate_id] = replace(saved, state=noted)
 
-    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+    def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the last decision on an id; None also if the decision is older than the dedup window."""
-        return self._ids.get((subject, command_id)) or self._view.remembered(subject, command_id)
+        return self._ids.get((subject, command_id)) or self._view.find_dedup_entry(subject, command_id)
 
     def remember(self, subject: str, command_id: str, decision: DedupEntry) -> None:
         """Store a decision at the current time of the clock."""

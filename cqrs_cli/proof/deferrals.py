@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from cqrs_cli.core.deferral.entry import LAST_MOMENT, due_of
+from cqrs_cli.core.deferral.entry import MAX_TIMESTAMP, due_of
 from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
@@ -57,7 +57,7 @@ class DeferralRules:
     def _check_due(self, outcome: OutcomeTrace, attempt: int) -> None:
         if outcome.attempt is not None and outcome.attempt != attempt:
             self._add(outcome, f"is {outcome.result} at attempt {outcome.attempt} instead of {attempt}")
-        if outcome.due is not None and not (outcome.timestamp < outcome.due or outcome.due == LAST_MOMENT):
+        if outcome.due is not None and not (outcome.timestamp < outcome.due or outcome.due == MAX_TIMESTAMP):
             self._add(outcome, f"is deferred until {rfc3339(outcome.due)}, which had come")
 
     def _check_target(self, envelope: CommandEnvelope | None, outcome: OutcomeTrace) -> None:

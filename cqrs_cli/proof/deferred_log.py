@@ -124,7 +124,7 @@ class DeferredLog:
 
 
 def _entry(at: int, entry: Deferral, masked: MaskDocument) -> Entry:
-    said = None if entry.said_topic != entry.topic else entry.said
+    said = None if entry.resubmitted_topic != entry.topic else entry.resubmitted_offset
     names = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
     return Entry(
         at,
@@ -145,7 +145,7 @@ def _sealed(entry: Deferral) -> tuple[str, str] | None:
 
 def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     """Yield the contradictions within an entry."""
-    if (entry.said is None) != (not entry.said_topic):
+    if (entry.resubmitted_offset is None) != (not entry.resubmitted_topic):
         yield "has only one of the offset and the topic of its resubmitted command"
     if entry.reason != (Reason.LATER if entry.attempt else Reason.NOT_YET).name:
         yield f"is {entry.reason} at attempt {entry.attempt}"

@@ -8,12 +8,12 @@ from typing import TypeAlias
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.deferral.document import structured_document
 from cqrs_cli.core.deferral.requests import REQUESTS, Cancel, Release
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import read_members
-from cqrs_cli.core.messages.payload_reference import data_within, with_data
+from cqrs_cli.core.messages.payload_reference import data_of_document, with_data
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.masking import mask_data
@@ -45,7 +45,7 @@ def masking(aggregate: Aggregate | None) -> MaskDocument:
             cls = None if aggregate is None else aggregate.commands.get(kind)
             if cls is not None and not personal_fields(cls):
                 return document
-            inside = None if cls is None else data_within(document)
+            inside = None if cls is None else data_of_document(document)
             return with_data(document, b"null" if cls is None or inside is None else mask_data(cls, inside))
         except (ValueError, KeyError, RecursionError):  # not a document; msgspec's errors are ValueErrors
             return document
@@ -56,7 +56,9 @@ def masking(aggregate: Aggregate | None) -> MaskDocument:
 def deferred_document(record: Record | None, masked: MaskDocument = bytes) -> bytes | None:
     """Return the digest of the document that deferring this command writes; None for a deleted or invalid record."""
     try:
-        return None if record is None else digest_of(masked(plain_document(record, read_command(record))))
+        return (
+            None if record is None else digest_of(masked(structured_document(record, read_command(record))))
+        )
     except CheckFailed:
         return None
 

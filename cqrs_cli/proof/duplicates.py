@@ -44,7 +44,7 @@ class Duplicates:
         subject, id, fingerprint = outcome.subject, outcome.cause, outcome.fingerprint
         if subject is None or id is None or fingerprint is None or outcome.reason in BLIND:
             return
-        before = self._dedup.remembered(subject, id)
+        before = self._dedup.find_dedup_entry(subject, id)
         if outcome.original is not None:
             if not self._decided.began_again:
                 self._points_to_first(command, outcome, outcome.original, before)

@@ -13,8 +13,8 @@ from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.core.personal.encrypted_data import personal_values
-from cqrs_cli.core.personal.encryption import is_sealed
-from cqrs_cli.core.personal.redaction import texts_in
+from cqrs_cli.core.personal.encryption import is_encrypted
+from cqrs_cli.core.personal.redaction import personal_texts_in
 from cqrs_cli.proof.keys import KeyTrace, key_of_event
 
 #: The bytes that each `Erased` event contains, and few other events.
@@ -113,10 +113,10 @@ def plain_fields(cls: type[Struct] | None, data: bytes) -> PlainFields:
     if cls is None:
         return PlainFields([], set())
     try:
-        names = [name for name, value in personal_values(cls, data).items() if not is_sealed(value)]
+        names = [name for name, value in personal_values(cls, data).items() if not is_encrypted(value)]
     except (ValueError, RecursionError):
         return PlainFields([], set())
-    return PlainFields(names, texts_in(cls, data) if names else set())
+    return PlainFields(names, personal_texts_in(cls, data) if names else set())
 
 
 def plain_in_event(aggregate: Aggregate, event: EventEnvelope) -> PlainFields:

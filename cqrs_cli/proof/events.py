@@ -152,7 +152,7 @@ def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace |
         event.eventcount,
         reach,
         *((None, False) if like is None else (like.kid, like.ends)),
-        propagated=text_sum(*event.handed_on_texts()),
+        propagated=text_sum(*event.propagated_texts()),
     )
 
 

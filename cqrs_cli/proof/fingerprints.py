@@ -12,8 +12,8 @@ from typing import TypeAlias
 from msgspec import Raw
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.checks import fingerprint_of, left_out_of
-from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
+from cqrs_cli.core.checks import fingerprint_function, personal_members
+from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, fingerprint_without
 from cqrs_cli.core.messages.json import read_members
 
 #: (fingerprint, type, data, expected version): True if the fingerprint may be of such a command.
@@ -37,7 +37,7 @@ def fits_of(aggregate: Aggregate | None) -> FitsCommand:
     """Return the check for an aggregate's commands; without its code (None) no field counts as personal."""
     if aggregate is None or not aggregate.has_personal_fields:
         return fits_whole
-    return _fits(fingerprint_of(aggregate), left_out_of(aggregate))
+    return _fits(fingerprint_function(aggregate), personal_members(aggregate))
 
 
 def _fits(today: Fingerprint, left_out: Mapping[str, frozenset[str]]) -> FitsCommand:
@@ -62,11 +62,11 @@ fits_partly = _fits(fingerprint, {})
 def _earlier(kind: str, given: Iterable[str], not_given: frozenset[str]) -> Iterator[Fingerprint]:
     """Yield the fingerprints of code with fewer annotations, without annotations, and without the type."""
     yield fingerprint
-    yield without_fields({})
+    yield fingerprint_without({})
     names = sorted(given)
     for count in range(len(names) + 1):
         for some in combinations(names, count):
-            yield without_fields({kind: not_given.union(some)})
+            yield fingerprint_without({kind: not_given.union(some)})
 
 
 def _names_of(data: Raw | bytes) -> frozenset[str]:

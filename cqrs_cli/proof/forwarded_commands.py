@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from cqrs_cli.core.deferral.document import forwarded_document, forwarded_from
+from cqrs_cli.core.deferral.document import forwarded_document, read_forwardedfrom
 from cqrs_cli.core.messages.command import command_or_none, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
@@ -56,7 +56,7 @@ def forwarded(record: Record) -> ForwardOrigin | None:
     if _ATTRIBUTE not in (record.value or b""):
         return None
     try:
-        place, id = forwarded_from(record.value), read_command(record).id
+        place, id = read_forwardedfrom(record.value), read_command(record).id
     except CheckFailed:
         return None
     return None if place is None else ForwardOrigin(*place, id)

@@ -27,12 +27,12 @@ class Homes:
     @property
     def has_begun(self) -> bool:
         """False for a pending child partition, which decides no commands yet."""
-        return self.lineage.has_begun(self.partition)
+        return self.lineage.is_activated(self.partition)
 
     @property
     def judging(self) -> int:
         """The partition count by which its owner assigns keys now."""
-        return self.lineage.judging(self.partition)
+        return self.lineage.effective_count(self.partition)
 
     def home(self, key: bytes, command: int) -> int:
         """Return the partition of a key when a command was decided."""
@@ -50,8 +50,8 @@ class Homes:
         splits = tuple(
             one for one in self.lineage.splits if one.partition != self.partition or one.after <= then
         )
-        lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.begun)
-        return lineage.heir(self.partition, lambda count: self.among(key, count))
+        lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.activated)
+        return lineage.forward_target(self.partition, lambda count: self.among(key, count))
 
     def crossed(self, log: Parted, command: int, at: int) -> Split | None:
         """Return a split between a command and its record at offset `at` of a log: the split is after one of the two,
@@ -80,4 +80,4 @@ class Homes:
 
     def _count(self, is_over: Callable[[Split], bool]) -> int:
         counts = [split.after for split in self.splits if is_over(split)]
-        return counts[-1] if counts else self.lineage.first_count(self.partition)
+        return counts[-1] if counts else self.lineage.initial_count(self.partition)

@@ -8,7 +8,7 @@ from cqrs_cli.core.erasure import ERASE, Erase
 from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import has_seals, kids_in
+from cqrs_cli.core.personal.encrypted_data import has_encrypted_shape, kids_in
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.keys import EventKey, KeyTrace, read_trace, trace_bytes
@@ -46,7 +46,7 @@ class KeyRules:
             self._note(events, EventKey(events.kid, events.ends))
 
     def _known(self, subject: str) -> KeyTrace:
-        saved = self._dedup.saved(subject)
+        saved = self._dedup.find_state(subject)
         return KeyTrace() if saved is None else read_trace(saved.state)
 
     def _note(self, events: EventsTrace, key: EventKey) -> None:
@@ -147,6 +147,6 @@ def _contradiction(before: KeyTrace, key: EventKey, subject: str) -> str | None:
 
 def _has_seals(envelope: CommandEnvelope) -> bool:
     try:
-        return has_seals(bytes(envelope.data))
+        return has_encrypted_shape(bytes(envelope.data))
     except (ValueError, RecursionError):
         return False

@@ -51,7 +51,7 @@ class KeyProof:
     def state_faults(self, subject: str, cls: type[State], stored: StoredState) -> Iterator[str]:
         """Yield the violations in the personal fields of an aggregate's state in a shard."""
         with self._noted.view() as view:
-            saved = view.saved(subject)
+            saved = view.find_state(subject)
         yield from state_faults(read_trace(b"" if saved is None else saved.state), cls, stored)
         if self._scope.personal is not None and self._scope.personal.ring is not None:
             yield from self._scope.personal.ring.faults(subject, STATE, stored.state)

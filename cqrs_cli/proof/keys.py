@@ -14,14 +14,19 @@ from msgspec import Raw, Struct
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.encrypted_data import SEAL_MARK, kids_in, personal_values, sealed_members
+from cqrs_cli.core.personal.encrypted_data import (
+    ENCRYPTED_MARKER,
+    encrypted_members,
+    kids_in,
+    personal_values,
+)
 from cqrs_cli.core.personal.encryption import (
     KID_BYTES,
     DataKey,
-    SealError,
-    SealPlace,
-    from_text,
-    is_sealed,
+    DecryptionError,
+    ValueLocation,
+    from_base64url,
+    is_encrypted,
     kid_of,
 )
 from cqrs_cli.core.stored import StoredState
@@ -63,7 +68,7 @@ _document = msgspec.json.Decoder(_Document).decode
 
 def kids_of_document(document: bytes) -> set[str]:
     """Return the key ids in a command document; an empty set if it is not valid JSON."""
-    if SEAL_MARK not in document:
+    if ENCRYPTED_MARKER not in document:
         return set()
     try:
         return kids_in(bytes(_document(document).data))
@@ -85,7 +90,7 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
     """
     if event.type == ERASED:
         kid = read_erased(event.data).key
-        if len(from_text(kid)) != KID_BYTES:
+        if len(from_base64url(kid)) != KID_BYTES:
             raise ValueError(f"{kid!r:.50} is the id of no key")
         return EventKey(kid, ends=True)
     kids = kids_in(bytes(event.data))
@@ -113,15 +118,15 @@ class ActiveKeys:
 
         The messages never contain personal data. Raises `ContradictionError` for a key that the keyring cannot decrypt.
         """
-        members = sealed_members(data)
+        members = encrypted_members(data)
         wrapped = self._latest(subject) if members else None
         for name, value in members.items() if wrapped is not None else ():
             try:
                 if wrapped is not None and kid_of(value) == wrapped.kid:
-                    self._unwrap(subject, wrapped).open(
-                        value, SealPlace(self._aggregate, subject, place, name)
+                    self._unwrap(subject, wrapped).decrypt(
+                        value, ValueLocation(self._aggregate, subject, place, name)
                     )
-            except SealError as error:
+            except DecryptionError as error:
                 yield f"has a damaged value in {name!r}: {error}"
 
 
@@ -131,12 +136,12 @@ def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Itera
     A shard that lags may have values encrypted with a key that was deleted later.
     """
     for name, value in personal_values(cls, saved.state).items():
-        if not is_sealed(value):
+        if not is_encrypted(value):
             yield f"has a plain value in the personal field {name!r}"
             continue
         try:
             kid = kid_of(value)
-        except SealError as error:
+        except DecryptionError as error:
             yield f"has no sealed value in {name!r}: {error}"
             continue
         if kid in trace.ended and saved.version >= trace.erased:

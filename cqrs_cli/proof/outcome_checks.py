@@ -6,7 +6,7 @@ from datetime import datetime
 from cqrs_cli.core.checks import without_bytes
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import due_of
-from cqrs_cli.core.messages.attributes import HANDED_ON
+from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record, is_text
@@ -19,9 +19,9 @@ from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
 AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 #: The names of the propagated attributes, for messages.
-PROPAGATED = " and ".join(HANDED_ON)
+PROPAGATED_NAMES = " and ".join(PROPAGATED)
 
-_NOT_PROPAGATED = (None,) * len(HANDED_ON)
+_NOT_PROPAGATED = (None,) * len(PROPAGATED)
 
 
 def given_up(outcome: OutcomeTrace) -> bool:
@@ -70,8 +70,8 @@ def _check_readable(
     wanted = (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if named else (None,) * 3
     if found != wanted:
         yield f"has subject, causationid and correlationid {found}, its command {wanted}"
-    if differ(outcome.propagated, text_sum(*envelope.handed_on_texts() if named else _NOT_PROPAGATED)):
-        yield f"does not have the {PROPAGATED} of its command"
+    if differ(outcome.propagated, text_sum(*envelope.propagated_texts() if named else _NOT_PROPAGATED)):
+        yield f"does not have the {PROPAGATED_NAMES} of its command"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
             yield "is KEY_MISMATCH, and the key of its command is the subject"

@@ -21,10 +21,10 @@ from cqrs_cli.proof.verdict import check_names, check_verdict
 
 _T = TypeVar("_T")
 
-# The message of GAVE_UP, written by `core.deferral.deferrals.Deferrals.put_off`.
+# The message of GAVE_UP, written by `core.deferral.deferrals.Deferrals.defer_for_later`.
 _PUT_OFF = re.compile(r"put off (\d{1,4}) times")
 
-# The message of WRONG_PARTITION if a key has moved, written by `core.batch_state.BatchState.forward`.
+# The message of WRONG_PARTITION if a key has moved, written by `core.batch_state.BatchState.forward_command`.
 _MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
 
 
@@ -135,7 +135,7 @@ def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         _attempt_of(outcome),
         _moved_to(outcome),
         text_sum(_given(data.message)),
-        text_sum(*outcome.handed_on_texts()),
+        text_sum(*outcome.propagated_texts()),
     )
 
 

@@ -11,7 +11,7 @@ from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Rep
 from cqrs_cli.proof.forwarded_commands import MovedCommands
 from cqrs_cli.proof.join import JoinedCommand
 from cqrs_cli.proof.key_rules import KeyRules
-from cqrs_cli.proof.outcome_checks import PROPAGATED, check_outcome, given_up
+from cqrs_cli.proof.outcome_checks import PROPAGATED_NAMES, check_outcome, given_up
 from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace, differ
@@ -140,7 +140,7 @@ class Rules:
             what = f"has subject, causationid and correlationid {found}, its command's outcome {wanted}"
             self._add("events", at, what)
         if differ(events.propagated, outcome.propagated):
-            self._add("events", at, f"does not have the {PROPAGATED} of its command's outcome")
+            self._add("events", at, f"does not have the {PROPAGATED_NAMES} of its command's outcome")
         if events.timestamp != outcome.timestamp:
             self._add("events", at, "does not have the timestamp of its command's outcome")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cqrs_cli.core.deferral.deferrals import EARLY
+from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
@@ -60,7 +60,7 @@ class Scope:
     longest_window: int | None = None  # the longest window so far, ms; None: it never changed
     #: Raises an error with the reason if an event cannot be read.
     decode_event: Callable[[EventEnvelope], object] = check_shape
-    early: int = EARLY  # by how much a deferred command may be early, ms
+    early: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
     homes: Homes | None = None  # after a repartitioning
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
     for_child: bool = False  # verifies a parent for its child partition

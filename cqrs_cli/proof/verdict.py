@@ -85,7 +85,7 @@ def _expectation(verdict: Verdict) -> Iterator[str]:
             yield f"is {reason} without an expected version"
         return
     try:
-        refusal = parse_expected(text).refusal(verdict.version - verdict.events)
+        refusal = parse_expected(text).mismatch(verdict.version - verdict.events)
     except ValueError:
         if (
             verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED"

@@ -44,7 +44,7 @@ class Versions:
             self._follows(command, kind, at, outcome.subject, begins, outcome.version)
 
     def _follows(self, command: int, kind: LogName, at: int, subject: str, begins: int, ends: int) -> None:
-        saved = self._dedup.saved(subject)
+        saved = self._dedup.find_state(subject)
         version = 0 if saved is None else saved.version
         if begins != version and (saved is not None or self._has_begin):
             if self._losses.follow(command, None if saved is None else saved.offset):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import children_of
+from cqrs_cli.core.messages.repartitioning import targets_of
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
@@ -49,10 +49,12 @@ def growth_work(
         for partition, (start, end) in readers.bounds(connection, topics.events, numbers).items()
     }
     count_by_partition = {
-        partition: count for partition in range(last) if (count := lineage.count(partition)) is not None
+        partition: count
+        for partition in range(last)
+        if (count := lineage.active_count(partition)) is not None
     }
     current_owner = [
-        max(partition for partition in lineage.chain(target) if partition in count_by_partition)
+        max(partition for partition in lineage.segments(target) if partition in count_by_partition)
         for target in range(last)
     ]
 
@@ -69,7 +71,7 @@ def growth_work(
     moving = tuple(
         MovingKeys(
             partition,
-            tuple(children_of(partition, count, last)),
+            tuple(targets_of(partition, count, last)),
             round(sizes.get(partition, 0) * (1 - count / last)),
             deferred[partition],
         )
@@ -78,5 +80,5 @@ def growth_work(
     )
     return GrowthWork(
         moving,
-        sum(sizes.get(partition, 0) for target in range(last) for partition in lineage.chain(target)),
+        sum(sizes.get(partition, 0) for target in range(last) for partition in lineage.segments(target)),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from cqrs_cli import registry
 from cqrs_cli.client.project_aggregates import project_connection
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import EventMarks, event_marks
+from cqrs_cli.core.encrypted_events import PersonalMembers, personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -35,7 +35,7 @@ class SourcePlan:
     archive: bytes = field(
         default=b"", repr=False
     )  # the aggregates' sources (zip); empty if no field is a column
-    marks: EventMarks | None = None  # the personal-data annotations of the events
+    marks: PersonalMembers | None = None  # the personal-data annotations of the events
 
     @property
     def topics(self) -> Topics:
@@ -73,7 +73,7 @@ def plan_read(options: ReadOptions) -> SourcePlan:
         options.type,
         settings.aggregates,
         b"" if options.type is None else _archive(settings),
-        event_marks(aggregate) if options.kind == "events" else None,
+        personal_members(aggregate) if options.kind == "events" else None,
     )
 
 

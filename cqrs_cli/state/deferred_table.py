@@ -25,24 +25,24 @@ class DeferredTable:
     def __init__(self, txn: Transaction, db: Database) -> None:
         self._txn, self._db = txn, db
 
-    def find(self, key: str) -> Deferral | None:
+    def find_entry(self, key: str) -> Deferral | None:
         return self._entry(key.encode())
 
-    def of_id(self, subject: str, command_id: str) -> Deferral | None:
+    def find_by_command_id(self, subject: str, command_id: str) -> Deferral | None:
         found = self._entry(self._txn.get(_id_key(subject, command_id), None, self._db))
         return found if found is not None and (found.subject, found.id) == (subject, command_id) else None
 
-    def said_at(self, topic: str, offset: int) -> Deferral | None:
+    def find_resubmitted_at(self, topic: str, offset: int) -> Deferral | None:
         return self._entry(self._txn.get(_said_key(topic, offset), None, self._db))
 
-    def said(self) -> list[Deferral]:
+    def resubmitted_entries(self) -> list[Deferral]:
         return list(self._entries(_SAID))
 
-    def due(self, until: int, most: int) -> list[Deferral]:
+    def due_entries(self, until: int, max_entries: int) -> list[Deferral]:
         found: list[Deferral] = []
         with self._txn.cursor(self._db) as cursor:
             there = cursor.set_range(_DUE)
-            while there and len(found) < most and cursor.key().startswith(_DUE):
+            while there and len(found) < max_entries and cursor.key().startswith(_DUE):
                 if _NUMBER.unpack_from(cursor.key(), 1)[0] > until:
                     break
                 entry = self._entry(cursor.key()[_AFTER_NUMBER:])
@@ -73,10 +73,10 @@ class DeferredTable:
         key = entry.key.encode()
         self._txn.put(_ENTRY + key, entry.value(), db=self._db)
         self._txn.put(_id_key(entry.subject, entry.id), key, db=self._db)
-        if entry.said is None:
+        if entry.resubmitted_offset is None:
             self._txn.put(_DUE + _NUMBER.pack(max(0, entry.due)) + key, b"", db=self._db)
         else:
-            self._txn.put(_said_key(entry.said_topic, entry.said), key, db=self._db)
+            self._txn.put(_said_key(entry.resubmitted_topic, entry.resubmitted_offset), key, db=self._db)
 
     def _remove(self, entry: Deferral) -> None:
         key = entry.key.encode()
@@ -84,10 +84,10 @@ class DeferredTable:
         by_id = _id_key(entry.subject, entry.id)
         if self._txn.get(by_id, None, self._db) == key:  # not a later command with this id
             self._txn.delete(by_id, db=self._db)
-        if entry.said is None:
+        if entry.resubmitted_offset is None:
             self._txn.delete(_DUE + _NUMBER.pack(max(0, entry.due)) + key, db=self._db)
         else:
-            self._txn.delete(_said_key(entry.said_topic, entry.said), db=self._db)
+            self._txn.delete(_said_key(entry.resubmitted_topic, entry.resubmitted_offset), db=self._db)
 
     def _entry(self, key: bytes | None) -> Deferral | None:
         value = None if key is None else self._txn.get(_ENTRY + key, None, self._db)

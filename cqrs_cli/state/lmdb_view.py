@@ -36,10 +36,10 @@ class LmdbView:
     def __exit__(self, *_: object) -> None:
         self._txn.abort()
 
-    def deferred(self) -> DeferredTable:
+    def deferred_view(self) -> DeferredTable:
         return DeferredTable(self._txn, self._deferred)
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
+    def find_state(self, aggregate_id: str) -> StoredState | None:
         key = aggregate_id.encode()
         if len(key) > encoding.MAX_KEY:
             return self._long_saved(key)
@@ -54,7 +54,7 @@ class LmdbView:
         encoding.check_whole_key(whole, key)
         return saved
 
-    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+    def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         if command_id > self._greatest_id:
             return None  # greater than every remembered id, so it is new, and no key has to be encoded
         whole = key = encoding.dedup_key(subject, command_id)

@@ -125,14 +125,14 @@ class MemoryStore:
                 + self._deferred.bytes
                 - before
             )
-            more += self._deferred.growth(change.deferred)
+            more += self._deferred.added_bytes(change.deferred)
             self._budget.reserve(more)
             undo.callback(self._budget.reserve, -more)
             failpoints.reached("apply.inside")
             undo.pop_all()
         if change.deferred:
             self._deferred = self._deferred.copy() if is_viewed else self._deferred
-            self._deferred.change(change.deferred)
+            self._deferred.apply_changes(change.deferred)
         self._segments, self._positions = segments, change.end
         failpoints.reached("apply.after")
 
@@ -220,14 +220,14 @@ class _MemoryView:
     ) -> None:
         self._states, self._segments, self._deferred = states, segments, deferred
 
-    def deferred(self) -> DeferralTable:
+    def deferred_view(self) -> DeferralTable:
         return self._deferred
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
+    def find_state(self, aggregate_id: str) -> StoredState | None:
         value = self._states.get(aggregate_id)
         return None if value is None else encoding.decode_state(value)
 
-    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+    def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         whole = encoding.dedup_key(subject, command_id)
         key = whole if len(whole) <= encoding.MAX_KEY else encoding.shorten(whole)
         values = [segment[key] for segment in self._segments if key in segment]

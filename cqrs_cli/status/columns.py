@@ -49,7 +49,7 @@ class Metric(NamedTuple):
 class StatusColumn(Column[PartitionStatus]):
     """A column of a partition's status, with its Prometheus metric if it has one."""
 
-    left: bool = False
+    left_aligned: bool = False
     kinds: tuple[PartitionKind, ...] = PARTITION_KINDS
     view: View = View.STATUS | View.TOP | View.JSON
     total: Callable[[list[Any]], Any] | None = None  # for several partitions; None: an empty cell
@@ -58,9 +58,9 @@ class StatusColumn(Column[PartitionStatus]):
     rare: bool = False  # hidden in a table in which no row has a value
     spare: int = 0  # a narrow screen hides the highest first, and never 0
 
-    def of(self, row: PartitionStatus) -> Any:
+    def value_of(self, row: PartitionStatus) -> Any:
         """Return the value; None if the column does not apply to the kind of partition."""
-        return Column.of(self, row) if row.kind in self.kinds else None
+        return Column.value_of(self, row) if row.kind in self.kinds else None
 
 
 _CLAIMED, _AGGREGATES, _EVENT_READERS = (AGGREGATE, PROCESS), (AGGREGATE,), (PROCESS, PROJECTION)
@@ -90,7 +90,9 @@ COLUMNS: tuple[StatusColumn, ...] = (
     StatusColumn("lag", None, "lag", total=sum_known, metric=_LAG, key="l"),
     StatusColumn("oldest", None, "oldest", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, key="o", spare=1),
     StatusColumn("latency", None, "latency", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, spare=4),
-    StatusColumn("owner", None, "owner", cells.owner_text, cells.owner_json, left=True, total=cells.common_owner),
+    StatusColumn(
+        "owner", None, "owner", cells.owner_text, cells.owner_json, left_aligned=True, total=cells.common_owner
+    ),
     StatusColumn("growth", None, "growth", kinds=_AGGREGATES, total=cells.distinct_texts, rare=True, spare=2),
     StatusColumn("owned", kinds=_CLAIMED, view=_METRIC, metric=_OWNED),
     StatusColumn("since", cells.owner_since, "since", kinds=_CLAIMED, view=_STATUS, spare=5),
@@ -125,7 +127,7 @@ class Row(NamedTuple):
 
 def row(status: PartitionStatus, columns: Sequence[StatusColumn]) -> Row:
     """Return the line of a partition."""
-    return Row(status.label, tuple(column.of(status) for column in columns))
+    return Row(status.label, tuple(column.value_of(status) for column in columns))
 
 
 def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> Row:

@@ -37,7 +37,7 @@ def _family(
         name, text, labels=(*kind.label_names, *value_labels)
     )
     for status in statuses:
-        value = column.of(status)
+        value = column.value_of(status)
         for key, number in value.items() if isinstance(value, Mapping) else [("", value)]:
             if number is not None:
                 family.add_metric([*status.label_values(), *([key] if value_labels else [])], number)

@@ -47,5 +47,5 @@ def _shard(path: Path, topic_id: str | None, digest_state: type[State] | None) -
             total = 0
             for aggregate_id, saved in store.items():
                 status = digest.state_digest(digest_state, aggregate_id, saved.version, saved.state)
-                total = digest.add(total, status)
+                total = digest.add_digests(total, status)
         return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.aggregate.errors import raised, raised_at
+from cqrs_cli.core.aggregate.errors import describe_error, error_line
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.hash_seed import check_hash_seed
 from cqrs_cli.testing.round_trip import (
@@ -145,7 +145,7 @@ def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
 def _erase(aggregate: Aggregate, state: State) -> State:
     __tracebackhide__ = True
     left = without_personal(aggregate, state)
-    if not aggregate.hears_erased:
+    if not aggregate.evolves_erased:
         return left
     return without_personal(aggregate, _evolve_alike(aggregate, left, Erased("a key"))[1])
 
@@ -196,9 +196,9 @@ def _same_each_time(
     except BrokenLaw:
         raise
     except Exception as error:
-        verdict = f"{call.name} raised {raised(error)}"
+        verdict = f"{call.name} raised {describe_error(error)}"
         raise BrokenLaw(
-            verdict, call.spelled(), at=raised_at(error.__traceback__, aggregate.package), of=call.function
+            verdict, call.spelled(), at=error_line(error.__traceback__, aggregate.package), of=call.function
         ) from error
     if changed:
         now = encode_json([state, message]).decode()

@@ -7,14 +7,14 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.values import command_decoder
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.process import Process, Send
-from cqrs_cli.core.react import heard_events, reaction
+from cqrs_cli.core.react import call_react, subscribed_events
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.testing.round_trip import BrokenLaw
 
 
 def process(process: Process) -> "ProcessSpec":
     """Return a specification of a process manager. Raises `TypeError` if its annotations are wrong."""
-    return ProcessSpec(process, tuple(heard_events(process)))
+    return ProcessSpec(process, tuple(subscribed_events(process)))
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class ProcessSpec:
             known = ", ".join(kind.__name__ for kind in self.heard)
             raise TypeError(f"{event!r} is not heard by this process: react takes {known}")
         at = Recorded(event, aggregate_id, version, time, "0/0/0", "command-1", "command-1", 0, 0, "")
-        sent = reaction(self.process, at)
+        sent = call_react(self.process, at)
         for one in sent:
             _read_back(self.process, one)
-        if reaction(self.process, at) != sent:
+        if call_react(self.process, at) != sent:
             raise BrokenLaw("react gives other commands when it is called again", of=self.process.react)
         return Reaction(event, sent)
 

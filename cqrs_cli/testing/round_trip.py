@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
-from cqrs_cli.core.aggregate.errors import raised
+from cqrs_cli.core.aggregate.errors import describe_error
 from cqrs_cli.core.context import MAX_EVENTS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask
@@ -145,7 +145,7 @@ def without_personal(aggregate: Aggregate, message: _Message) -> _Message:
         return mask(message)
     except Exception as error:  # raised by its own `__post_init__`
         raise BrokenLaw(
-            f"{type(message).__name__} cannot be erased: {raised(error)}",
+            f"{type(message).__name__} cannot be erased: {describe_error(error)}",
             repr(message),
             of=aggregate.decider.evolve,
         ) from error

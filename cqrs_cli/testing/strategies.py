@@ -85,7 +85,7 @@ def _values(kind: TypeNode) -> st.SearchStrategy[Any]:
         return _numbers(kind.wire)
     if isinstance(kind.wire, msgspec_types.StrType):
         return _texts(kind.wire)
-    return _LEAVES[type(kind.wire)] if type(kind.wire) in _LEAVES else st.from_type(kind.plain)
+    return _LEAVES[type(kind.wire)] if type(kind.wire) in _LEAVES else st.from_type(kind.unwrapped)
 
 
 def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:

@@ -142,8 +142,8 @@ contexts = st.fixed_dictionaries(
     optional={
         "payload_threshold": st.just(30),
         "max_event_bytes": st.sampled_from([900, 1600, 2100]),
-        "refused": st.just(frozenset([2])),
-        "blamed": st.just({3: "it died"}),
+        "given_up_offsets": st.just(frozenset([2])),
+        "poison_reasons": st.just({3: "it died"}),
         "partition_of": st.just(lambda key: 3 if key == b"a" else 4),
     },
 )

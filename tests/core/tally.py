@@ -143,7 +143,7 @@ class Partition:
             self.states.get,
             lambda subject, id: self.remembered.get((subject, id)),
             lambda: 6000,
-            window=WINDOW,
+            dedup_window=WINDOW,
             clock=self.clock,
             topic="tally.commands",
             **self.context,
@@ -153,7 +153,7 @@ class Partition:
     def feed(self, *records: Record) -> Decisions:
         done = self.batch().decide_piece(records)
         self.states |= done.states
-        self.remembered |= done.remembered
+        self.remembered |= done.dedup_entries
         self.clock = done.clock
         self.events += done.events
         self.outcomes += done.outcomes

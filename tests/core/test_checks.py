@@ -32,8 +32,8 @@ def test_tracebacks_are_kept_once() -> None:
     """A single traceback is kept for each line and type of the aggregate's exceptions."""
     crashes = [command("Crash", {"how": how}) for how in ("raise", "mute", "raise")]
     done = Partition().feed(*(record(offset, value) for offset, value in enumerate(crashes)))
-    assert len(done.outcomes) == 3 and len(done.raised) == 2
-    for kind, traceback in done.raised.items():
+    assert len(done.outcomes) == 3 and len(done.tracebacks) == 2
+    for kind, traceback in done.tracebacks.items():
         place, _, name = kind.partition(": ")
         assert place.startswith("tally.py:") and f", line {place.partition(':')[2]}, in decide" in traceback
         assert name in traceback.splitlines()[-1]
@@ -100,7 +100,7 @@ def test_key_must_hash_to_the_partition() -> None:
 
 def test_moved_commands_are_forwarded() -> None:
     """The target partition of the key gets the whole command, with its origin added."""
-    partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
+    partition = Partition(partition_of=lambda key: 7, forward_target_of=lambda key: 5)
     done = partition.feed(record(4, command(color="red", deferredfrom="3/1")))
     assert [(one.partition, one.key) for one in done.forwards] == [(5, b"a")]
     sent = json.loads(command(color="red", deferredfrom="3/1"))
@@ -109,7 +109,7 @@ def test_moved_commands_are_forwarded() -> None:
 
 def test_forwarded_command_is_deferred() -> None:
     """The id of a forwarded command is not remembered, because the target partition decides the command by its id."""
-    partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
+    partition = Partition(partition_of=lambda key: 7, forward_target_of=lambda key: 5)
     verdict = partition.verdict(record(4, command()))
     assert (verdict["status"], verdict["reason"], verdict["movedto"]) == ("deferred", "MOVED", 5)
     assert verdict["due"] == "1970-01-01T00:00:05.000Z"
@@ -118,12 +118,18 @@ def test_forwarded_command_is_deferred() -> None:
 
 def test_forwarding_needs_room() -> None:
     limits = Deferrals(limits=DeferralLimits(command_bytes=1024 + len(command())))
-    context: dict[str, Any] = {"partition_of": lambda key: 7, "heir_of": lambda key: 5, "deferrals": limits}
+    context: dict[str, Any] = {
+        "partition_of": lambda key: 7,
+        "forward_target_of": lambda key: 5,
+        "deferrals": limits,
+    }
     assert reason(command(), **context) == "WRONG_PARTITION"
 
 
 def test_strange_keys_are_not_forwarded() -> None:
-    assert reason(command(), partition_of=lambda key: 7, heir_of=lambda key: None) == "WRONG_PARTITION"
+    assert (
+        reason(command(), partition_of=lambda key: 7, forward_target_of=lambda key: None) == "WRONG_PARTITION"
+    )
 
 
 def test_inherited_decision_names_its_partition() -> None:
@@ -173,7 +179,7 @@ def test_expiry_is_exact_to_the_millisecond() -> None:
     for timestamp, now in ((at + 1, 0), (0, at + 1)):
         with pytest.raises(CheckFailed) as refusal:
             check_expiry(moment, timestamp, partial(int, now))
-        assert refusal.value.members == {"decidedat": "2026-11-21T01:02:03.457Z"}
+        assert refusal.value.outcome_fields == {"decidedat": "2026-11-21T01:02:03.457Z"}
 
 
 def test_longest_key_is_kept_without_bytes() -> None:

@@ -63,12 +63,12 @@ def test_forgotten_id_stays_forgotten() -> None:
 def test_process_error_is_no_verdict(how: str) -> None:
     with pytest.raises(DecisionInterrupted) as caught:
         Partition().feed(record(0, command()), record(1, command("Crash", {"how": how}, id="2")))
-    assert (caught.value.offset, caught.value.before, caught.value.__context__) == (1, 1, None)
+    assert (caught.value.offset, caught.value.decided_count, caught.value.__context__) == (1, 1, None)
     assert str(caught.value).startswith("tally.py:")
 
 
 def test_blamed_command_fails_without_code() -> None:
-    partition = Partition(blamed={1: "the worker died"})
+    partition = Partition(poison_reasons={1: "the worker died"})
     partition.feed(record(0, command()))
     verdict = partition.verdict(record(1, command("Crash", {"how": "unread"}, id="2")), record(2, command()))
     assert verdict["status"] == "duplicate"
@@ -80,7 +80,7 @@ def test_blamed_command_fails_without_code() -> None:
 
 
 def test_offset_given_up_loses_its_bytes() -> None:
-    partition = Partition(refused=frozenset({4}))
+    partition = Partition(given_up_offsets=frozenset({4}))
     verdict = partition.verdict(record(4, command()), record(5, command()))
     assert verdict["status"] == "accepted"
     assert json.loads(partition.outcomes[0][0])["data"]["reason"] == "TOO_LARGE"
@@ -158,14 +158,14 @@ def test_record_is_watched_while_it_is_decided() -> None:
     seen: list[Record | None] = []
 
     def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
-        seen.append(batch.deciding)
+        seen.append(batch.current_record)
         return []
 
     batch = batch_of(Decider(decide, tally.evolve, tally.Tally()))
     one = record(0, command())
-    assert batch.deciding is None
+    assert batch.current_record is None
     batch.decide_piece([one])
-    assert (seen, batch.deciding) == ([one], None)
+    assert (seen, batch.current_record) == ([one], None)
 
 
 def test_state_comes_from_earlier_batches() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from aggregates.counter import Counter
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from tests.core.personal.customer import Customer
 
 Row = tuple[str, int, bytes]
@@ -19,7 +19,7 @@ rows = st.tuples(st.text(max_size=8), st.integers(1, 2**53), st.binary(max_size=
 
 
 def total(some: list[Row]) -> int:
-    return reduce(digest.add, (digest.aggregate_digest(*row) for row in some), 0)
+    return reduce(digest.add_digests, (digest.aggregate_digest(*row) for row in some), 0)
 
 
 @given(st.lists(rows), st.randoms(use_true_random=False))
@@ -31,7 +31,7 @@ def test_order_does_not_matter(some: list[Row], order: random.Random) -> None:
 
 @given(st.lists(rows), st.lists(rows))
 def test_parts_may_be_summed_anywhere(some: list[Row], others: list[Row]) -> None:
-    assert digest.add(total(some), total(others)) == total(some + others)
+    assert digest.add_digests(total(some), total(others)) == total(some + others)
 
 
 @given(rows, rows)
@@ -44,7 +44,7 @@ def test_boundary_of_id_and_state_counts() -> None:
 
 
 def test_sum_wraps_into_64_digits() -> None:
-    assert digest.as_hex(digest.add(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
+    assert digest.as_hex(digest.add_digests(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
 
 
 def test_the_framing_is_fixed_for_ever() -> None:
@@ -55,7 +55,9 @@ def test_the_framing_is_fixed_for_ever() -> None:
 def test_personal_fields_have_no_part_in_it() -> None:
     """Unencrypted, encrypted and erased states of an aggregate have the same digest."""
     erased, plain = encode_json(Customer(plan="free")), encode_json(Customer("Ann", plan="free"))
-    sealed = seal_data(Customer, plain, DataKey.of_random(bytes(72)), SealPlace("customer", "a", "state", ""))
+    sealed = encrypt_data(
+        Customer, plain, DataKey.of_random(bytes(72)), ValueLocation("customer", "a", "state", "")
+    )
     digests = {digest.state_digest(Customer, "a", 1, state) for state in (erased, plain, sealed)}
     assert digests == {digest.aggregate_digest("a", 1, erased)}
     assert digest.state_digest(Counter, "a", 1, b"{ }") == digest.aggregate_digest("a", 1, b"{ }")

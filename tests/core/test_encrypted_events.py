@@ -5,18 +5,23 @@ import json
 from msgspec import Raw
 
 from cqrs_cli.core.aggregate.erased import ERASED
-from cqrs_cli.core.encrypted_events import event_marks, masked_command, masked_event, read_marked
+from cqrs_cli.core.encrypted_events import (
+    personal_members,
+    read_encrypted_event,
+    redact_command,
+    redact_event,
+)
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER, Registered
 
 KEY = DataKey.of_random(bytes(72))
 ANN = Registered("Ann Smith", "ann@home", "free")
 PLAIN = encode_json(ANN)
-SEALED = seal_data(Registered, PLAIN, KEY, SealPlace("customer", "c-42", "0/1/0", ""))
-MARKS = event_marks(CUSTOMER)
+SEALED = encrypt_data(Registered, PLAIN, KEY, ValueLocation("customer", "c-42", "0/1/0", ""))
+MARKS = personal_members(CUSTOMER)
 
 
 def document(data: bytes, kind: str = "customer.Registered") -> bytes:
@@ -25,7 +30,7 @@ def document(data: bytes, kind: str = "customer.Registered") -> bytes:
 
 def masked(value: bytes) -> bytes:
     assert MARKS is not None
-    return masked_event(MARKS, value)
+    return redact_event(MARKS, value)
 
 
 def test_masks_have_no_value() -> None:
@@ -44,12 +49,12 @@ def test_other_records_stay() -> None:
 
 
 def test_deferred_commands_are_masked() -> None:
-    found = json.loads(masked_command(CUSTOMER, document(SEALED, "customer.Register")))["data"]
+    found = json.loads(redact_command(CUSTOMER, document(SEALED, "customer.Register")))["data"]
     assert found == {"name": "", "mail": "x@invalid", "plan": "free"}
-    assert masked_command(tally.AGGREGATE, b"?") == b"?"
+    assert redact_command(tally.AGGREGATE, b"?") == b"?"
 
 
 def test_only_marked_aggregates_are_looked_at() -> None:
-    assert event_marks(tally.AGGREGATE) is None
-    assert read_marked(document(PLAIN)) is None and read_marked(b'"$sealed"') is None
-    assert read_marked(document(SEALED)) is not None
+    assert personal_members(tally.AGGREGATE) is None
+    assert read_encrypted_event(document(PLAIN)) is None and read_encrypted_event(b'"$sealed"') is None
+    assert read_encrypted_event(document(SEALED)) is not None

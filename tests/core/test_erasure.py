@@ -73,7 +73,7 @@ def test_evolve_must_give_a_state_then_too() -> None:
 def test_reserved_event_is_not_of_the_aggregate() -> None:
     """`decide` cannot return it, because `decide` knows no key."""
     both = [CUSTOMER, folding(closing)]
-    assert [one.hears_erased for one in both] == [False, True]
+    assert [one.evolves_erased for one in both] == [False, True]
     assert all(list(one.events) == ["customer.Registered", "customer.Ordered"] for one in both)
     assert not any(Erased in one.event_types for one in both)
 

@@ -4,7 +4,7 @@ import traceback
 from contextlib import suppress
 
 from cqrs_cli.core.context import BatchContext, Decisions
-from cqrs_cli.core.failed_check import note_refusal
+from cqrs_cli.core.failed_check import record_failed_check
 from cqrs_cli.core.messages.outcome import WrittenVerdict
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from tests.core.tally import command, record
@@ -26,9 +26,9 @@ def tracebacks(*errors: Exception) -> dict[str, str]:
             raise error
         refused = CheckFailed(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
         refused.__cause__ = error
-        note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
-    assert done.reasons == {"HANDLER_ERROR": len(errors)} and len(done.dead_letters) == len(errors)
-    return done.raised
+        record_failed_check(done, context, record(0, command()), WrittenVerdict(status=""), refused)
+    assert done.reason_counts == {"HANDLER_ERROR": len(errors)} and len(done.dead_letters) == len(errors)
+    return done.tracebacks
 
 
 def test_words_make_no_other_kind() -> None:
@@ -49,5 +49,5 @@ def test_only_errors_of_the_code_are_kept() -> None:
     done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
     refused = CheckFailed(Reason.BUSINESS_RULE, "no")
     refused.__cause__ = KeyError("why")
-    note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
-    assert done.raised == {}
+    record_failed_check(done, context, record(0, command()), WrittenVerdict(status=""), refused)
+    assert done.tracebacks == {}

@@ -22,7 +22,7 @@ class Contract(Batch):
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
-        self._plain = lambda *_: None
+        self._fast_path = lambda *_: None
 
 
 def decided(make: type[Batch], stream: list[Record], context: dict[str, Any], size: int) -> Any:
@@ -35,13 +35,13 @@ def decided(make: type[Batch], stream: list[Record], context: dict[str, Any], si
             done = batch.decide_piece(stream[start : start + size])
             found += [done.events, done.outcomes, done.dead_letters, done.payloads, batch.event_bytes]
     except DecisionInterrupted as undecided:
-        return undecided.offset, undecided.before, str(undecided), list(asked)
-    return found, comparable(batch.done), list(asked)
+        return undecided.offset, undecided.decided_count, str(undecided), list(asked)
+    return found, comparable(batch.decisions), list(asked)
 
 
 def comparable(done: Decisions) -> list[Any]:
-    memory = [done.states, done.remembered, done.deferred, done.clock]
-    return [*memory, done.counts, done.reasons, sorted(done.raised)]
+    memory = [done.states, done.dedup_entries, done.deferral_changes, done.clock]
+    return [*memory, done.counts, done.reason_counts, sorted(done.tracebacks)]
 
 
 @pytest.mark.covers("decided-once", "no-lost-update")
@@ -52,7 +52,7 @@ def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any],
     numbered = [
         Record(n, each.timestamp, each.key, each.value, each.headers) for n, each in enumerate(stream)
     ]
-    context = {"topic": "notes.commands", "window": 1000, **context}
+    context = {"topic": "notes.commands", "dedup_window": 1000, **context}
     plain = decided(Batch, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size)
     whole = decided(Contract, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size)
     assert plain == whole
@@ -77,7 +77,7 @@ def test_ordinary_commands_pass_plain_checks(
     """The commands have one event or several, with letters beyond ASCII, escaped or not."""
     stream = [note({"texts": texts}, ascii=ascii, **attributes)]
     whole = decided(Contract, stream, {}, 1)
-    monkeypatch.delattr(Batch, "_identify")
+    monkeypatch.delattr(Batch, "_set_fingerprint")
     assert decided(Batch, stream, {}, 1) == whole
     assert whole[1][4]["accepted"] == 1
 

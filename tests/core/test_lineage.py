@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 from tests.support.partition_histories import deciding, lineages, split
 
 HASHES = st.integers(0, 2**31 - 1)
@@ -22,7 +22,7 @@ def homes(lineage: PartitionLineage, hashed: int) -> list[int]:
 def travelled(lineage: PartitionLineage, hashed: int, partition: int) -> list[int]:
     """Return the partitions through which a command is forwarded, with the first."""
     path = [partition]
-    while (child := lineage.heir(path[-1], lambda count: hashed % count)) is not None:
+    while (child := lineage.forward_target(path[-1], lambda count: hashed % count)) is not None:
         path.append(child)
     return path
 
@@ -45,21 +45,21 @@ def test_old_homes_forward_to_the_home(lineage: PartitionLineage, hashed: int) -
 @given(lineages(), HASHES, st.integers(0, 23))
 def test_heirs_are_children(lineage: PartitionLineage, hashed: int, partition: int) -> None:
     """Commands are forwarded only to partitions that got keys from the forwarding partition."""
-    children = lineage.children(partition)
-    assert lineage.heir(partition, lambda count: hashed % count) in [None, *children]
-    born = {one: lineage.birth(one) for one in range(lineage.counts[-1])}
+    children = lineage.target_partitions(partition)
+    assert lineage.forward_target(partition, lambda count: hashed % count) in [None, *children]
+    born = {one: lineage.split_creating(one) for one in range(lineage.counts[-1])}
     assert children == [one for one, split in born.items() if split and split.partition == partition]
 
 
 @given(lineages(), HASHES, st.integers(0, 23))
 def test_strangers_forward_nothing(lineage: PartitionLineage, hashed: int, partition: int) -> None:
     stranger = all(hashed % count != partition for count in lineage.counts)
-    assert not stranger or lineage.heir(partition, lambda count: hashed % count) is None
+    assert not stranger or lineage.forward_target(partition, lambda count: hashed % count) is None
 
 
 @given(lineages(), HASHES)
 def test_chains_hold_every_home(lineage: PartitionLineage, hashed: int) -> None:
-    chain = lineage.chain(hashed % lineage.counts[-1])
+    chain = lineage.segments(hashed % lineage.counts[-1])
     assert set(homes(lineage, hashed)) <= set(chain) == {hashed % count for count in lineage.counts}
     assert list(chain) == sorted(chain)
 
@@ -67,8 +67,8 @@ def test_chains_hold_every_home(lineage: PartitionLineage, hashed: int) -> None:
 @given(lineages(), HASHES)
 def test_ancestry_is_the_chain_so_far(lineage: PartitionLineage, hashed: int) -> None:
     (home,) = homes(lineage, hashed)
-    inherited = [one.partition for one in lineage.ancestry(home)]
-    chain = lineage.chain(hashed % lineage.counts[-1])
+    inherited = [one.partition for one in lineage.inherited_splits(home)]
+    chain = lineage.segments(hashed % lineage.counts[-1])
     assert (*inherited, home) == chain[: len(inherited) + 1]
     assert inherited == [lineage.parent(child) for child in [*inherited[1:], home]][: len(inherited)]
 
@@ -80,30 +80,32 @@ def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObje
     told = replace(lineage, splits=splits)
     positions = {one: data.draw(st.integers(0, 3)) for one in range(lineage.counts[-1])}
     for partition in positions:
-        if told.may_begin(partition, positions) and told.parent(partition) is not None:
-            born = told.birth(partition)
+        if told.may_read(partition, positions) and told.parent(partition) is not None:
+            born = told.split_creating(partition)
             assert born is not None and positions[born.partition] >= born.events
             if positions[born.partition] == 0:
-                assert told.may_begin(born.partition, positions)
+                assert told.may_read(born.partition, positions)
 
 
 def test_reader_begins_behind_the_split() -> None:
     lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 5, 9, 0, 0),))
-    assert [lineage.may_begin(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
-    assert lineage.may_begin(0, {}) and not PartitionLineage((1, 2)).may_begin(1, {0: 99})
+    assert [lineage.may_read(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
+    assert lineage.may_read(0, {}) and not PartitionLineage((1, 2)).may_read(1, {0: 99})
 
 
 @given(lineages(), HASHES)
 def test_deferred_commands_have_one_keeper(lineage: PartitionLineage, hashed: int) -> None:
     """The keeper is the partition that decides the key, or the parent of a partition that is not activated."""
     (home,) = homes(lineage, hashed)
-    begins = lineage.birth(home) is not None and home not in lineage.begun
-    assert lineage.keeper(hashed % lineage.counts[-1]) == (lineage.parent(home) if begins else home)
+    begins = lineage.split_creating(home) is not None and home not in lineage.activated
+    assert lineage.deferred_partition(hashed % lineage.counts[-1]) == (
+        lineage.parent(home) if begins else home
+    )
 
 
 def test_lineage_within_its_topics() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4)).with_record(Grow(4, 8))
-    assert lineage.within(4).counts == (2, 4)
+    assert lineage.up_to_count(4).counts == (2, 4)
 
 
 def test_phases_follow_each_other() -> None:
@@ -146,13 +148,13 @@ def test_first_wish_wins() -> None:
 
 
 def test_lineage_without_wish_has_one_count() -> None:
-    assert fold_lineage([], 7) == PartitionLineage((7,)) and not PartitionLineage((7,)).has_grown
+    assert fold_lineage([], 7) == PartitionLineage((7,)) and not PartitionLineage((7,)).was_repartitioned
 
 
 @pytest.mark.parametrize(
     "record",
     [Split(0, 1, 4, *[0] * 5), Split(1, 2, 4, *[0] * 5), Split(0, 2, 4, *[0] * 5), Begun(0), Begun(1)],
 )
-def test_impossible_records_are_refused(record: Growth) -> None:
+def test_impossible_records_are_refused(record: LineageRecord) -> None:
     with pytest.raises(LineageError):
         PartitionLineage((1, 2, 4)).with_record(record)

@@ -121,6 +121,6 @@ def test_pieces_make_no_difference(stream: list[Any], size: int, most_bytes: int
         if most_bytes is not None and batch.event_bytes > most_bytes:
             break
     assert (events, outcomes) == (whole.events[: len(events)], whole.outcomes[: len(outcomes)])
-    assert sum(batch.done.counts[status] for status in STATUSES) == len(outcomes)
+    assert sum(batch.decisions.counts[status] for status in STATUSES) == len(outcomes)
     if most_bytes is None:
-        assert (events, outcomes, batch.done.states) == (whole.events, whole.outcomes, whole.states)
+        assert (events, outcomes, batch.decisions.states) == (whole.events, whole.outcomes, whole.states)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.checks import read_data
-from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.deferral.document import structured_document
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.payload_reference import (
     PayloadReference,
     find_reference,
-    refer,
-    restored,
+    reference_to,
+    with_payload_data,
     with_reference,
 )
 from cqrs_cli.core.messages.reasons import CheckFailed
@@ -26,11 +26,11 @@ Payloads = dict[PayloadReference, bytes | str]
 
 def referring(data: bytes = b'{"n":1}', id: str = "1") -> bytes:
     """Return a command whose data are a payload."""
-    return with_reference(command(id=id), "tally", refer(data))
+    return with_reference(command(id=id), "tally", reference_to(data))
 
 
 def stored(*datas: bytes) -> Payloads:
-    return {refer(data): data for data in datas}
+    return {reference_to(data): data for data in datas}
 
 
 @given(numbers=st.lists(st.integers(-5, 5), max_size=8), large=st.sets(st.integers(0, 7)))
@@ -42,8 +42,8 @@ def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> No
         value = command(id=str(offset), data={"n": number})
         here.append(record(offset, value))
         if offset in large:
-            payloads[refer(data)] = data
-            value = with_reference(value, "tally", refer(data))
+            payloads[reference_to(data)] = data
+            value = with_reference(value, "tally", reference_to(data))
         there.append(record(offset, value))
     inline, apart = Partition(), Partition(payloads=payloads)
     inline.feed(*here)
@@ -60,7 +60,7 @@ def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> No
 @pytest.mark.covers("payloads")
 def test_unavailable_payload_fails_the_command() -> None:
     """The dead letter has the command byte for byte, the state does not change, and the id may be retried."""
-    value, lost = referring(), refer(b'{"n":1}')
+    value, lost = referring(), reference_to(b'{"n":1}')
     partition = Partition(payloads={lost: "it is missing"})
     verdict = partition.verdict(record(0, value))
     assert (verdict["status"], verdict["reason"]) == ("failed", "PAYLOAD_UNAVAILABLE")
@@ -109,7 +109,7 @@ def test_dataref_beside_data_is_not_looked_at() -> None:
 
 
 def binary(data: bytes, *left_out: str) -> Record:
-    attributes = {**json.loads(command()), **refer(data).attributes("tally")}
+    attributes = {**json.loads(command()), **reference_to(data).attributes("tally")}
     attributes = {name: value for name, value in attributes.items() if name not in left_out}
     headers: Headers = [
         (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
@@ -129,9 +129,9 @@ def test_binary_mode_refers_in_headers() -> None:
     "deferred", [record(0, referring()), binary(b'{"n":1}')], ids=["structured", "binary"]
 )
 def test_deferred_command_keeps_its_reference(deferred: Record) -> None:
-    said = plain_document(deferred, read_command(deferred))
-    assert find_reference(said) == refer(b'{"n":1}')
-    assert read_command(record(1, said)).reference() == refer(b'{"n":1}')
+    said = structured_document(deferred, read_command(deferred))
+    assert find_reference(said) == reference_to(b'{"n":1}')
+    assert read_command(record(1, said)).reference() == reference_to(b'{"n":1}')
 
 
 def test_unresolved_data_are_no_command() -> None:
@@ -157,12 +157,12 @@ def test_large_events_become_payloads() -> None:
     plain.feed(record(0, command(data={"n": 3})))
     assert (partition.states, partition.last()) == (plain.states, plain.last())
     data = b'{"n":1}'
-    assert [find_reference(value) for value, _, _ in partition.events] == [refer(data)] * 3
+    assert [find_reference(value) for value, _, _ in partition.events] == [reference_to(data)] * 3
     assert {json.loads(value)["dataref"] for value, _, _ in partition.events} == {
-        f"tally/{refer(data).sha256}"
+        f"tally/{reference_to(data).sha256}"
     }
-    assert partition.payloads == {refer(data): data}
-    found = [json.loads(restored(value, partition.payloads)) for value, _, _ in partition.events]
+    assert partition.payloads == {reference_to(data): data}
+    found = [json.loads(with_payload_data(value, partition.payloads)) for value, _, _ in partition.events]
     assert found == [json.loads(value) for value, _, _ in plain.events]
 
 
@@ -178,6 +178,6 @@ def test_payloads_count_as_memory_of_a_batch() -> None:
     large, small = Partition(payload_threshold=6).batch(), Partition().batch()
     for batch in (large, small):
         batch.decide_piece([record(0, command(data={"n": 3}))])
-    events = sum(len(value) for value, _, _ in large.done.events)
+    events = sum(len(value) for value, _, _ in large.decisions.events)
     assert large.event_bytes == events + len(b'{"n":1}')
-    assert small.event_bytes == sum(len(value) for value, _, _ in small.done.events)
+    assert small.event_bytes == sum(len(value) for value, _, _ in small.decisions.events)

@@ -8,7 +8,7 @@ import pytest
 from aggregates.order import Place, Placed, Ship
 from aggregates.payment import Paid, Request
 from cqrs_cli.core.process import Process, Send
-from cqrs_cli.core.react import MAX_SENT, InvalidReaction, heard_events, reaction
+from cqrs_cli.core.react import MAX_SENT, InvalidReaction, call_react, subscribed_events
 from cqrs_cli.core.recorded import Recorded
 from tests.core.personal.customer import Registered
 
@@ -29,7 +29,7 @@ def asks(event: Placed | Paid, at: Recorded[Placed]) -> Iterator[Send]:
 
 
 def test_annotation_names_the_events() -> None:
-    assert heard_events(Process(asks)) == [Placed, Paid]
+    assert subscribed_events(Process(asks)) == [Placed, Paid]
 
 
 def untyped(event, at):  # type: ignore[no-untyped-def]
@@ -79,13 +79,13 @@ async def yields_late(event: Placed, at: Recorded[Any]) -> AsyncIterator[Send]:
 )
 def test_wrong_annotations_say_so(react: Any, problem: str) -> None:
     with pytest.raises(TypeError, match=problem):
-        heard_events(Process(react))
+        subscribed_events(Process(react))
 
 
 def test_commands_come_in_order() -> None:
     sends = [Send("order", f"o-{number}", Ship()) for number in range(3)]
-    assert reaction(giving(iter(sends)), AT) == tuple(sends)
-    assert reaction(giving([]), AT) == ()
+    assert call_react(giving(iter(sends)), AT) == tuple(sends)
+    assert call_react(giving([]), AT) == ()
 
 
 @pytest.mark.parametrize(
@@ -103,47 +103,47 @@ def test_commands_come_in_order() -> None:
 )
 def test_other_values_are_refused(given: object, problem: str) -> None:
     with pytest.raises(InvalidReaction, match=problem):
-        reaction(giving(given), AT)
+        call_react(giving(given), AT)
 
 
 @pytest.mark.parametrize("expect", [None, 0, 7, "none", "exists", ">=3"])
 def test_expectations_are_passed_on(expect: int | str | None) -> None:
     send = Send("order", "o-1", Ship(), expect=expect, expires=timedelta(days=1))
-    assert reaction(giving([send]), AT) == (send,)
+    assert call_react(giving([send]), AT) == (send,)
 
 
 def test_react_gets_event_and_record() -> None:
     def react(event: Placed, at: Recorded[Any]) -> list[Send]:
         return [Send("order", f"{event.customer} {at.aggregate_id}", Ship())]
 
-    assert [one.aggregate_id for one in reaction(Process(react), AT)] == ["ann o-1"]
+    assert [one.aggregate_id for one in call_react(Process(react), AT)] == ["ann o-1"]
 
 
 def test_endless_reaction_is_cut_short() -> None:
     """The generator of commands does not end."""
     taken = count()
     with pytest.raises(InvalidReaction):
-        reaction(giving(Send("order", f"o-{number}", Ship()) for number in taken), AT)
+        call_react(giving(Send("order", f"o-{number}", Ship()) for number in taken), AT)
     assert next(taken) == MAX_SENT + 1
 
 
 def test_commands_have_a_limit() -> None:
     sends = [Send("order", "o-1", Ship())] * (MAX_SENT + 1)
-    assert len(reaction(giving(sends[1:]), AT)) == MAX_SENT
+    assert len(call_react(giving(sends[1:]), AT)) == MAX_SENT
     with pytest.raises(InvalidReaction, match="more than 10,000 commands for one event"):
-        reaction(giving(sends), AT)
+        call_react(giving(sends), AT)
 
 
 @pytest.mark.parametrize("moment", [3, "2026-11-21T01:02:03Z", datetime(2026, 11, 21)])
 def test_deferring_needs_a_moment(moment: Any) -> None:
     with pytest.raises(InvalidReaction, match="not_before is an aware datetime"):
-        reaction(giving([Send("order", "o-1", Ship(), not_before=moment)]), AT)
+        call_react(giving([Send("order", "o-1", Ship(), not_before=moment)]), AT)
 
 
 @pytest.mark.parametrize("moment", [None, timedelta(days=3), datetime(2026, 11, 21, tzinfo=UTC)])
 def test_moments_pass_through(moment: Any) -> None:
     send = Send("order", "o-1", Ship(), not_before=moment)
-    assert reaction(giving([send]), AT) == (send,)
+    assert call_react(giving([send]), AT) == (send,)
 
 
 @pytest.mark.parametrize(
@@ -163,5 +163,5 @@ def test_personal_events_show_no_values(given: object, problem: str) -> None:
     event = Registered("Ann", "ann@home", "free")
     at = Recorded(event, "c-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c", "c", 0, 8)
     with pytest.raises(InvalidReaction, match=problem) as refused:
-        reaction(giving(given), at)
+        call_react(giving(given), at)
     assert "Ann" not in str(refused.value)

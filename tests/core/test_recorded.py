@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli import registry
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.timestamps import parse_utc
-from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from tests.support import ROOT
 from tests.support.eventlog import counted
 
@@ -14,7 +14,7 @@ INCREMENTED = COUNTER.events["counter.Incremented"]
 
 
 def test_records_become_events() -> None:
-    assert record_event(COUNTER, counted("a", 7, 3), "counter.events", 2, 40) == Recorded(
+    assert read_recorded_event(COUNTER, counted("a", 7, 3), "counter.events", 2, 40) == Recorded(
         event=INCREMENTED(3),
         aggregate_id="a",
         version=7,
@@ -47,4 +47,4 @@ def test_times_are_aware_in_utc() -> None:
 )
 def test_other_records_are_refused(value: bytes | None, complaint: str) -> None:
     with pytest.raises(FoldError, match=complaint):
-        record_event(COUNTER, value, "counter.events", 0, 0)
+        read_recorded_event(COUNTER, value, "counter.events", 0, 0)

@@ -27,7 +27,7 @@ def test_others_are_not_in_it() -> None:
 
 def test_only_personal_aggregates_are_erased() -> None:
     def taking(aggregate: Aggregate) -> list[str]:
-        return [one.wire for one in RESERVED_COMMANDS.values() if one.taken_by(aggregate)]
+        return [one.wire for one in RESERVED_COMMANDS.values() if one.is_accepted_by(aggregate)]
 
     assert taking(CUSTOMER) == ["cqrs.Cancel", "cqrs.Release", "cqrs.Erase"]
     assert taking(COUNTER) == ["cqrs.Cancel", "cqrs.Release"]

@@ -106,9 +106,11 @@ class Owning:
     def decide(self, *commands: Record) -> Decisions:
         """Decide, commit and stage."""
         with self.states.reading():
-            asked = BatchContext(0, self.states.state, lambda *_: None, lambda: AT, key_of=self.keys.key_of)
+            asked = BatchContext(
+                0, self.states.state, lambda *_: None, lambda: AT, data_key_of=self.keys.key_of
+            )
             decided = decide_batch(CUSTOMER, list(commands), asked)
-        self.logs.append_keys(self.keys.records(decided.keys))
+        self.logs.append_keys(self.keys.records(decided.data_keys))
         self.logs.events += [
             Record(len(self.logs.events) + at, AT, key, value)
             for at, (value, key, _) in enumerate(decided.events)

@@ -10,8 +10,8 @@ from msgspec.json import decode
 
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import open_data
-from cqrs_cli.core.personal.encryption import SealPlace
+from cqrs_cli.core.personal.encrypted_data import decrypt_data
+from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partition_count, read
@@ -85,8 +85,8 @@ def opened(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]
     there = {one: ring.unwrap(topic, one, wrapped) for one, wrapped in last.items() if wrapped is not None}
     found = {}
     for name, data in states(harness, machine).items():
-        key, place = there.get(name), SealPlace("customer", name, "state", "")
-        plain = data if key is None else open_data(Customer, data, {key.kid: key}.get, place)
+        key, place = there.get(name), ValueLocation("customer", name, "state", "")
+        plain = data if key is None else decrypt_data(Customer, data, {key.kid: key}.get, place)
         found[name] = decode(plain, type=Customer)
     return found
 

@@ -147,7 +147,7 @@ def test_late_single_record_is_retried(counters: TopicHarness, sizes: list[int])
         raise BatchLateError("not written in time")
 
     counters.send(*increments(1))
-    with failpoints.acting("produce.first", late, times=3):
+    with failpoints.call_at("produce.first", late, times=3):
         quietly(counters.plan())
     assert sizes == [1] * 4
     counters.check()

@@ -37,7 +37,7 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     check(pair, 0, 1, 2, 3)
     moved = [reasons(pair, one)["MOVED"] for one in (0, 1)]
     assert sum(moved) == sum(reasons(pair, one).total() for one in (2, 3)) - sum(moved) > 0
-    assert lineage(pair).begun == {2, 3}
+    assert lineage(pair).activated == {2, 3}
 
 
 @pytest.mark.covers("growing")
@@ -87,7 +87,7 @@ def test_two_growths_are_two_splits(
         single.send(*(stale(one, 2) for one in released(1)))
         eventually(lambda: len(finals(single)) == 60)
     check(single, 0, 2, 3, 1)
-    assert lineage(single).counts == (1, 2, 4) and lineage(single).begun == {1, 2, 3}
+    assert lineage(single).counts == (1, 2, 4) and lineage(single).activated == {1, 2, 3}
 
 
 @pytest.mark.slow

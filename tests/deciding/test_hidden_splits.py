@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.messages.repartitioning import Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Split, lineage_value
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.kafka import clients, segments
 from cqrs_cli.kafka.connection.connection import Connection
@@ -32,7 +32,7 @@ def splitting(pair: TopicHarness) -> Iterator[None]:
     writer = clients.producer(pair.connection, transactional_id=pair.topics.group)
     writer.init_transactions(10)
     writer.begin_transaction()
-    writer.produce(pair.topics.lineage, growth_value(Split(0, 2, 4, 0, 0, 0, 0, 0)))
+    writer.produce(pair.topics.lineage, lineage_value(Split(0, 2, 4, 0, 0, 0, 0, 0)))
     assert writer.flush(10) == 0
     yield
     writer.commit_transaction(10)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.deferral.document import forwarded_from
+from cqrs_cli.core.deferral.document import read_forwardedfrom
 from cqrs_cli.deciding.in_doubt import CommandTraces, GrowthTraces, was_committed
 
 PARTS = ("events", "outcomes", "position")
@@ -83,4 +83,4 @@ def test_visible_growth_commits_the_rest(traces: GrowthTraces, shown: bool) -> N
     ],
 )
 def test_forwarded_place_is_read(value: bytes | None, place: tuple[int, int] | None) -> None:
-    assert forwarded_from(value) == place
+    assert read_forwardedfrom(value) == place

@@ -91,7 +91,7 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
         get_ahead(supervisor.store)
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
-    with failpoints.acting("decide.before", lose_batch):
+    with failpoints.call_at("decide.before", lose_batch):
         supervisor.run()
     assert supervisor.error is None
     counters.check()
@@ -109,7 +109,7 @@ def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int)
         if lost and len(counters.outcomes()) == decided:
             raise lost.pop()
 
-    with failpoints.acting("commit.after", lose_reply, times=100):
+    with failpoints.call_at("commit.after", lose_reply, times=100):
         quietly(counters.plan())
     assert lost == []
     counters.check()

@@ -61,9 +61,9 @@ def test_successor_knows_the_same(owner: Owning, cache: bool, shard: bool) -> No
 
 
 def test_one_key_serves_until_it_ends(owner: Owning) -> None:
-    assert owner.decide(register(1)).keys == {}
-    assert owner.decide(erase(2)).keys == {"c": None}
-    assert [*owner.decide(register(3)).keys] == ["c"]
+    assert owner.decide(register(1)).data_keys == {}
+    assert owner.decide(erase(2)).data_keys == {"c": None}
+    assert [*owner.decide(register(3)).data_keys] == ["c"]
     owner.states.flush()
     assert owner.state() == again(owner).recover().state() == ANN
 
@@ -177,7 +177,7 @@ def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: 
 
     owner.states.flush()
     owner.decide(erase(1), register(2, "d"))
-    with failpoints.acting(point, die), pytest.raises(ConnectionError):
+    with failpoints.call_at(point, die), pytest.raises(ConnectionError):
         owner.states.flush()
     logs.compact()
     successor = again(owner).recover()

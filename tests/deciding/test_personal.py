@@ -8,7 +8,7 @@ import pytest
 from msgspec.json import decode
 
 from cqrs_cli.core.messages.json import read_members
-from cqrs_cli.core.personal.encryption import SealPlace
+from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -53,7 +53,7 @@ def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
     key = keyring_at(people.connection.keys).unwrap(people.topics.keys, "c-1", wrapped)
     for event in (events(people)[0], events(people)[2]):
         sealed = bytes(read_members(event.data)["name"])
-        assert decode(key.open(sealed, SealPlace("customer", "c-1", event.id, "name"))) == NEEDLE
+        assert decode(key.decrypt(sealed, ValueLocation("customer", "c-1", event.id, "name"))) == NEEDLE
 
 
 @pytest.mark.parametrize("cache", [True, False])

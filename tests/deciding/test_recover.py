@@ -10,7 +10,7 @@ from aggregates.counter import Counter, decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.recover import falls_short, fold_events, fold_outcomes
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
@@ -43,7 +43,7 @@ def outcome(status: str, **members: object) -> OutcomeEnvelope:
 
 def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
     into: dict[tuple[str, str], DedupEntry] = {}
-    remember(into, read, 99)
+    restore_dedup_entry(into, read, 99)
     return into
 
 

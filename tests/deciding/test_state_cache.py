@@ -34,7 +34,7 @@ def counted(version: int) -> VersionedState:
 
 def decided(version: int, clock: int = 5) -> Decisions:
     """Return the decisions after which counter `a` is at `version`."""
-    return Decisions(clock, states={"a": counted(version)}, remembered={("a", f"c{version}"): FIRST})
+    return Decisions(clock, states={"a": counted(version)}, dedup_entries={("a", f"c{version}"): FIRST})
 
 
 def round_trip(store: MemoryStore) -> dict[str, int]:
@@ -124,7 +124,7 @@ def test_changes_fill_it_by_bytes(store: MemoryStore) -> None:
     most = cache.most_waiting
     assert 5 < most < 10  # some 600 bytes each, in half the budget
     states = {f"n{n}": counted(n + 1) for n in range(most)}
-    cache.stage(Decisions(5, states=states, remembered={("a", "c"): FIRST}), 11, 3, 4)
+    cache.stage(Decisions(5, states=states, dedup_entries={("a", "c"): FIRST}), 11, 3, 4)
     assert cache.is_full()
     cache.flush()
     assert not cache.is_full()

@@ -84,7 +84,7 @@ def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
 def test_commits_before_the_fence_are_kept(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     before, plan = counters.plan(machine="before"), counters.plan()
-    with failpoints.acting("fence.before", lambda: quietly(before)):
+    with failpoints.call_at("fence.before", lambda: quietly(before)):
         quietly(plan)
     counters.check()
 
@@ -92,7 +92,7 @@ def test_commits_before_the_fence_are_kept(counters: TopicHarness) -> None:
 def test_contradiction_during_takeover_is_a_takeover(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     plan = counters.plan()
-    with failpoints.acting("claim.after", lambda: quietly(counters.plan(machine="other"))):
+    with failpoints.call_at("claim.after", lambda: quietly(counters.plan(machine="other"))):
         assert isinstance(owned(plan), TakenOverError)
     counters.check("other")
 

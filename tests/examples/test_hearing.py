@@ -50,20 +50,20 @@ def test_processes_hear_erasing(folder: Path, heard: str) -> None:
 
 
 def test_deaf_processes_are_refused(folder: Path) -> None:
-    problem = r"processes/forgetting\.py:6: personal fields are in Moved, Registered: hear cqrs\.Erased, too"
+    problem = r"processes/forgetting\.py:6: personal fields are in Moved, Registered: subscribe to cqrs\.Erased, too"
     with pytest.raises(ConfigurationError, match=problem):
         process(folder, "Registered | Moved | Left")
 
 
 def test_deaf_projections_are_refused(folder: Path) -> None:
-    problem = r"projections/mailing_list\.py:\d+: personal fields are in Moved, Registered: hear cqrs\.Erased"
+    problem = r"projections/mailing_list\.py:\d+: personal fields are in Moved, Registered: subscribe to cqrs\.Erased"
     with pytest.raises(ConfigurationError, match=problem):
         projection(folder, "Left")
 
 
 def test_all_events_are_no_erasing(folder: Path) -> None:
     """Code that accepts any event does not handle erasures."""
-    with pytest.raises(ConfigurationError, match=r"hear cqrs\.Erased, too"):
+    with pytest.raises(ConfigurationError, match=r"subscribe to cqrs\.Erased, too"):
         projection(folder, "cqrs.Event")
 
 

@@ -18,7 +18,7 @@ from cqrs_cli.core.fold import FoldError, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.packing import pack
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.errors import CqrsError, UsageError
@@ -102,7 +102,7 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
         assert error.exit_code == 5
     else:
         remembered: dict[tuple[str, str], DedupEntry] = {}
-        remember(remembered, read, 0)
+        restore_dedup_entry(remembered, read, 0)
         dedup_entries(remembered)
         assert outcome_line(read).isprintable()
 

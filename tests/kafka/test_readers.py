@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.record import UNREADABLE, Record
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import consumer
@@ -74,7 +74,7 @@ def test_undecodable_header_names_spoil_no_neighbour(log: Stretch) -> None:
             assert requests.append(log.topic, 0, b"k", b"value", name) == 0
     (records,) = read(log.connection, log.topic, 0, 0, len(names))
     assert [record.headers for record in records] == [
-        UNREADABLE if name == b"\xff" else [*HEADERS, (name.decode(), b"v")] for name in names
+        UNREADABLE_HEADERS if name == b"\xff" else [*HEADERS, (name.decode(), b"v")] for name in names
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor
 from tests.core.personal.customer import CUSTOMER
@@ -26,4 +26,4 @@ def keys(ring: KeyRingAddress) -> KeysInMemory:
 
 @pytest.fixture
 def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventDecryptor:
-    return EventDecryptor("customer.events", event_marks(CUSTOMER), DecryptorKeys(ring, keys))
+    return EventDecryptor("customer.events", personal_members(CUSTOMER), DecryptorKeys(ring, keys))

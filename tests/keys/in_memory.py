@@ -9,8 +9,8 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import CUSTOMER, Registered
@@ -71,7 +71,7 @@ def event(offset: int, fact: Event, key: DataKey | None = None, subject: str = "
     kind, id = CUSTOMER.event_types.get(type(fact), ERASED), f"0/{offset}/0"
     data = encode_json(fact)
     if key is not None:
-        data = seal_data(type(fact), data, key, SealPlace("customer", subject, id, ""))
+        data = encrypt_data(type(fact), data, key, ValueLocation("customer", subject, id, ""))
     written = {"id": id, "type": kind, "subject": subject, "data": msgspec.Raw(data)}
     return Record(offset, 0, subject.encode(), encode_json(written))
 

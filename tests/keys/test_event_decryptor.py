@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
@@ -29,7 +29,7 @@ def test_nothing_is_asked_without_a_seal(opener: EventDecryptor, keys: KeysInMem
 
 
 def test_reader_without_ring_sees_placeholders() -> None:
-    opener = EventDecryptor("customer.events", event_marks(CUSTOMER))
+    opener = EventDecryptor("customer.events", personal_members(CUSTOMER))
     assert data(opener.view_events(0, [event(0, ANN, FIRST)])) == [MASKED]
 
 
@@ -55,7 +55,7 @@ def test_absent_key_is_erased(opener: EventDecryptor, keys: KeysInMemory) -> Non
 def test_grown_events_share_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
     """The keys topic keeps its partition count forever, so an aggregate's keys stay in one partition."""
     keys.count = 2
-    opener = EventDecryptor("customer.events", event_marks(CUSTOMER), DecryptorKeys(ring, keys))
+    opener = EventDecryptor("customer.events", personal_members(CUSTOMER), DecryptorKeys(ring, keys))
     keys.put("c-42", FIRST)
     for partition in (1, 3, 4):
         assert data(opener.view_events(partition, [event(0, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
@@ -128,7 +128,9 @@ def test_known_keys_are_used_until_old(ring: KeyRingAddress, keys: KeysInMemory)
 
 
 def test_one_aggregate_needs_its_own_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
-    opener = EventDecryptor("customer.events", event_marks(CUSTOMER), DecryptorKeys(ring, keys), only="c-42")
+    opener = EventDecryptor(
+        "customer.events", personal_members(CUSTOMER), DecryptorKeys(ring, keys), only="c-42"
+    )
     keys.put("c-42", FIRST)
     keys.put("c-43", SECOND)
     found = opener.view_events(0, [event(0, ANN, FIRST), event(1, ANN, SECOND, "c-43")])

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, siv
+from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, aes_siv
 from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value, read_key, unwrap_key, wrap_key
 
-MASTER = siv(bytes(range(64)))
+MASTER = aes_siv(bytes(range(64)))
 KEY = DataKey.of_random(bytes(range(72)))
 WRAPPED = wrap_key(MASTER, "2026-11", "customer.keys", "c-42", KEY)
 ONE, OTHER = WrappedKey("one", "m", "…"), WrappedKey("other", "m", "…")
@@ -23,7 +23,7 @@ def test_wrapped_key_unwraps(random: bytes, topic: str, subject: str) -> None:
 @pytest.mark.parametrize(
     ("master", "topic", "subject", "wrapped"),
     [
-        (siv(bytes(64)), "customer.keys", "c-42", WRAPPED),
+        (aes_siv(bytes(64)), "customer.keys", "c-42", WRAPPED),
         (MASTER, "order.keys", "c-42", WRAPPED),
         (MASTER, "customer.keys", "c-43", WRAPPED),
         (MASTER, "customer.keys", "c-42", WrappedKey("other", "m", WRAPPED.key)),
@@ -35,7 +35,7 @@ def test_wrapped_key_unwraps(random: bytes, topic: str, subject: str) -> None:
 def test_moved_or_altered_key_does_not_open(
     master: object, topic: str, subject: str, wrapped: WrappedKey
 ) -> None:
-    with pytest.raises(DamagedSealError):
+    with pytest.raises(DamagedValueError):
         unwrap_key(master, topic, subject, wrapped)  # type: ignore[arg-type]
 
 

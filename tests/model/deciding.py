@@ -14,7 +14,7 @@ from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import DedupEntry, StoredState, remember
+from cqrs_cli.core.stored import DedupEntry, StoredState, restore_dedup_entry
 from cqrs_cli.deciding.packing import pack, unpack
 from tests.model.rules import Rules
 from tests.support.commands import command
@@ -72,7 +72,7 @@ def decide(commands: Commands, start: int, end: int, state: StoredState | None, 
         tuple(value for value, _, _ in done.events),
         tuple(value for value, _, _ in done.outcomes),
         state if after is None else pack(COUNTER, SUBJECT, after),
-        tuple(sorted(done.remembered.items())),
+        tuple(sorted(done.dedup_entries.items())),
         done.clock,
     )
 
@@ -94,7 +94,7 @@ def recalled(commands: Commands, outcome: bytes) -> Memory:
     """Return the ids that an outcome adds to the remembered ids."""
     read = as_outcome(outcome)
     into: dict[tuple[str, str], DedupEntry] = {}
-    remember(into, read, commands[read.data.offset].timestamp)
+    restore_dedup_entry(into, read, commands[read.data.offset].timestamp)
     return tuple(into.items())
 
 

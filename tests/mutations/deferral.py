@@ -15,7 +15,7 @@ DEFERRAL = [
     Mutation(
         "what is said again looks at its notbefore again",
         "cqrs_cli/core/deferral_checks.py",
-        (("envelope.notbefore is not None and case.entry is None", "envelope.notbefore is not None"),),
+        (("envelope.notbefore is not None and decision.deferral is None", "envelope.notbefore is not None"),),
         _MODEL,
     ),
     Mutation(
@@ -23,8 +23,8 @@ DEFERRAL = [
         "cqrs_cli/core/deferral_checks.py",
         (
             (
-                "    if (waiting := deferrals.of_id(envelope.subject, envelope.id)) is not None:\n",
-                "    if (waiting := None) is not None:\n",
+                "    if (deferral_of_id := deferrals.find_by_command_id(envelope.subject, envelope.id)) is not None:\n",
+                "    if (deferral_of_id := None) is not None:\n",
             ),
         ),
         _MODEL,
@@ -38,7 +38,7 @@ DEFERRAL = [
     Mutation(
         "a cancelled command is decided",
         "cqrs_cli/core/deferral_checks.py",
-        (("        if entry.cancelled:\n", "        if False:\n"),),
+        (("        if deferral.cancelled:\n", "        if False:\n"),),
         _MODEL,
     ),
     Mutation(
@@ -62,7 +62,7 @@ DEFERRAL = [
     Mutation(
         "a command is decided with the record's fingerprint",
         "cqrs_cli/core/decide.py",
-        (("entry.fingerprint if entry else self._fingerprint", "self._fingerprint"),),
+        (("deferral.fingerprint if deferral else self._fingerprint", "self._fingerprint"),),
         _DECIDING,
     ),
     Mutation(
@@ -74,7 +74,7 @@ DEFERRAL = [
     Mutation(
         "what an owner said again too early is decided",
         "cqrs_cli/core/deferral_checks.py",
-        (("            raise waits\n        return None\n", "            pass\n        return None\n"),),
+        (("            raise failure\n        return None\n", "            pass\n        return None\n"),),
         _DECIDING,
     ),
     Mutation(
@@ -92,7 +92,7 @@ DEFERRAL = [
     Mutation(
         "what is too large is found when it is due",
         "cqrs_cli/core/deferral/deferrals.py",
-        (("            self._require_room(parked)\n", ""),),
+        (("            self._require_size_limits(deferral)\n", ""),),
         _DECIDING,
     ),
 ]

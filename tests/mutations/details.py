@@ -13,19 +13,24 @@ DETAILS = [
     Mutation(
         "a command is decided wherever it lies",
         "cqrs_cli/core/checks.py",
-        (("(home := partition_of(key)) == context.partition", "(home := partition_of(key)) >= 0"),),
+        (
+            (
+                "(key_partition := partition_of(key)) == context.partition",
+                "(key_partition := partition_of(key)) >= 0",
+            ),
+        ),
         "tests/core/test_checks.py::test_key_must_hash_to_the_partition",
     ),
     Mutation(
         "an id that is used again for something else is a duplicate",
         "cqrs_cli/core/checks.py",
-        (("if mark == first.fingerprint:", "if True:"),),
+        (("if fingerprint == first_decision.fingerprint:", "if True:"),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
         "an id is known for ever",
         "cqrs_cli/core/checks.py",
-        ((" or first.timestamp < expired", ""),),
+        ((" or first_decision.timestamp < window_start", ""),),
         "tests/core/test_decide.py::test_id_is_forgotten_after_its_window",
     ),
     Mutation(
@@ -37,13 +42,13 @@ DETAILS = [
     Mutation(
         "a text that needs escapes is written without them",
         "cqrs_cli/core/messages/command.py",
-        (("encode_json(alike)[1:-1]", 'encode_json(alike)[1:-1].replace(b"\\\\", b"")'),),
+        (("encode_json(members)[1:-1]", 'encode_json(members)[1:-1].replace(b"\\\\", b"")'),),
         "tests/core/messages/test_written.py",
     ),
     Mutation(
         "two events of one version are taken for one",
         "cqrs_cli/core/fold.py",
-        (("event.position()[1:] != (before.offset, before.index)", "False"),),
+        (("event.position()[1:] != (folded.offset, folded.index)", "False"),),
         "tests/core/test_fold.py",
     ),
     Mutation(
@@ -85,7 +90,7 @@ DETAILS = [
     Mutation(
         "a field that nobody knows within a command is dropped",
         "cqrs_cli/core/aggregate/values.py",
-        (("            if nests:", "            if False:"),),
+        (("            if has_objects:", "            if False:"),),
         "tests/core/aggregate/test_values.py",
     ),
     Mutation(

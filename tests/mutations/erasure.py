@@ -12,7 +12,7 @@ ERASURE = [
     Mutation(
         "a misfit of damaged data is quoted",
         "cqrs_cli/core/personal/redaction.py",
-        (("        return UNSEARCHED\n", "        pass\n"),),
+        (("        return UNSEARCHABLE_TEXT\n", "        pass\n"),),
         "tests/core/personal/test_redaction.py::test_misfit_tells_no_value",
     ),
     Mutation(
@@ -36,13 +36,13 @@ ERASURE = [
     Mutation(
         "a process cannot erase",
         "cqrs_cli/core/reserved.py",
-        (("erases=True, handed_on=True", "erases=True"),),
+        (("erases=True, is_for_services=True", "erases=True"),),
         f"{_COMPOSE}::test_processes_erase",
     ),
     Mutation(
         "a process cancels what others have sent",
         "cqrs_cli/following/processes/compose.py",
-        (("    if reserved is not None and reserved.handed_on:\n", "    if reserved is not None:\n"),),
+        (("    if reserved is not None and reserved.is_for_services:\n", "    if reserved is not None:\n"),),
         f"{_COMPOSE}::test_processes_erase_only_what_is_personal",
     ),
     Mutation(
@@ -54,7 +54,7 @@ ERASURE = [
     Mutation(
         "what `react` gave is quoted",
         "cqrs_cli/core/react.py",
-        (("_class_name if personal_fields(heard) else _abridged", "_abridged"),),
+        (("_class_name if personal_fields(event_type) else _abbreviate", "_abbreviate"),),
         "tests/core/test_react.py::test_personal_events_show_no_values",
     ),
     Mutation(
@@ -77,7 +77,7 @@ ERASURE = [
     Mutation(
         "a problem has the value that did not fit",
         "cqrs_cli/following/gateway/commands.py",
-        (("withhold_misfit(str(error), kind, body)", "str(error)"),),
+        (("redact_mismatch(str(error), kind, body)", "str(error)"),),
         f"{_HTTP}::test_answers_have_no_personal_value",
     ),
     Mutation(
@@ -89,7 +89,7 @@ ERASURE = [
     Mutation(
         "what led to a projection's error is shown",
         "cqrs_cli/following/projections/projector.py",
-        (("error) from self._aggregate.shown(error)\n", "error) from error\n"),),
+        (("error) from self._aggregate.redact_error(error)\n", "error) from error\n"),),
         f"{_PROJECTIONS}::test_errors_tell_no_value",
     ),
     Mutation(
@@ -103,7 +103,7 @@ ERASURE = [
         "cqrs_cli/core/fold.py",
         (
             (
-                "        aggregate.raise_shown(error)\n    except BaseException",
+                "        aggregate.raise_redacted(error)\n    except BaseException",
                 "        raise\n    except BaseException",
             ),
         ),
@@ -112,13 +112,13 @@ ERASURE = [
     Mutation(
         "an error of the process is told with what led to it",
         "cqrs_cli/core/aggregate/errors.py",
-        (("shown.__suppress_context__ = True", "pass"),),
+        (("copy.__suppress_context__ = True", "pass"),),
         "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
     ),
     Mutation(
         "a replay tells the words of an error of the process",
         "cqrs_cli/scans/replay/fold.py",
-        (("self._aggregate.raise_shown(error)", "raise"),),
+        (("self._aggregate.raise_redacted(error)", "raise"),),
         "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
     ),
     Mutation(
@@ -159,7 +159,7 @@ ERASURE = [
     Mutation(
         "an upcaster gets null for a declared placeholder",
         "cqrs_cli/core/personal/encrypted_data.py",
-        (('erased.get(name, b"null") if', 'b"null" if'),),
+        (('redacted_values.get(name, b"null")\n', 'b"null"\n'),),
         "tests/core/personal/test_encrypted_data.py::test_undeclared_placeholder_is_null",
     ),
     Mutation(

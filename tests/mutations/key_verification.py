@@ -118,7 +118,7 @@ KEY_VERIFICATION = [
     Mutation(
         "a shard may have plain values",
         "cqrs_cli/proof/keys.py",
-        (("        if not is_sealed(value):\n            yield", "        if False:\n            yield"),),
+        (("        if not is_encrypted(value):\n            yield", "        if False:\n            yield"),),
         f"{_ERASED}::test_shard_in_plain_text",
     ),
     Mutation(
@@ -148,7 +148,7 @@ KEY_VERIFICATION = [
     Mutation(
         "plain text in events is no find",
         "cqrs_cli/proof/erased.py",
-        (("if not is_sealed(value)]", "if False]"),),
+        (("if not is_encrypted(value)]", "if False]"),),
         f"{_ERASED}::test_event_in_plain_text",
     ),
     Mutation(

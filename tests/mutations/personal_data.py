@@ -34,25 +34,30 @@ PERSONAL_DATA = [
     Mutation(
         "an export has values that nobody asked for",
         "cqrs_cli/core/encrypted_events.py",
-        (("        if name in erased or is_sealed(bytes(member))", "        if is_sealed(bytes(member))"),),
+        (
+            (
+                "        if name in redacted_values or is_encrypted(bytes(member))",
+                "        if is_encrypted(bytes(member))",
+            ),
+        ),
         "tests/core/test_encrypted_events.py::test_masks_have_no_value",
     ),
     Mutation(
         "an event is written as `decide` gave it",
         "cqrs_cli/core/batch_state.py",
-        (("data = sealer.sealed_event(event, data, envelope.subject, offset, index)", "pass"),),
+        (("data = encryption.encrypt_event(event, data, envelope.subject, offset, index)", "pass"),),
         f"{_BATCHES}::test_events_open_at_their_place",
     ),
     Mutation(
         "an erased aggregate keeps its key",
         "cqrs_cli/core/batch_state.py",
-        (("            sealer.erased(envelope.subject)", "            pass"),),
+        (("            encryption.drop_key(envelope.subject)", "            pass"),),
         f"{_BATCHES}::test_erase_ends_the_key_for_good",
     ),
     Mutation(
         "a sender may seal members",
         "cqrs_cli/core/batch_encryption.py",
-        (("                if has_seals(data):", "                if False:"),),
+        (("                if has_encrypted_shape(data):", "                if False:"),),
         f"{_BATCHES}::test_senders_may_not_seal",
     ),
     Mutation(
@@ -60,8 +65,8 @@ PERSONAL_DATA = [
         "cqrs_cli/core/batch_state.py",
         (
             (
-                "        return data if sealer is None else sealer.sealed_event(event, data, subject, offset, index)",
-                "        return data",
+                " if encryption is None else encryption.encrypt_event(event, data, subject, offset, index)",
+                "",
             ),
         ),
         f"{_BATCHES}::test_payloads_are_summed_sealed",
@@ -69,7 +74,7 @@ PERSONAL_DATA = [
     Mutation(
         "a command waits as it was sent",
         "cqrs_cli/core/deferral/deferrals.py",
-        (("            if self.seal is not None:", "            if False:"),),
+        (("            if self.encrypt_document is not None:", "            if False:"),),
         f"{_PARKED}::test_parked_commands_are_sealed",
     ),
     Mutation(
@@ -81,7 +86,7 @@ PERSONAL_DATA = [
     Mutation(
         "a mark within a type is passed over",
         "cqrs_cli/core/personal/personal_fields.py",
-        (("if any(isinstance(part, Mark) for part in _within(inner, set())):", "if False:"),),
+        (("if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):", "if False:"),),
         f"{_MARKS}::test_mark_that_cannot_be_kept_is_refused",
     ),
     Mutation(
@@ -94,8 +99,8 @@ PERSONAL_DATA = [
         "a sealed value opens wherever it stands",
         "cqrs_cli/core/personal/encryption.py",
         (
-            ("encrypt(value, bound(place))", "encrypt(value, [])"),
-            ("decrypt(closed, bound(place))", "decrypt(closed, [])"),
+            ("encrypt(value, associated_data(location))", "encrypt(value, [])"),
+            ("decrypt(ciphertext, associated_data(location))", "decrypt(ciphertext, [])"),
         ),
         f"{_SEALING}::test_moved_value_never_opens",
     ),
@@ -110,8 +115,8 @@ PERSONAL_DATA = [
         "cqrs_cli/core/personal/masking.py",
         (
             (
-                "Raw(one.erased) for one in fields}",
-                "Raw(one.erased) for one in fields if one.wire in read_members(data)}",
+                "Raw(one.redacted_json) for one in fields}",
+                "Raw(one.redacted_json) for one in fields if one.wire in read_members(data)}",
             ),
         ),
         "tests/core/personal/test_masking.py::test_missing_field_is_masked",
@@ -119,7 +124,7 @@ PERSONAL_DATA = [
     Mutation(
         "a fingerprint confirms guesses",
         "cqrs_cli/core/messages/fingerprint.py",
-        (("            there.pop(name, None)", "            pass"),),
+        (("            members.pop(name, None)", "            pass"),),
         "tests/core/messages/test_fingerprint.py::test_personal_values_do_not_count",
     ),
     Mutation(
@@ -137,7 +142,7 @@ PERSONAL_DATA = [
     Mutation(
         "an erased state keeps its values",
         "cqrs_cli/core/aggregate/erased.py",
-        (("        left = mask(state)\n", "        left = state\n"),),
+        (("        redacted = mask(state)\n", "        redacted = state\n"),),
         "tests/core/test_erasure.py::test_erased_folds_to_the_mask",
     ),
     Mutation(
@@ -173,8 +178,8 @@ PERSONAL_DATA = [
         "a key opens for another aggregate",
         "cqrs_cli/keys/topic.py",
         (
-            ("bound((topic, subject, wrapped.kid))", "bound((wrapped.kid,))"),
-            ("bound((topic, subject, key.kid))", "bound((key.kid,))"),
+            ("associated_data((topic, subject, wrapped.kid))", "associated_data((wrapped.kid,))"),
+            ("associated_data((topic, subject, key.kid))", "associated_data((key.kid,))"),
         ),
         f"{_TOPIC}::test_moved_or_altered_key_does_not_open",
     ),
@@ -205,13 +210,18 @@ PERSONAL_DATA = [
     Mutation(
         "a traceback has the words of an exception",
         "cqrs_cli/core/handle.py",
-        (("__cause__ = aggregate.shown(error)", "__cause__ = error"),),
+        (("__cause__ = aggregate.redact_error(error)", "__cause__ = error"),),
         f"{_WORDS}::test_place_of_an_error_is_told",
     ),
     Mutation(
         "a rejection tells a value of the state",
         "cqrs_cli/core/handle.py",
-        (("        values = texts_of(command, state)\n", "        values = texts_of(command)\n"),),
+        (
+            (
+                "        values = personal_texts(command, state)\n",
+                "        values = personal_texts(command)\n",
+            ),
+        ),
         f"{_WORDS}::test_value_of_the_state_is_withheld",
     ),
     Mutation(
@@ -229,7 +239,7 @@ PERSONAL_DATA = [
     Mutation(
         "who hears personal fields need not hear of erasures",
         "cqrs_cli/core/subscription_rule.py",
-        (("    if marked:\n", "    if False:\n"),),
+        (("    if personal_events:\n", "    if False:\n"),),
         "tests/core/test_subscription_rule.py::test_what_is_refused",
     ),
     Mutation(

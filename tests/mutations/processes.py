@@ -109,7 +109,7 @@ PROCESSES = [
     Mutation(
         "anybody may take the id of a process's command",
         "cqrs_cli/core/messages/command.py",
-        (("        _invalid(why)\n", "        pass\n"),),
+        (("        _invalid(problem)\n", "        pass\n"),),
         "tests/core/messages/test_reaction_ids.py",
     ),
     Mutation(

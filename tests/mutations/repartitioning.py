@@ -12,7 +12,12 @@ REPARTITIONING = [
     Mutation(
         "a wish counts that does not follow",
         "cqrs_cli/core/lineage.py",
-        (("if growth.before != self.counts[-1] or not self.follows(growth.after):", "if False:"),),
+        (
+            (
+                "if record.before != self.counts[-1] or not self.is_valid_next_count(record.after):",
+                "if False:",
+            ),
+        ),
         f"{_LINEAGE}::test_first_wish_wins",
     ),
     Mutation(
@@ -20,8 +25,8 @@ REPARTITIONING = [
         "cqrs_cli/core/lineage.py",
         (
             (
-                "next((one for one in self.counts if before is not None and one > before), None)",
-                "next((one for one in self.counts[::-1] if before is not None and one > before), None)",
+                "next((count for count in self.counts if before is not None and count > before), None)",
+                "next((count for count in self.counts[::-1] if before is not None and count > before), None)",
             ),
         ),
         f"{_LINEAGE}::test_one_growth_at_a_time",
@@ -29,19 +34,24 @@ REPARTITIONING = [
     Mutation(
         "a partition splits before its topics have grown",
         "cqrs_cli/core/lineage.py",
-        (("None if step is None or step[1] > there else step[1]", "None if step is None else step[1]"),),
+        (
+            (
+                "None if step is None or step[1] > topic_partitions else step[1]",
+                "None if step is None else step[1]",
+            ),
+        ),
         f"{_LINEAGE}::test_topics_are_waited_for",
     ),
     Mutation(
         "a reader begins with a child at once",
         "cqrs_cli/core/lineage.py",
-        (("        return read >= born.events and", "        return read >= 0 or"),),
+        (("        return position >= split.events and", "        return position >= 0 or"),),
         f"{_LINEAGE}::test_reader_begins_behind_the_split",
     ),
     Mutation(
         "a command whose key has moved is refused",
         "cqrs_cli/core/checks.py",
-        (("(heir := heir_of(key)) is not None", "(heir := heir_of(key)) == -1"),),
+        (("(target := forward_target_of(key)) is not None", "(target := forward_target_of(key)) == -1"),),
         f"{_CHECKS}::test_moved_commands_are_forwarded",
     ),
     Mutation(
@@ -94,7 +104,7 @@ REPARTITIONING = [
     Mutation(
         "a forward that is too large is written",
         "cqrs_cli/core/batch_state.py",
-        (("        if not self.deferrals.may_send(key, value):\n", "        if False:\n"),),
+        (("        if not self.deferrals.fits_commands_topic(key, value):\n", "        if False:\n"),),
         f"{_CHECKS}::test_forwarding_needs_room",
     ),
     Mutation(
@@ -117,7 +127,7 @@ REPARTITIONING = [
     Mutation(
         "a lineage without a wish hides a growth by hand",
         "cqrs_cli/deciding/prepare.py",
-        (("if found is None or not found.lineage.has_grown:", "if found is None:"),),
+        (("if found is None or not found.lineage.was_repartitioned:", "if found is None:"),),
         "tests/deciding/test_repartition.py::test_lineage_without_wish_adopts_nothing",
     ),
     Mutation(
@@ -188,7 +198,7 @@ REPARTITIONING = [
     Mutation(
         "a child's shard is made behind an old split",
         "cqrs_cli/deciding/inherit.py",
-        (("lineage.birth(child) or _visible(parent)", "_visible(parent)"),),
+        (("lineage.split_creating(child) or _visible(parent)", "_visible(parent)"),),
         "tests/deciding/rebuild/test_grown.py::test_second_growth_takes_made_shards",
     ),
     Mutation(

@@ -110,7 +110,7 @@ RULES = [
     Mutation(
         "the plain checks forget what the batch has decided",
         "cqrs_cli/core/fast_path.py",
-        (("(subject, envelope.id) in remembered or ", ""),),
+        (("(subject, envelope.id) in dedup_entries or ", ""),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
@@ -129,7 +129,7 @@ RULES = [
     Mutation(
         "repeated commands are not known again after a restart",
         "cqrs_cli/deciding/recover.py",
-        (("            remember(remembered, outcome, record.timestamp)\n", ""),),
+        (("            restore_dedup_entry(remembered, outcome, record.timestamp)\n", ""),),
         "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_the_same[deleted]",
     ),
     Mutation(

@@ -132,7 +132,7 @@ VERIFICATION = [
     Mutation(
         "a child may decide before it begins",
         "cqrs_cli/proof/key_partitions.py",
-        (("return self.lineage.has_begun(self.partition)", "return True"),),
+        (("return self.lineage.is_activated(self.partition)", "return True"),),
         f"{_GROWING}::test_children_begin_before_they_decide",
     ),
     Mutation(

@@ -1,7 +1,7 @@
 """Orders with large data, as owners write them."""
 
 from aggregates.order import Placed
-from cqrs_cli.core.messages.payload_reference import PayloadReference, data_within, with_reference
+from cqrs_cli.core.messages.payload_reference import PayloadReference, data_of_document, with_reference
 from cqrs_cli.core.messages.record import Record
 from tests.following.processes.stage import placed
 from tests.payloads.bank import LARGE
@@ -11,7 +11,7 @@ from tests.payloads.stores import FolderStore
 def large_order(store: FolderStore, prefix: str, number: int) -> tuple[Record, PayloadReference]:
     """Return the first event of an order, with its data in the store, and the reference to the data."""
     whole = placed(number, event=Placed(f"{number}{LARGE}"))
-    data = data_within(whole.value or b"")
+    data = data_of_document(whole.value or b"")
     assert data is not None
     reference = store.put(data, f"{prefix}order")
     value = with_reference(whole.value or b"", f"{prefix}order", reference)

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import PayloadReference, refer
+from cqrs_cli.core.messages.payload_reference import PayloadReference, reference_to
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import PayloadTransfer
 from tests.support.objects.running import Bucket
@@ -29,7 +29,7 @@ class FolderStore:
         self.transfer = PayloadTransfer(self.place)
 
     def put(self, data: bytes, folder: str = FOLDER) -> PayloadReference:
-        reference = refer(data)
+        reference = reference_to(data)
         self.transfer.upload(folder, {reference: data})
         return reference
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
+from cqrs_cli.core.messages.payload_reference import PayloadReference, reference_to, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.batch import PayloadLimits, fetch_payloads
@@ -26,7 +26,7 @@ def test_plain_batch_touches_no_store() -> None:
 
 
 def test_batch_is_fetched_together(store: FolderStore) -> None:
-    good, lost = store.put(b"good", FOLDER), refer(b"lost")
+    good, lost = store.put(b"good", FOLDER), reference_to(b"lost")
     attributes = {**json.loads(command()), **good.attributes(FOLDER)}
     headers: Headers = [
         (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"

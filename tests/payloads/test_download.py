@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.core.fold import UnreadableEventError, decode_event
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.messages.payload_reference import refer, with_reference
+from cqrs_cli.core.messages.payload_reference import reference_to, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.payloads.batch import PayloadLimits
@@ -24,7 +24,7 @@ def event(store: FolderStore, number: int) -> Record:
     ((value, key, timestamp),) = partition.events
     data = b'{"n":%d}' % number
     store.put(data, FOLDER)
-    return Record(number, timestamp, key, with_reference(value, FOLDER, refer(data)))
+    return Record(number, timestamp, key, with_reference(value, FOLDER, reference_to(data)))
 
 
 def numbers(batches: list[list[Record]]) -> list[list[int]]:
@@ -48,7 +48,7 @@ def test_events_come_as_memory_allows(store: FolderStore) -> None:
 
 def test_lost_event_stops_its_reader(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2)]
-    store.alter(refer(b'{"n":2}'), FOLDER)
+    store.alter(reference_to(b'{"n":2}'), FOLDER)
     found = download_batches(store.place, TOPIC, 0, [events])
     assert numbers([next(found)]) == [[1]]  # earlier events are not delayed
     with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
@@ -68,7 +68,7 @@ def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
 
 
 def binary(data: bytes) -> Record:
-    attributes = {**json.loads(command()), **refer(data).attributes(FOLDER)}
+    attributes = {**json.loads(command()), **reference_to(data).attributes(FOLDER)}
     headers: Headers = [
         (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
     ]
@@ -77,7 +77,7 @@ def binary(data: bytes) -> Record:
 
 def test_commands_are_looked_up(store: FolderStore) -> None:
     """A command whose payload is lost is shown unchanged, because its outcome reports the loss."""
-    here, lost = store.put(b'{"n":7}', FOLDER), refer(b"lost")
+    here, lost = store.put(b'{"n":7}', FOLDER), reference_to(b"lost")
     commands = [
         record(0, with_reference(command(), FOLDER, here)),
         record(1, with_reference(command(), FOLDER, lost)),

@@ -3,8 +3,8 @@
 import pytest
 
 from cqrs_cli.client.queries.payloads import sums_in
-from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
-from cqrs_cli.core.messages.record import UNREADABLE, Record
+from cqrs_cli.core.messages.payload_reference import PayloadReference, reference_to, with_reference
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.payloads.store import ASIDE
 from cqrs_cli.payloads.sweep import SPARED, Sweep, Swept
@@ -105,8 +105,8 @@ def test_foreign_files_are_left_alone(store: FolderStore) -> None:
 
 def test_every_spelling_of_a_sum_counts() -> None:
     """The hash may be in headers of binary mode, in documents within documents, and in escapes."""
-    sum = refer(b"x").sha256
-    document = with_reference(command(), FOLDER, refer(b"x"))
+    sum = reference_to(b"x").sha256
+    document = with_reference(command(), FOLDER, reference_to(b"x"))
     escaped = b'{"datasha256":"%s\\u00%02x%s"}' % (sum[:1].encode(), ord(sum[1]), sum[2:].encode())
     assert sum.encode() not in escaped
     for one in (
@@ -117,4 +117,4 @@ def test_every_spelling_of_a_sum_counts() -> None:
         Record(0, 1, b"a", b"", [("ce_datasha256", sum.encode())]),
     ):
         assert sum in sums_in(one)
-    assert sums_in(Record(0, 1, b"a", None, UNREADABLE)) == set()
+    assert sums_in(Record(0, 1, b"a", None, UNREADABLE_HEADERS)) == set()

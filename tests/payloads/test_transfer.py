@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder, refer
+from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder, reference_to
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import PayloadTransfer
@@ -71,7 +71,7 @@ def test_missing_bucket_is_told(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_silent_store_harms_no_other(store: FolderStore) -> None:
-    silent, good = refer(b"silent"), store.put(b"good")
+    silent, good = reference_to(b"silent"), store.put(b"good")
     store.withhold(silent)
     found = store.transfer.fetch(FOLDER, [silent, good])
     assert found == {silent: "the store does not answer", good: b"good"}
@@ -80,7 +80,7 @@ def test_silent_store_harms_no_other(store: FolderStore) -> None:
 @EACH_STORE
 def test_late_payload_is_waited_for(store: FolderStore) -> None:
     """A network folder may show a new file a moment later."""
-    late = refer(b"late")
+    late = reference_to(b"late")
     transfer = PayloadTransfer(store.place._replace(retry_for=20))
     asked = threading.Event()
     get = transfer.store.get
@@ -99,16 +99,16 @@ def test_late_payload_is_waited_for(store: FolderStore) -> None:
 @EACH_STORE
 def test_upload_that_fails_is_told(store: FolderStore) -> None:
     store.refuse()
-    with pytest.raises(PayloadUnavailableError, match=refer(b"x").sha256):
+    with pytest.raises(PayloadUnavailableError, match=reference_to(b"x").sha256):
         store.put(b"x")
 
 
 def test_unknown_store_is_a_setting() -> None:
     place = PayloadStoreAddress("carrier-pigeon://loft", retry_for=0)
     with pytest.raises(ConfigurationError, match="carrier-pigeon"):
-        PayloadTransfer(place).upload(FOLDER, {refer(b"x"): b"x"})
+        PayloadTransfer(place).upload(FOLDER, {reference_to(b"x"): b"x"})
     with pytest.raises(ConfigurationError, match="carrier-pigeon"):
-        PayloadTransfer(place).fetch(FOLDER, [refer(b"x")])
+        PayloadTransfer(place).fetch(FOLDER, [reference_to(b"x")])
 
 
 def test_crew_stays_small() -> None:

@@ -14,8 +14,8 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
@@ -104,7 +104,7 @@ class People:
         number = self._versions.total()
         id, data = f"0/{number}/0", encode_json(fact)
         if key is not None:
-            data = seal_data(type(fact), data, key, SealPlace("customer", subject, place or id, ""))
+            data = encrypt_data(type(fact), data, key, ValueLocation("customer", subject, place or id, ""))
         return {
             "specversion": "1.0",
             "id": id,

@@ -14,7 +14,7 @@ from cqrs_cli.client.queries.personal import present_key
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.core.digest import as_hex
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay
@@ -40,7 +40,7 @@ def history(people: People, connection: Connection, subject: str = "ann") -> Agg
     """Return the events and the state, as `cqrs show --history` has them."""
     aggregate, topics = people.harness.aggregate, people.topics
     places = find_ranges(connection, topics, subject.encode(), "murmur2")
-    opener = event_decryptor(connection, connection.keys, topics, event_marks(aggregate), subject)
+    opener = event_decryptor(connection, connection.keys, topics, personal_members(aggregate), subject)
     with closing(opener):
         records = read_records(connection, subject.encode(), places, view=opener)
         return fold_history(aggregate, subject, records, lambda folded: True)
@@ -123,7 +123,7 @@ def test_absent_keys_topic_is_said(people: People, connection: Connection) -> No
 
 def tail(people: People, connection: Connection) -> PartitionTail:
     source = EventPartition("customer", people.topics.events, 0)
-    marks = event_marks(people.harness.aggregate)
+    marks = personal_members(people.harness.aggregate)
     opener = event_decryptor(connection, connection.keys, source.topics, marks)
     return PartitionTail(connection, source, 0, print, None, decryptor=opener)
 
@@ -162,7 +162,7 @@ def rows(people: People, connection: Connection, kind: SourceKind = "events") ->
     """Return the data of events, as a task of a Spark read gets them."""
     with Admin(connection) as admin:
         described = aggregate_topics(people.topics, admin.cluster_id(), find_topics(admin, people.topics))
-    marks = event_marks(people.harness.aggregate)
+    marks = personal_members(people.harness.aggregate)
     plan = SourcePlan(connection, people.topics.name(kind), kind, "customer", None, "people", marks=marks)
     read = read_range(plan, described.ids[kind], OffsetRange(0, 0, people.harness.end(kind)))
     return [json.loads(row["data"]) for batch in read for row in batch.to_pylist()]
@@ -221,7 +221,7 @@ def test_replayed_states_have_values_if_asked(people: People) -> None:
 
 def test_trace_opens_events(people: People) -> None:
     people.meet("ann", FIRST)
-    marks = event_marks(people.harness.aggregate)
+    marks = personal_members(people.harness.aggregate)
     for connection, wanted in ((people.connection, ANNS_DATA), (people.blind, MASKED)):
         with closing(event_decryptor(connection, connection.keys, people.topics, marks)) as opener:
             topics, openers = {"customer": people.topics}, {"customer": opener}

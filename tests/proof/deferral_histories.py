@@ -20,7 +20,7 @@ from tests.proof.violations import event_of, outcome_of
 
 def scope_of(world: World) -> Scope:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
-    early = world.rules.limits.early
+    early = world.rules.limits.clock_tolerance
     return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, early=early)
 
 

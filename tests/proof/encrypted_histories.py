@@ -8,8 +8,8 @@ from typing import Any
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import WrappedKey
@@ -74,7 +74,7 @@ class Sealed(history.History):
         self.new_key = map(key, count(1)).__next__
         self.since: list[Record] = []  # events that came while the keys were read
         super().decide(refused, window)
-        there = {subject: one for subject, one in self.decided.keys.items() if one is not None}
+        there = {subject: one for subject, one in self.decided.data_keys.items() if one is not None}
         self.keys = {subject: RING.wrap(KEYS, subject, one) for subject, one in there.items()}
 
     def prove(
@@ -97,8 +97,8 @@ def sealed(record: Record, by: DataKey, place: str = "") -> Record:
     """Return the event encrypted with a key."""
     event = json.loads(record.value or b"")
     data = json.dumps(event["data"]).encode()
-    at = SealPlace("tally", event["subject"], place or event["id"], "")
-    event["data"] = json.loads(seal_data(Added, data, by, at))
+    at = ValueLocation("tally", event["subject"], place or event["id"], "")
+    event["data"] = json.loads(encrypt_data(Added, data, by, at))
     return with_value(record, json.dumps(event).encode())
 
 

@@ -97,7 +97,7 @@ class History:
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Decide all commands, and replace the records."""
         asked = (PARTITION, lambda *_: None, lambda *_: None, lambda: 0, home, TOPIC, window)
-        context = BatchContext(*asked, refused=refused, new_key=self.new_key)
+        context = BatchContext(*asked, given_up_offsets=refused, new_data_key=self.new_key)
         self.decided = decided = decide_batch(self.aggregate, self.commands, context)
         self.outcomes = laid(decided.outcomes)
         self.events = laid(decided.events)

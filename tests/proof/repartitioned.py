@@ -21,7 +21,7 @@ from cqrs_cli.core.fold import VersionedState, decode_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.proof.findings import LogName, Report
@@ -49,7 +49,7 @@ class Grown:
 
     def __init__(self) -> None:
         self.lineage = PartitionLineage((1,))
-        self.growths: list[Growth] = []  # the records of the lineage log
+        self.growths: list[LineageRecord] = []  # the records of the lineage log
         self.logs: dict[LogName, Log] = {
             kind: defaultdict(list) for kind in ("commands", "outcomes", "events", "dead-letters", "deferred")
         }
@@ -69,20 +69,20 @@ class Grown:
         context = dataclasses.replace(self._context(partition), **faults)
         decided = decide_batch(AGGREGATE, self._undecided(partition), context)
         self._states |= decided.states
-        self._ids |= {key: (partition, one) for key, one in decided.remembered.items()}
+        self._ids |= {key: (partition, one) for key, one in decided.dedup_entries.items()}
         self._append("outcomes", partition, decided.outcomes)
         self._append("events", partition, decided.events)
         for value, key, timestamp, headers in decided.dead_letters:
             log = self.logs["dead-letters"][partition]
             log.append(Record(len(log), timestamp, key, value, headers))
-        self._keep(partition, *(one for one in decided.deferred.values() if one is not None))
+        self._keep(partition, *(one for one in decided.deferral_changes.values() if one is not None))
         for forward in decided.forwards:
             self._send(forward.partition, forward.key, forward.value)
 
     def split(self, partition: int, after: int) -> None:
         """Let a partition decide its commands and split, and activate its targets."""
         self.decide(partition)
-        before = self.lineage.count(partition)
+        before = self.lineage.active_count(partition)
         assert before is not None
         self._record(Grow(self.lineage.counts[-1], after))
         commands, events, outcomes, deferred = (
@@ -99,7 +99,7 @@ class Grown:
         with ExitStack() as stack:
             folder, store = Path(stack.enter_context(TemporaryDirectory())), MemoryStore(WINDOW)
             inherited = None
-            if ancestry := self.lineage.ancestry(partition):
+            if ancestry := self.lineage.inherited_splits(partition):
                 inherited = ParentResults()
                 for split in ancestry:
                     parent = self._scope(split.partition, homes=None, for_child=True)
@@ -128,7 +128,7 @@ class Grown:
         """Alter the record of the first split."""
         first, *others = self.lineage.splits
         splits = (replace(first, **ends), *others)
-        self.lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.begun)
+        self.lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.activated)
 
     def found(self) -> list[str]:
         """Return the violations of all partitions."""
@@ -139,13 +139,13 @@ class Grown:
             for kind, offset, what in one.violations
         ]
 
-    def _record(self, growth: Growth) -> None:
+    def _record(self, growth: LineageRecord) -> None:
         self.growths.append(growth)
         self.lineage = self.lineage.with_record(growth)
 
     def _clock(self, partition: int) -> int:
         """Return the greatest timestamp of a partition's decisions, including imported decisions."""
-        inherited = [split.clock for split in self.lineage.ancestry(partition)]
+        inherited = [split.clock for split in self.lineage.inherited_splits(partition)]
         return max([0, *inherited, *(one.timestamp for one in self.logs["outcomes"][partition])])
 
     def _scope(self, partition: int, **more: Any) -> Scope:
@@ -165,7 +165,7 @@ class Grown:
             lambda key: homes.home(key, at),
             TOPIC,
             WINDOW,
-            heir_of=lambda key: homes.heir(key, at),
+            forward_target_of=lambda key: homes.heir(key, at),
         )
 
     def _remembered(self, partition: int, key: tuple[str, str]) -> DedupEntry | None:
@@ -179,7 +179,7 @@ class Grown:
 
     def _below(self, split: Split, child: int, kind: LogName) -> list[list[Record]]:
         end = getattr(split, kind)
-        count = self.lineage.first_count(child)
+        count = self.lineage.initial_count(child)
         log = self.logs[kind][split.partition]
         return [[one for one in log if one.offset < end and among(one.key or b"0", count) == child]]
 

@@ -90,7 +90,11 @@ def test_walks_end_as_they_should() -> None:
     [
         (WAITS, entry(gone=True), "the deferred topic does not have it"),
         (WAITS, entry(cancelled=True), "says that command 0 is cancelled"),
-        (WAITS, entry(said=7, said_topic=TOPIC), "stands again at 7: there it waits for nobody"),
+        (
+            WAITS,
+            entry(resubmitted_offset=7, resubmitted_topic=TOPIC),
+            "stands again at 7: there it waits for nobody",
+        ),
         (WAITS, outcome(0, b'"due":', b'"dues":'), "without a time when it is due"),
         (DECIDED, lambda one: one._replace(topic=one.topic[:-1]), "is of command 0, which is not deferred"),
         (DECIDED, outcome(1, b'"0/0"}', b'"0/9"}'), "says deferredfrom '0/9'"),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.lineage import PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import growth_value, read_growth
+from cqrs_cli.core.messages.repartitioning import lineage_value, read_lineage_record
 from tests.core.deferral.world import World
 from tests.proof.deferral_histories import CANCELLING, LATER, SAID, TWICE, proved
 from tests.proof.history import History, Wish, drawn, seeds, wish
@@ -102,7 +102,7 @@ GROWN = grown_partitions()
 @given(st.data())
 def test_any_changed_history_is_found(data: st.DataObject) -> None:
     """Only texts of a request, and a `deferred` that no record crosses, may differ."""
-    records = [growth_value(growth) for growth in GROWN.growths]
+    records = [lineage_value(growth) for growth in GROWN.growths]
     at = data.draw(st.integers(0, len(records) - 1))
     match data.draw(st.sampled_from(["drop", "double", "swap", "truncate", "change"])):
         case "drop":
@@ -118,7 +118,7 @@ def test_any_changed_history_is_found(data: st.DataObject) -> None:
             records[at] = data.draw(changes(records[at], frozenset(free)))
     grown = copy(GROWN)
     try:
-        grown.lineage = fold_lineage(map(read_growth, records), 1)
+        grown.lineage = fold_lineage(map(read_lineage_record, records), 1)
     except ValueError:
         return  # exit code 5
     if grown.lineage.counts[-1] == 4 and grown.lineage != GROWN.lineage:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.checks import fingerprint_of
+from cqrs_cli.core.checks import fingerprint_function
 from cqrs_cli.core.messages.command import read_command
-from cqrs_cli.core.messages.fingerprint import fingerprint, without_fields
+from cqrs_cli.core.messages.fingerprint import fingerprint, fingerprint_without
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.proof.documents import fits_document
@@ -72,12 +72,12 @@ def test_earlier_code_had_fewer_marks() -> None:
 def test_any_earlier_marks_fit(data: dict[str, int], kind: str, marks: set[str]) -> None:
     text = encode_json(data)
     left_out = frozenset(marks if kind != "cqrs.Cancel" else ())
-    assert fits(without_fields({kind: left_out})(kind, text, "1"), kind, text, "1")
+    assert fits(fingerprint_without({kind: left_out})(kind, text, "1"), kind, text, "1")
 
 
 def test_members_without_marks_always_count() -> None:
     text = b'{"street":["x"],"amount":1}'
-    assert not fits(without_fields({ORDER: frozenset({"amount"})})(ORDER, text, None), ORDER, text, None)
+    assert not fits(fingerprint_without({ORDER: frozenset({"amount"})})(ORDER, text, None), ORDER, text, None)
     assert not fits(None, ORDER, text, None)
 
 
@@ -93,7 +93,7 @@ def test_unknown_types_with_many_members_fit() -> None:
 def test_nothing_is_left_out_without_marks(aggregate: Aggregate | None) -> None:
     assert fits_of(aggregate) is fits_whole
     assert not fits_whole(
-        without_fields({"a": frozenset({"b"})})("a", b'{"b":1}', None), "a", b'{"b":1}', None
+        fingerprint_without({"a": frozenset({"b"})})("a", b'{"b":1}', None), "a", b'{"b":1}', None
     )
 
 
@@ -103,7 +103,7 @@ def test_deferred_document_fits(around: str) -> None:
     record = Marked([sent(who="Ann")]).commands[0]
     envelope = read_command(record)
     sent_as = around.encode() + bytes(envelope.data) + around.encode()
-    for decided in (fingerprint, fingerprint_of(MARKED)):
+    for decided in (fingerprint, fingerprint_function(MARKED)):
         mark = decided(envelope.type, sent_as, None)
         assert fits_document(envelope, mark, fits_of(MARKED))
         assert not fits_document(envelope, mark ^ 1, fits_of(MARKED))

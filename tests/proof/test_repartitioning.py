@@ -60,7 +60,7 @@ def test_key_at_home_has_not_moved(grown: Grown) -> None:
 
 def test_stranger_forwards_nothing(grown: Grown) -> None:
     """The partition never had the key."""
-    grown.decide(2, wish(1, "3"), heir_of=lambda key: 3)
+    grown.decide(2, wish(1, "3"), forward_target_of=lambda key: 3)
     assert any(
         one.endswith("is MOVED, and the partition of '3' is 3") for one in grown.found() if "2@" in one
     )
@@ -90,7 +90,7 @@ def test_command_may_be_too_large_to_follow(grown: Grown) -> None:
 
 def test_children_begin_before_they_decide(grown: Grown) -> None:
     lineage = grown.lineage
-    grown.lineage = PartitionLineage(lineage.counts, lineage.splits, lineage.begun - {1})
+    grown.lineage = PartitionLineage(lineage.counts, lineage.splits, lineage.activated - {1})
     assert (
         "outcomes 1@0 is of a partition that has not begun: its lineage has no record of that"
         in grown.found()
@@ -98,7 +98,7 @@ def test_children_begin_before_they_decide(grown: Grown) -> None:
 
 
 def test_versions_go_on_at_the_child(grown: Grown) -> None:
-    grown.decide(3, wish(1, "3"), state=lambda key: None)
+    grown.decide(3, wish(1, "3"), state_of=lambda key: None)
     assert any(
         "goes on from version 0 of '3', which is at 5: a version is there twice" in one
         for one in grown.found()
@@ -106,7 +106,7 @@ def test_versions_go_on_at_the_child(grown: Grown) -> None:
 
 
 def test_ids_are_known_at_the_child(grown: Grown) -> None:
-    grown.decide(1, wish(2, "1", "one"), remembered=lambda *key: None)
+    grown.decide(1, wish(2, "1", "one"), dedup_entry_of=lambda *key: None)
     assert any("decides id 'one' of '1' again, as command 0/1 " in one for one in grown.found())
 
 
@@ -245,7 +245,7 @@ def grown_at_random(choice: random.Random) -> Grown:
     history = Grown()
     for _ in range(12):
         lineage = history.lineage
-        deciding = [one for one in range(lineage.counts[-1]) if lineage.count(one) is not None]
+        deciding = [one for one in range(lineage.counts[-1]) if lineage.active_count(one) is not None]
         partition = choice.choice(deciding)
         after = lineage.next_count(partition, 4) or 2 * lineage.counts[-1]
         if choice.random() < 0.3 and after <= 4:
@@ -253,7 +253,7 @@ def grown_at_random(choice: random.Random) -> Grown:
         else:
             history.decide(partition, *(sent_at_random(choice) for _ in range(choice.randrange(4))))
     for partition in range(history.lineage.counts[-1]):
-        if history.lineage.count(partition) is not None:
+        if history.lineage.active_count(partition) is not None:
             history.decide(partition)
     return history
 

@@ -30,7 +30,7 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
         StaleProducer(connection, 1) as sender,
         OutcomeWaiter(connection, sender) as waiter,
     ):
-        eventually(lambda: lineage(single).begun == {1, 2, 3})
+        eventually(lambda: lineage(single).activated == {1, 2, 3})
         for number in (0, 1):
             for subject, sent in zip(SUBJECTS, round_of(number), strict=True):
                 waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")

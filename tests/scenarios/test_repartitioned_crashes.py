@@ -59,7 +59,7 @@ def test_growth_under_traffic_harms_nothing(
         eventually(lambda: all(one.rounds > was + 1 for one, was in zip(clients, reached, strict=True)))
     quietly(bank.plan())
     assert owner.endings() is not None
-    assert lineage(bank).counts == (2, 4, 8) and lineage(bank).begun == set(range(2, 8))
+    assert lineage(bank).counts == (2, 4, 8) and lineage(bank).activated == set(range(2, 8))
     check(bank, clients)
 
 

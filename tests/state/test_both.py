@@ -66,7 +66,7 @@ class BothStores(RuleBasedStateMachine):
         change = WriteBatch(self.memory.token(), start, end, written, kept)
         with ExitStack() as stack:
             if fails:
-                stack.enter_context(failpoints.acting("apply.inside", out_of_memory, times=2))
+                stack.enter_context(failpoints.call_at("apply.inside", out_of_memory, times=2))
             if looked_at:
                 stack.enter_context(self.both_are_looked_at())
             self.both(change)
@@ -123,14 +123,14 @@ def _taken(store: Store, token: str, expected: str) -> bool:
 
 
 def _seen(view: StateView) -> tuple[object, ...]:
-    return [view.saved(name) for name in NAMES], [view.remembered(*pair) for pair in ALIKE]
+    return [view.find_state(name) for name in NAMES], [view.find_dedup_entry(*pair) for pair in ALIKE]
 
 
 def _everything(store: Store) -> tuple[object, ...]:
     states = dict(store.items())
     with store.view() as view:
-        looked_up = {name: view.saved(name) for name in states}
-        remembered = [view.remembered(*pair) for pair in ALIKE]
+        looked_up = {name: view.find_state(name) for name in states}
+        remembered = [view.find_dedup_entry(*pair) for pair in ALIKE]
     assert looked_up == states
     return states, store.count(), remembered, store.positions(), store.token()
 

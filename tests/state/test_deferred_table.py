@@ -36,22 +36,22 @@ def entries(draw: st.DrawFn) -> Deferral:
         attempt=draw(st.integers(0, 2)),
         reason="LATER",
         command=b"{}",
-        said=said,
-        said_topic="" if said is None else draw(st.sampled_from("TU")),
+        resubmitted_offset=said,
+        resubmitted_topic="" if said is None else draw(st.sampled_from("TU")),
         cancelled=draw(st.booleans()),
     )
 
 
 def answers(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
     """Return the results of a view, in which entries that are due at one time have no order."""
-    due = {until: sorted(one.key for one in view.due(until, 99)) for until in TIMES}
+    due = {until: sorted(one.key for one in view.due_entries(until, 99)) for until in TIMES}
     return {
         "due": due,
-        "limited": [one.due for one in view.due(10**15, 2)],
+        "limited": [one.due for one in view.due_entries(10**15, 2)],
         "next": view.next_due(),
         "empty": view.is_empty(),
-        "found": {key: view.find(key) for key in known},
-        "said": sorted(one.key for one in view.said()),
+        "found": {key: view.find_entry(key) for key in known},
+        "said": sorted(one.key for one in view.resubmitted_entries()),
     }
 
 
@@ -69,7 +69,11 @@ def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, 
             # an owner has one entry for each command, and one for each offset
             if len({(one.subject, one.id) for one in kept.values()}) < len(kept):
                 continue
-            places = [((one.said_topic, one.said), key) for key, one in kept.items() if one.said is not None]
+            places = [
+                ((one.resubmitted_topic, one.resubmitted_offset), key)
+                for key, one in kept.items()
+                if one.resubmitted_offset is not None
+            ]
             if len(dict(places)) < len(places) or any(said.get(place, key) != key for place, key in places):
                 continue
             said |= dict(places)  # no offset in a log occurs twice
@@ -78,14 +82,17 @@ def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, 
                 each.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
         with store.view() as disk, memory.view() as dicts:
             wanted = answers(DeferralTable(known.values()), known)
-            for view in (disk.deferred(), dicts.deferred()):
+            for view in (disk.deferred_view(), dicts.deferred_view()):
                 assert answers(view, known) == wanted
                 for entry in known.values():
-                    assert view.of_id(entry.subject, entry.id) == entry
-                    if entry.said is not None:
-                        assert view.said_at(entry.said_topic, entry.said) == entry
-                assert view.of_id("c", "x") is None
-                assert view.said_at("T", 9) is None
+                    assert view.find_by_command_id(entry.subject, entry.id) == entry
+                    if entry.resubmitted_offset is not None:
+                        assert (
+                            view.find_resubmitted_at(entry.resubmitted_topic, entry.resubmitted_offset)
+                            == entry
+                        )
+                assert view.find_by_command_id("c", "x") is None
+                assert view.find_resubmitted_at("T", 9) is None
         store.close()
 
 
@@ -94,15 +101,23 @@ def parked(**members: Any) -> Deferral:
     return replace(usual, **members)
 
 
-@pytest.mark.parametrize("entry", [parked(), parked(said=7, said_topic="T")])
+@pytest.mark.parametrize("entry", [parked(), parked(resubmitted_offset=7, resubmitted_topic="T")])
 def test_nothing_is_left_of_an_ended_entry(entry: Deferral, tmp_path: Path) -> None:
     with closing(LmdbStore(tmp_path, 1000)) as store:
         store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
         store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: None}))
         with store.view() as view:
-            table = view.deferred()
-            assert table.is_empty() and table.find(entry.key) is None and table.of_id("a", "x") is None
-            assert (table.said_at("T", 7), table.next_due(), table.said()) == (None, None, [])
+            table = view.deferred_view()
+            assert (
+                table.is_empty()
+                and table.find_entry(entry.key) is None
+                and table.find_by_command_id("a", "x") is None
+            )
+            assert (table.find_resubmitted_at("T", 7), table.next_due(), table.resubmitted_entries()) == (
+                None,
+                None,
+                [],
+            )
 
 
 def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
@@ -112,7 +127,7 @@ def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
         for changes in ({first.key: first}, {second.key: second}, {first.key: None}):
             store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
         with store.view() as view:
-            assert view.deferred().of_id("a", "x") == second
+            assert view.deferred_view().find_by_command_id("a", "x") == second
 
 
 def test_open_view_shows_no_later_entry(tmp_path: Path) -> None:
@@ -121,9 +136,9 @@ def test_open_view_shows_no_later_entry(tmp_path: Path) -> None:
         with closing(store):
             with store.view() as before:
                 store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
-                assert before.deferred().is_empty()
+                assert before.deferred_view().is_empty()
             with store.view() as after:
-                assert after.deferred().find(entry.key) == entry
+                assert after.deferred_view().find_entry(entry.key) == entry
 
 
 def test_deferred_commands_take_memory() -> None:
@@ -140,7 +155,7 @@ def test_due_entries_are_limited(tmp_path: Path) -> None:
     with closing(LmdbStore(tmp_path, 1000)) as store:
         store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
         with store.view() as view:
-            assert [[one.due for one in view.deferred().due(2, most)] for most in (1, 2, 9)] == [
+            assert [[one.due for one in view.deferred_view().due_entries(2, most)] for most in (1, 2, 9)] == [
                 [0],
                 [0, 1],
                 [0, 1, 2],

@@ -70,7 +70,7 @@ def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[s
 
 @pytest.mark.program
 def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str]) -> None:
-    with failpoints.acting("shard.opening", stopped.kill):
+    with failpoints.call_at("shard.opening", stopped.kill):
         opened = open_shard(path, IDENTITY)
     assert not opened.is_new
     assert dict(opened.store.items()) == STATES

@@ -120,6 +120,6 @@ def test_shard_half_made_is_let_go(opening: Opening) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    with failpoints.acting("shard.opening", full), pytest.raises(ConfigurationError, match="no space left"):
+    with failpoints.call_at("shard.opening", full), pytest.raises(ConfigurationError, match="no space left"):
         opening()
     assert opening().is_new

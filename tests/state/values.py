@@ -33,9 +33,9 @@ def write(store: Store, clock: int | None = None, **what: object) -> None:
 
 def recall(store: Store, subject: str, command_id: str) -> DedupEntry | None:
     with store.view() as view:
-        return view.remembered(subject, command_id)
+        return view.find_dedup_entry(subject, command_id)
 
 
 def look_up(store: Store, aggregate_id: str) -> StoredState | None:
     with store.view() as view:
-        return view.saved(aggregate_id)
+        return view.find_state(aggregate_id)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.topics.topics import Topics
@@ -46,7 +46,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
 def test_digest_is_the_same_after_an_erasure(tmp_path: Path) -> None:
     """Encrypted and erased states have the same digest, which a replay without keys computes, too."""
     plain = encode_json(Customer("Ann", "ann@home", "free"))
-    sealed = seal_data(Customer, plain, KEY, SealPlace("customer", "ann", "state", ""))
+    sealed = encrypt_data(Customer, plain, KEY, ValueLocation("customer", "ann", "state", ""))
     erased = encode_json(Customer(plan="free"))
     assert sealed != plain != erased
     digests = {digest_of(tmp_path / str(n), state) for n, state in enumerate((plain, sealed, erased))}

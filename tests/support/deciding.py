@@ -41,7 +41,7 @@ class Owner:
                 )
                 decided = decide_batch(self.aggregate, records, context)
                 self.states |= decided.states
-                self.remembered |= decided.remembered
+                self.remembered |= decided.dedup_entries
                 self._write(partition, decided)
 
     def _write(self, partition: int, decided: Decisions) -> None:

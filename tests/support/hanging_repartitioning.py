@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.entry import read_deferral
-from cqrs_cli.core.messages.repartitioning import Begun, Growth, Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Begun, LineageRecord, Split, lineage_value
 from cqrs_cli.ownership.claim import Claim
 from tests.deciding.growing import SUBJECTS, round_of
 from tests.support.commands import Sent
@@ -48,7 +48,9 @@ def forward(harness: TopicHarness) -> Hanging:
     offset, claim = harness.standing()
     assert offset is not None and claim is not None
     records = [one for one in harness.records("commands") if one.offset >= offset]
-    context = BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, lambda _: 1, heir_of=lambda _: 1)
+    context = BatchContext(
+        0, lambda _: None, lambda *_: None, lambda: 0, lambda _: 1, forward_target_of=lambda _: 1
+    )
     decided = decide_batch(harness.aggregate, records, context)
     moved = [(one.value, one.key, 0) for one in decided.forwards]
     parts = {
@@ -71,8 +73,8 @@ def reach(harness: TopicHarness, broker: Raw, made: Callable[[TopicHarness], Han
         harness.send(*sent[1])
 
 
-def _noted(harness: TopicHarness, growth: Growth) -> Output:
-    return Output(harness.topics.lineage, 0, [(growth_value(growth), None, 0)])
+def _noted(harness: TopicHarness, growth: LineageRecord) -> Output:
+    return Output(harness.topics.lineage, 0, [(lineage_value(growth), None, 0)])
 
 
 def _transaction(

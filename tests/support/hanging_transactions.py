@@ -15,8 +15,8 @@ from cqrs_cli.core.context import Decisions, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.react import reaction
-from cqrs_cli.core.recorded import record_event
+from cqrs_cli.core.react import call_react
+from cqrs_cli.core.recorded import read_recorded_event
 from cqrs_cli.following.processes.position import position_key
 from cqrs_cli.following.processes.supervisor import create_supervisors
 from cqrs_cli.kafka import clients
@@ -113,7 +113,7 @@ def decide_hanging(
         "events": Output(topics.events, 0, decided.events[-count:]),
         "outcomes": Output(topics.outcomes, 0, decided.outcomes[-count:]),
     }
-    if decided.keys:
+    if decided.data_keys:
         outputs["keys"] = _keys(harness, decided, harness.records("commands")[-count:])
     _, claim = harness.standing()
     end = harness.records("commands")[-1].offset + 1
@@ -127,7 +127,7 @@ def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record])
     assert harness.connection.keys is not None
     ring, topic = keyring_at(harness.connection.keys), harness.topics.keys
     subjects = [(one.key or b"").decode() for one in commands]
-    made = {one: key for one, key in decided.keys.items() if key is not None and one in subjects}
+    made = {one: key for one, key in decided.data_keys.items() if key is not None and one in subjects}
     written = [(encode_json(ring.wrap(topic, one, key)), one.encode(), 0) for one, key in made.items()]
     return Output(topic, 0, written, [(KEY_CAUSE, b"%d" % commands[0].offset)])
 
@@ -144,8 +144,8 @@ def react_hanging(
     now = int(time.time() * 1000)
     for one in records(stage.connection, stage.events, 0):
         if one.offset >= before.offset:
-            event = record_event(doing.loaded.sources["order"], one.value, stage.events, 0, one.offset)
-            for sent in doing.composer.compose(event, reaction(doing.loaded.process, event)):
+            event = read_recorded_event(doing.loaded.sources["order"], one.value, stage.events, 0, one.offset)
+            for sent in doing.composer.compose(event, call_react(doing.loaded.process, event)):
                 sent_to[sent.topic].append((sent.value, sent.key, now))
             end = one.offset + 1
     after = replace(before, offset=end)

@@ -210,7 +210,7 @@ class TopicHarness:
         total = 0
         for partition in range(self.partitions):
             for id, saved in self.shard(machine, partition).items():
-                total = digest.add(total, digest.aggregate_digest(id, saved.version, saved.state))
+                total = digest.add_digests(total, digest.aggregate_digest(id, saved.version, saved.state))
         return digest.as_hex(total)
 
     def mark(self, machine: str = "state", partition: int = 0) -> str:

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split, lineage_value
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
@@ -50,7 +50,7 @@ class GrowingCounters:
 
     def grow(self, count: int) -> None:
         """Write the repartition request and extend the topics. No partition is split yet."""
-        if not self.lineage.has_grown:
+        if not self.lineage.was_repartitioned:
             with Admin(self.connection) as admin:
                 admin.create(self.topics.lineage, 1, 1, LINEAGE_CONFIGS)
         self._note(Grow(self.lineage.counts[-1], count))
@@ -66,7 +66,10 @@ class GrowingCounters:
     def split(self, *partitions: int) -> None:
         """Split these partitions, or all partitions that have not split yet."""
         for one in partitions or self._all("settle"):
-            before, after = self.lineage.count(one), self.lineage.next_count(one, self.lineage.counts[-1])
+            before, after = (
+                self.lineage.active_count(one),
+                self.lineage.next_count(one, self.lineage.counts[-1]),
+            )
             assert before is not None and after is not None
             self._note(Split(one, before, after, 0, self.end(one), 0, 0, 0))
             for child in self._all("adopt"):
@@ -76,9 +79,9 @@ class GrowingCounters:
         last = self.lineage.counts[-1]
         return [one for one in range(last) if self.lineage.phase(one, last) == phase]
 
-    def _note(self, growth: Growth) -> None:
+    def _note(self, growth: LineageRecord) -> None:
         self.lineage = self.lineage.with_record(growth)
-        self._producer.produce(self.topics.lineage, growth_value(growth))
+        self._producer.produce(self.topics.lineage, lineage_value(growth))
         assert self._producer.flush(30) == 0
 
 

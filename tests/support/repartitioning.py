@@ -60,7 +60,7 @@ def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
     known = lineage(harness)
     found = []
-    for partition in known.chain(target_partition("murmur2", subject.encode(), known.counts[-1])):
+    for partition in known.segments(target_partition("murmur2", subject.encode(), known.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
         found += [(one.aggregateversion, one.causationid or "") for one in events if one.subject == subject]
     return found

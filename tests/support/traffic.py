@@ -116,7 +116,7 @@ def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
     known, found = lineage(bank), dict[str, list[OutcomeEnvelope]]()
     outcomes = [bank.outcomes(one) for one in range(bank.partitions)]
     for home in range(known.counts[-1]):
-        for partition in known.chain(home):
+        for partition in known.segments(home):
             for one in outcomes[partition]:
                 subject = one.subject or ""
                 final = one.data.status not in ("deferred", "duplicate")

@@ -116,8 +116,12 @@ def _sample_event(aggregate: "Aggregate") -> "SampleEvent":
 
 def _sample(type_node: "TypeNode") -> str | None:
     """An expression of a value of this type; None if there is no simple one."""
-    if get_origin(type_node.plain) is Literal:
-        return repr(get_args(type_node.plain)[0])
+    if get_origin(type_node.unwrapped) is Literal:
+        return repr(get_args(type_node.unwrapped)[0])
     if type_node.form == "union":
         return next((sample for sample in map(_sample, type_node.parts) if sample), None)
-    return None if type_node.form == "tuple" else _SAMPLES.get(get_origin(type_node.plain) or type_node.plain)
+    return (
+        None
+        if type_node.form == "tuple"
+        else _SAMPLES.get(get_origin(type_node.unwrapped) or type_node.unwrapped)
+    )

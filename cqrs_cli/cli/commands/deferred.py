@@ -127,10 +127,10 @@ def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
     """The function that puts placeholders into the personal fields of a command that waits."""
     from functools import partial
 
-    from cqrs_cli.core.encrypted_events import masked_command
+    from cqrs_cli.core.encrypted_events import redact_command
 
     try:
-        return partial(masked_command, cli.aggregate(aggregate))
+        return partial(redact_command, cli.aggregate(aggregate))
     except ConfigurationError:  # it can be looked at without the code, as it waits: sealed
         return bytes
 

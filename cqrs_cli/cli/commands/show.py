@@ -42,7 +42,7 @@ def show(
     Without a keyring, personal fields have redacted values.
     """
     from cqrs_cli.client import history as queries
-    from cqrs_cli.core.encrypted_events import event_marks
+    from cqrs_cli.core.encrypted_events import personal_members
     from cqrs_cli.kafka.keys_log import event_decryptor
 
     topics = cli.topics(aggregate)
@@ -55,7 +55,9 @@ def show(
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
         cli.show_spinner(f"reading {count:,} events") if count > LONG else nullcontext(),
-        closing(event_decryptor(connection, connection.keys, topics, event_marks(loaded), id)) as decryptor,
+        closing(
+            event_decryptor(connection, connection.keys, topics, personal_members(loaded), id)
+        ) as decryptor,
     ):
         records = queries.read_records(connection, key, ranges, view=decryptor)
         aggregate_history = queries.fold_history(loaded, id, records, cutoff)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cqrs_cli.core.aggregate.compatibility import contract
+from cqrs_cli.core.aggregate.compatibility import contract_of
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.load import PROCESSES, load_process, process_names
 
@@ -77,7 +77,7 @@ def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, d
 
     try:
         selected = names or registry.names(package, root)
-        found = {name: contract(registry.load(name, package, root)) for name in selected}
+        found = {name: contract_of(registry.load(name, package, root)) for name in selected}
         for process in (
             () if names else process_names(root)
         ):  # processes import aggregates, whose errors come first

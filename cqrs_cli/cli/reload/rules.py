@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cqrs_cli.core.aggregate.compatibility import Contract, changes
+from cqrs_cli.core.aggregate.compatibility import Contract, compare_contracts
 
 #: The contracts of a project's aggregates, by name.
 Contracts = Mapping[str, Contract]
@@ -32,7 +32,9 @@ def _event_changes(previous: Contract, current: Contract) -> list[Any]:
     """Return the breaking changes of events. Changes of commands break no log, and are usual in development."""
     without_commands = {**previous, "commands": {}}
     return [
-        change for change in changes(without_commands, {**current, "commands": {}}) if change.level == "red"
+        change
+        for change in compare_contracts(without_commands, {**current, "commands": {}})
+        if change.level == "red"
     ]
 
 

@@ -9,6 +9,7 @@ from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.position_notation import format_position
 
 if TYPE_CHECKING:
+    from cqrs_cli.core.aggregate.compatibility import Change
     from cqrs_cli.doctor.contracts import ContractComparison, Level
     from cqrs_cli.scans.check import Unreadable
 
@@ -52,7 +53,7 @@ def check_result(
             one.aggregate: {
                 "level": one.level,
                 "file": str(one.file),
-                "changes": [change._asdict() for change in one.changes],
+                "changes": [_change_document(change) for change in one.changes],
             }
             for one in compared
         },
@@ -65,6 +66,10 @@ def check_result(
     return Result(document, lambda: table(_lines(compared, logs, written), _COLUMNS, headers=False))
 
 
+def _change_document(change: "Change") -> dict[str, str]:
+    return {"level": change.level, "what": change.description, "do": change.remedy}
+
+
 def _lines(
     compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
 ) -> Iterator[_Line]:
@@ -72,8 +77,8 @@ def _lines(
         if not one.changes:
             yield _Line("green", one.aggregate, "as committed")
         for change in one.changes:
-            hint = f"\n→ {change.do}" if change.do else ""
-            yield _Line(change.level, one.aggregate, change.what + hint)
+            hint = f"\n→ {change.remedy}" if change.remedy else ""
+            yield _Line(change.level, one.aggregate, change.description + hint)
     for name, log in logs.items():
         if not log.unreadable:
             yield _Line("green", name, f"the code reads every event, {log.events:,}")

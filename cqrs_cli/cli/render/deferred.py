@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def deferral_result(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Result:
     """Return a deferred command, on one line; in the document, `mask` redacts the command."""
     due = rfc3339(entry.due)
-    state = "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"
+    state = (
+        "cancelled" if entry.cancelled else "released" if entry.resubmitted_offset is not None else "parked"
+    )
     document = {
         "id": entry.id,
         "aggregate_id": entry.subject,
@@ -27,7 +29,7 @@ def deferral_result(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Resu
         "attempt": entry.attempt,
         "state": state,
         "offset": entry.offset,
-        "said": entry.said,
+        "said": entry.resubmitted_offset,
         "cancelled": entry.cancelled,
         "command": msgspec.Raw(mask(entry.command)),
     }

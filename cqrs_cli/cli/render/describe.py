@@ -17,11 +17,11 @@ _Row = tuple[str, str, str]
 
 def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
     """Return each aggregate with its first sentence and the names of its commands."""
-    from cqrs_cli.core.aggregate.json_schema import about_aggregate
+    from cqrs_cli.core.aggregate.json_schema import module_docstring
 
     parts = []
     for name, aggregate in aggregates.items():
-        about = about_aggregate(aggregate).partition("\n")[0]
+        about = module_docstring(aggregate).partition("\n")[0]
         names = ", ".join(cls.__name__ for cls in aggregate.commands.values())
         parts.append("\n".join([name, *([f"  {about}"] if about else []), f"  {names}"]))
     return printable_lines("\n\n".join(parts))
@@ -29,9 +29,9 @@ def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
 
 def aggregate_text(aggregate: "Aggregate") -> str:
     """Return the aggregate's docstring, then commands, events and state, each with its fields."""
-    from cqrs_cli.core.aggregate.json_schema import about_aggregate
+    from cqrs_cli.core.aggregate.json_schema import module_docstring
 
-    parts = [f"{aggregate.name}\n{_indented(about_aggregate(aggregate))}".rstrip()]
+    parts = [f"{aggregate.name}\n{_indented(module_docstring(aggregate))}".rstrip()]
     events = list(aggregate.events.values())
     for title, classes in (
         ("Commands", list(aggregate.commands.values())),
@@ -76,14 +76,14 @@ def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iter
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
-        about = ["personal"] * field.is_personal + [field.about] * bool(field.about)
+        about = ["personal"] * field.is_personal + [field.description] * bool(field.description)
         yield indent + path, field.type + default, "; ".join(about)
         yield from _rows(field.fields, indent + "  ", path + _first(field))
 
 
 def _first(field: "FieldShape") -> str:
     """Return the text between a field and its nested fields: `[0]` for a list, as each `[]` would begin a new item."""
-    return field.holds.replace("[]", "[0]")
+    return field.path.replace("[]", "[0]")
 
 
 def _sample(field: "FieldShape") -> str:

@@ -62,8 +62,8 @@ class _Row(NamedTuple):
 _COLUMNS: Sequence[Column[_Row]] = (
     Column("aggregate", header="aggregate"),
     Column("master", header="KEK"),
-    Column("keys", header="keys", left=False),
-    Column("replaced", header="replaced", left=False),
+    Column("keys", header="keys", left_aligned=False),
+    Column("replaced", header="replaced", left_aligned=False),
     Column("state", header="state"),
 )
 

@@ -46,10 +46,10 @@ def partition_table(
         table.add_column(
             Text(header_of(column, kind), _header_style(sort == column.name)),
             printable(footers[number]),
-            justify="left" if column.left else "right",
+            justify="left" if column.left_aligned else "right",
             no_wrap=True,
             overflow="ellipsis",
-            max_width=names if column.left else None,
+            max_width=names if column.left_aligned else None,
         )
     for row in rows:
         cells = list(texts(row, columns))
@@ -95,5 +95,5 @@ def _fit_columns(
         if not columns[hidden].spare:
             break
         visible.remove(hidden)
-    names = sum(widths[number] - _GAP for number in visible if columns[number].left)
+    names = sum(widths[number] - _GAP for number in visible if columns[number].left_aligned)
     return _Fit(visible, max(1, names - max(0, excess)))

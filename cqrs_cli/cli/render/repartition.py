@@ -18,10 +18,10 @@ def _numbers(numbers: tuple[int, ...]) -> str:
 
 
 MOVING_COLUMNS: "tuple[Column[MovingKeys], ...]" = (
-    Column("partition", header="partition", left=False),
+    Column("partition", header="partition", left_aligned=False),
     Column("children", header="target partitions", text=_numbers),
-    Column("events", header="events (estimated)", left=False),
-    Column("deferred", header="deferred commands", left=False),
+    Column("events", header="events (estimated)", left_aligned=False),
+    Column("deferred", header="deferred commands", left_aligned=False),
 )
 
 
@@ -50,7 +50,7 @@ def repartition_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthW
 
 def repartition_result(aggregate: str, planned: "PlannedGrowth") -> Result:
     """Return the result after partitions were added to the topics: the next run does the remaining steps."""
-    pending = planned.lineage.unfinished(planned.after)
+    pending = planned.lineage.unfinished_partitions(planned.after)
     document = {**_document(aggregate, planned, dry_run=False), "left": pending}
     prefix = f"{_counts_text(aggregate, planned)}: "
     if not pending:

@@ -18,11 +18,11 @@ FIELDS: tuple[Column[tuple[str, Any]], ...] = (
 )
 
 EVENTS: "tuple[Column[EventEnvelope], ...]" = (
-    Column("aggregateversion", header="version", text=str, whole=True),
-    Column("time", header="time", whole=True),
-    Column("type", lambda one: one.type.partition(".")[2], "event", whole=True),
+    Column("aggregateversion", header="version", text=str, no_wrap=True),
+    Column("time", header="time", no_wrap=True),
+    Column("type", lambda one: one.type.partition(".")[2], "event", no_wrap=True),
     Column("data", lambda one: bytes(one.data).decode(errors="replace"), "data"),
-    Column("causationid", header="caused by", whole=True),
+    Column("causationid", header="caused by", no_wrap=True),
 )
 
 

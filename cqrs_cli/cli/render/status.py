@@ -72,7 +72,7 @@ def _digest(statuses: "Iterable[PartitionStatus]") -> str | None:
     for status in statuses:
         if status.shard is None or status.shard.digest is None:
             return None
-        total = digest.add(total, status.shard.digest)
+        total = digest.add_digests(total, status.shard.digest)
     return digest.as_hex(total)
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from cqrs_cli.client.envelope import ReadyCommand
-from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.deferral.document import structured_document
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.outcome import read_outcome
@@ -128,7 +128,7 @@ def retry_command(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:
     if failed.command is None:
         return None
     try:
-        members = read_members(plain_document(failed.record, failed.command))
+        members = read_members(structured_document(failed.record, failed.command))
     except CheckFailed:
         return None
     attributes = {name: value for name, value in members.items() if name not in _FIRST_ATTEMPT_ONLY}

@@ -44,7 +44,9 @@ def _current_partition(
         return None
     lineage = read_lineage(connection, topics, count)
     last_count = lineage.counts[-1]
-    return lambda entry: lineage.keeper(target_partition(partitioner, entry.subject.encode(), last_count))
+    return lambda entry: lineage.deferred_partition(
+        target_partition(partitioner, entry.subject.encode(), last_count)
+    )
 
 
 def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:

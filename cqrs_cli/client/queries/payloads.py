@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from cqrs_cli.core.messages.payload_reference import MARK
-from cqrs_cli.core.messages.record import UNREADABLE, Record
+from cqrs_cli.core.messages.payload_reference import REFERENCE_MARKER
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind, Topics
@@ -52,11 +52,11 @@ def named_payloads(connection: Connection, topics: Topics, questioned: Collectio
 
 def sums_in(record: Record) -> set[str]:
     """Return all texts in a record that have the form of a SHA-256 sum."""
-    headers = [] if record.headers is UNREADABLE else record.headers or []
+    headers = [] if record.headers is UNREADABLE_HEADERS else record.headers or []
     texts = [text for _, text in headers if text is not None]
     value = record.value or b""
     found = {sum.decode() for text in (value, *texts) for sum in _SUM.findall(text)}
-    if b"\\" in value and MARK in value:  # a sum may be written with escapes
+    if b"\\" in value and REFERENCE_MARKER in value:  # a sum may be written with escapes
         try:
             found.update(_texts(msgspec.json.decode(value)))
         except (ValueError, RecursionError):  # no owner can read it either

@@ -11,7 +11,7 @@ from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import personal_values
-from cqrs_cli.core.personal.encryption import is_sealed
+from cqrs_cli.core.personal.encryption import is_encrypted
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
@@ -83,7 +83,7 @@ def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -
         found.erased_keys[event.causationid] = read_erased(event.data).key
     cls = aggregate.events.get(event.type)
     values = {} if cls is None else personal_values(cls, bytes(event.data))
-    found.unencrypted += not all(map(is_sealed, values.values()))
+    found.unencrypted += not all(map(is_encrypted, values.values()))
 
 
 def _of_key(

@@ -16,15 +16,15 @@ from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
-from cqrs_cli.core.encrypted_events import event_marks, open_event, read_marked
+from cqrs_cli.core.encrypted_events import decrypt_event, personal_members, read_encrypted_event
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
+from cqrs_cli.core.messages.payload_reference import PayloadReference, with_payload_data
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
@@ -80,7 +80,7 @@ class Simulation:
             subjects.setdefault(
                 target_partition(settings.partitioner, key, self.topics.partitions), set()
             ).add(key)
-        self._marks = event_marks(aggregate)
+        self._marks = personal_members(aggregate)
         self._decryptor = event_decryptor(connection, connection.keys, topics, self._marks)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
         self._batches: dict[int, Batch] = {}
@@ -90,13 +90,13 @@ class Simulation:
             self._next_offsets[partition] = log.bounds("commands")[1]
             states: dict[str, VersionedState] = {}
             decided: dict[tuple[str, str], DedupEntry] = {}
-            for segment in lineage.chain(partition):
+            for segment in lineage.segments(partition):
                 segment_log = replace(log, partition=segment)
                 states = current_states(segment_log, aggregate, keys, states, self._decryptor)
                 decided |= (
                     recent_decisions(segment_log, keys, _now() - settings.window) if ids_may_repeat else {}
                 )
-            keeper_log = replace(log, partition=lineage.keeper(partition))
+            keeper_log = replace(log, partition=lineage.deferred_partition(partition))
             deferred = _deferred_of_keys(keeper_log, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, deferred))
         self._decryptor.check_no_lost_keys()
@@ -120,8 +120,10 @@ class Simulation:
                 f"cannot be decided here: {error}", "the aggregate's code ran out of something"
             ) from error
         ((value, _, _),) = decisions.outcomes
-        self._keys |= {key.kid: key for key in decisions.keys.values() if key is not None}
-        events = [self._decrypted(restored(event, decisions.payloads)) for event, _, _ in decisions.events]
+        self._keys |= {key.kid: key for key in decisions.data_keys.values() if key is not None}
+        events = [
+            self._decrypted(with_payload_data(event, decisions.payloads)) for event, _, _ in decisions.events
+        ]
         return SimulatedOutcome(value, read_outcome(value), events)
 
     def close(self) -> None:
@@ -130,10 +132,10 @@ class Simulation:
 
     def _decrypted(self, event: bytes) -> bytes:
         """Return a simulated event with its personal fields decrypted."""
-        marked = None if self._marks is None else read_marked(event)
+        marked = None if self._marks is None else read_encrypted_event(event)
         if self._marks is None or marked is None:
             return event
-        return open_event(self._marks, event, marked, self._keys.get)
+        return decrypt_event(self._marks, event, marked, self._keys.get)
 
     def _key_of(self, partition: int, subject: str) -> DataKey | None:
         key = self._decryptor.current_key(partition, subject)
@@ -150,14 +152,14 @@ class Simulation:
     ) -> BatchContext:
         rules = self._settings.rules(self.topics, partition, self._payload_store)
         table = DeferralTable(deferred)
-        return rules.context(
+        return rules.batch_context(
             states.get,
             lambda subject, id: decided.get((subject, id)),
             _now,
             _now(),
             rules.deferrals(lambda: table, bool(deferred)),
             self._payloads,
-            key_of=partial(self._key_of, partition),
+            data_key_of=partial(self._key_of, partition),
         )
 
 
@@ -204,7 +206,7 @@ def recent_decisions(
     for records in () if start is None else log.read("outcomes", start, end):
         for record in records:
             if record.key in keys:
-                remember(decided, read_outcome(record.value), record.timestamp)
+                restore_dedup_entry(decided, read_outcome(record.value), record.timestamp)
     return decided
 
 

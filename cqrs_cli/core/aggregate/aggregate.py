@@ -13,14 +13,14 @@ from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
-from cqrs_cli.core.aggregate.erased import ERASED, Erased, with_erasing
-from cqrs_cli.core.aggregate.errors import InvalidAggregate, raised, without_words
-from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
+from cqrs_cli.core.aggregate.erased import ERASED, Erased, with_erasure
+from cqrs_cli.core.aggregate.errors import InvalidAggregate, describe_error, without_message
+from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting_decoder
 from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
-from cqrs_cli.core.personal.encrypted_data import sealed_as_placeholders
-from cqrs_cli.core.personal.personal_fields import MarkError, personal_fields
+from cqrs_cli.core.personal.encrypted_data import redacting_decoder
+from cqrs_cli.core.personal.personal_fields import AnnotationError, personal_fields
 
 _M = TypeVar("_M", bound=Struct)
 
@@ -45,7 +45,7 @@ class Aggregate:
     package: str  # the package or module of its code; errors name lines within it
     ce_source: str  # the CloudEvents source of its events and outcomes
     has_personal_fields: bool  # in any message or in its state
-    hears_erased: bool  # `evolve` accepts the reserved event `cqrs.Erased`
+    evolves_erased: bool  # `evolve` accepts the reserved event `cqrs.Erased`
 
     @classmethod
     def of(cls, name: str, decider: Decider[Any, Any, Any]) -> "Aggregate":
@@ -58,19 +58,19 @@ class Aggregate:
         for message in (*types.commands, *types.events, types.state):
             schema.require_json(message)
         for recorded in (*types.events, types.state):
-            schema.require_whole(recorded)
+            schema.require_explicit_defaults(recorded)
         try:
-            marked = [personal_fields(one) for one in (*types.commands, *types.events, types.state)]
-        except MarkError as error:
+            personal = [personal_fields(one) for one in (*types.commands, *types.events, types.state)]
+        except AnnotationError as error:
             raise InvalidAggregate(str(error), error.where) from None
-        hears_erased = Erased in types.events
-        if hears_erased and not any(marked):
+        evolves_erased = Erased in types.events
+        if evolves_erased and not any(personal):
             raise InvalidAggregate("evolve takes cqrs.Erased, and no field is personal", decider.evolve)
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events if e is not Erased}
-        reserved: dict[str, type[Event]] = {ERASED: Erased} if any(marked) else {}
+        reserved: dict[str, type[Event]] = {ERASED: Erased} if any(personal) else {}
         upcasters = upcasters_of(decider, {e.__name__: e for e in events.values()})
-        made = cls(
+        aggregate = cls(
             name=name,
             decider=decider,
             commands=commands,
@@ -86,15 +86,15 @@ class Aggregate:
             package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
             decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
-            has_personal_fields=any(marked),
-            hears_erased=hears_erased,
+            has_personal_fields=any(personal),
+            evolves_erased=evolves_erased,
         )
-        made._upcast(dict(made.decode_event))
-        return made
+        aggregate._install_upcasters(dict(aggregate.decode_event))
+        return aggregate
 
-    def _upcast(self, today: dict[str, Callable[[bytes], Event]]) -> None:
-        """Replace the decoders of events with an upcaster. The upcaster's result is encoded and decoded by `today`, the
-        decoders of current events, so it equals an event that was written in its current form.
+    def _install_upcasters(self, current_decoders: dict[str, Callable[[bytes], Event]]) -> None:
+        """Replace the decoders of events with an upcaster. The upcaster's result is encoded and decoded by
+        `current_decoders`, the decoders of current events, so it equals an event that was written in its current form.
         """
 
         def read_back(event: Event) -> Event:
@@ -102,13 +102,15 @@ class Aggregate:
             if kind is None:
                 known = ", ".join(cls.__name__ for cls in self.event_types)
                 raise TypeError(f"not an event of today: evolve takes {known}")
-            return today[kind](self.encode_checked(event))
+            return current_decoders[kind](self.encode_checked(event))
 
         for kind, upcaster in self.upcasters.items():
             name = kind.removeprefix(f"{self.name}.")
-            decode = upcasting(name, upcaster, self.raised, read_back, not self.has_personal_fields)
+            decode = upcasting_decoder(
+                name, upcaster, self.describe_error, read_back, not self.has_personal_fields
+            )
             if self.has_personal_fields:
-                decode = sealed_as_placeholders(decode, self.events.get(kind))
+                decode = redacting_decoder(decode, self.events.get(kind))
             self.decode_event[kind] = decode
 
     def type_of(self, event: Event) -> str:
@@ -116,21 +118,21 @@ class Aggregate:
         kind = type(event)
         return ERASED if kind is Erased else self.event_types.get(kind, f"{self.name}.{kind.__name__}")
 
-    def raised(self, error: BaseException, package: str | None = None) -> str:
+    def describe_error(self, error: BaseException, package: str | None = None) -> str:
         """Return line and message of an exception of the aggregate's code: `wallet.py:12: KeyError: 'EUR'`.
 
         If the aggregate has personal fields, the exception's class replaces the message, which may contain a value.
         `package` is the package of other code, such as a projection, that raised while it handled an event.
         """
-        return raised(error, package or self.package, not self.has_personal_fields)
+        return describe_error(error, package or self.package, not self.has_personal_fields)
 
-    def shown(self, error: BaseException) -> BaseException:
+    def redact_error(self, error: BaseException) -> BaseException:
         """Return the exception for a traceback; without its message if the aggregate has personal fields."""
-        return without_words(error) if self.has_personal_fields else error
+        return without_message(error) if self.has_personal_fields else error
 
-    def raise_shown(self, error: BaseException) -> NoReturn:
+    def raise_redacted(self, error: BaseException) -> NoReturn:
         """Raise a process error (`PROCESS_ERRORS`); without message and cause if the aggregate has personal fields."""
-        raise self.shown(error)
+        raise self.redact_error(error)
 
     @cached_property
     def schema_digest(self) -> str:
@@ -186,23 +188,23 @@ class Aggregate:
         """
         evolve = self.decider.evolve
         if self.has_personal_fields:
-            evolve = with_erasing(evolve, self.hears_erased)
-        return self._stepping(evolve, self.decode_event)
+            evolve = with_erasure(evolve, self.evolves_erased)
+        return self._make_step(evolve, self.decode_event)
 
     @cached_property
     def step_decided(self) -> Callable[[State, str, Raw | bytes], State]:
         """`step` for events of `decide`, which are not encrypted yet: it decrypts nothing.
 
-        A member with the shape of an encrypted value is an object, so it matches only classes in `may_look_sealed`.
+        A member with the shape of an encrypted value is an object, so it matches only classes in `may_look_encrypted`.
         """
         if not self.has_personal_fields:
             return self.step
         plain = {kind: msgspec.json.Decoder(cls).decode for kind, cls in self.events.items()}
         upcast = {kind: self.decode_event[kind] for kind in self.upcasters}
-        return self._stepping(self.decider.evolve, plain | upcast)
+        return self._make_step(self.decider.evolve, plain | upcast)
 
     @cached_property
-    def may_look_sealed(self) -> frozenset[type]:
+    def may_look_encrypted(self) -> frozenset[type]:
         """The commands and events whose JSON may have a plain member with the shape of an encrypted value.
 
         No other class has to be searched for such a member. Empty for an aggregate without personal fields.
@@ -214,7 +216,7 @@ class Aggregate:
         messages = (*self.commands.values(), *self.events.values())
         return frozenset(filter(schema.may_hold_objects, messages)) | upcast | lenient
 
-    def _stepping(
+    def _make_step(
         self, evolve: Callable[[State, Event], State], decoders: Mapping[str, Callable[[bytes], Event]]
     ) -> Callable[[State, str, Raw | bytes], State]:
         cls, encode = self.state, self.quick_encode
@@ -243,4 +245,4 @@ class Aggregate:
 def _decoder(cls: type[_M]) -> Callable[[bytes], _M]:
     """Return a decoder of events or states, which redacts encrypted members."""
     decode = msgspec.json.Decoder(cls).decode
-    return sealed_as_placeholders(decode, cls) if personal_fields(cls) else decode
+    return redacting_decoder(decode, cls) if personal_fields(cls) else decode

@@ -26,25 +26,27 @@ def types_of(decider: Decider[Any, Any, Any]) -> Types:
 
     Raises `InvalidAggregate` for a missing or wrong annotation; its message contains the correct form.
     """
-    command, decide_state, *at = _parameters(decider.decide, "decide(command, state)", most=3)
+    command, decide_state, *context_parameters = _parameters(
+        decider.decide, "decide(command, state)", max_parameters=3
+    )
     evolve_state, event = _parameters(decider.evolve, "evolve(state, event)")
     commands = _messages(decider.decide, command, Command)
     events = _messages(decider.evolve, event, Event)
     state = _state(decider)
-    _require_evolved(decider.decide, events)
+    _require_evolve_accepts(decider.decide, events)
     for function, parameter in ((decider.decide, decide_state), (decider.evolve, evolve_state)):
         _require_state(function, parameter, state)
-    if at:
-        _require_context(decider.decide, at[0])
-    return Types(commands, events, state, bool(at))
+    if context_parameters:
+        _require_context(decider.decide, context_parameters[0])
+    return Types(commands, events, state, bool(context_parameters))
 
 
-def _parameters(function: Callable[..., Any], form: str, most: int = 2) -> list[str]:
+def _parameters(function: Callable[..., Any], form: str, max_parameters: int = 2) -> list[str]:
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         names = []
-    if not 2 <= len(names) <= most:
+    if not 2 <= len(names) <= max_parameters:
         raise InvalidAggregate(f"{_name(function)} must be a function {form}", function)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidAggregate(
@@ -53,12 +55,12 @@ def _parameters(function: Callable[..., Any], form: str, most: int = 2) -> list[
     return names
 
 
-def _require_evolved(decide: Callable[..., Any], events: list[type[Event]]) -> None:
+def _require_evolve_accepts(decide: Callable[..., Any], events: list[type[Event]]) -> None:
     """Raise `InvalidAggregate` if the return annotation of `decide` has an event that `evolve` does not accept."""
-    for given in _classes(_annotation(decide, "return")):
-        if issubclass(given, Event) and given is not Event and given not in events:
+    for event_class in _classes(_annotation(decide, "return")):
+        if issubclass(event_class, Event) and event_class is not Event and event_class not in events:
             raise InvalidAggregate(
-                f"{_name(decide)} gives {given.__name__}, which evolve does not take: add it to the annotation of"
+                f"{_name(decide)} gives {event_class.__name__}, which evolve does not take: add it to the annotation of"
                 " evolve's event, and handle it there",
                 decide,
             )
@@ -78,7 +80,7 @@ def _require_context(decide: Callable[..., Any], parameter: str) -> None:
     if annotation is not Context:
         raise InvalidAggregate(
             f"{_name(decide)}: annotate its third parameter, {parameter!r}, with cqrs.Context,"
-            f" found {spell(annotation)}",
+            f" found {annotation_text(annotation)}",
             decide,
         )
     if inspect.signature(decide).parameters[parameter].kind not in _POSITIONAL:
@@ -97,22 +99,22 @@ def _annotation(function: Callable[..., Any], parameter: str) -> Any:
 
 
 def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[type[Any]]:
-    word = base.__name__.lower()
-    found: dict[str, type[Any]] = {}
+    noun = base.__name__.lower()
+    messages: dict[str, type[Any]] = {}
     for member in union_members(_annotation(function, parameter)):
         if not (isinstance(member, type) and issubclass(member, base) and member is not base):
             raise InvalidAggregate(
-                f"{_name(function)}: annotate {parameter!r} with the {word}s it takes, e.g. `Opened | Closed`"
-                f" (subclasses of cqrs.{base.__name__}), found {spell(member)}",
+                f"{_name(function)}: annotate {parameter!r} with the {noun}s it takes, e.g. `Opened | Closed`"
+                f" (subclasses of cqrs.{base.__name__}), found {annotation_text(member)}",
                 function,
             )
-        if found.setdefault(member.__name__, member) is not member:
+        if messages.setdefault(member.__name__, member) is not member:
             raise InvalidAggregate(
-                f"{_name(function)} takes two {word}s named {member.__name__}, which is their type on the wire",
+                f"{_name(function)} takes two {noun}s named {member.__name__}, which is their type on the wire",
                 function,
             )
         _require_plain(member)
-    return list(found.values())
+    return list(messages.values())
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
@@ -145,7 +147,7 @@ def _require_state(function: Callable[..., Any], parameter: str, state: type[Sta
     if annotation is not state:
         raise InvalidAggregate(
             f"{_name(function)}: annotate {parameter!r} with {state.__name__}, the class of `initial`,"
-            f" found {spell(annotation)}",
+            f" found {annotation_text(annotation)}",
             function,
         )
 
@@ -189,7 +191,7 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def spell(annotation: object) -> str:
+def annotation_text(annotation: object) -> str:
     """Return an annotation as text for an error."""
     if annotation is None:
         return "no annotation"

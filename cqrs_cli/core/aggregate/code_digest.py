@@ -13,13 +13,13 @@ def code_digest(module: str) -> str:
     Comments, docstrings and layout do not count. Empty without source, such as code typed into a prompt.
     """
     trees: dict[str, ast.Module] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
+    pending = [module]
+    while pending:
+        name = pending.pop()
         if name in trees or (source := _source(name)) is None:
             continue
         trees[name] = ast.parse(source)
-        waiting.extend(_siblings(trees[name], name))
+        pending.extend(_siblings(trees[name], name))
     if module not in trees:
         return ""
     package = module.rpartition(".")[0]  # the name of the package does not count either
@@ -40,17 +40,17 @@ def reach_digest(module: str, names: Iterable[str], messages: Collection[str] = 
     source = _source(module)
     tree = ast.parse(source or "")
     lines = {name: node for node in tree.body for name in _defined(node)}
-    waiting, found = list(names), dict[str, ast.stmt]()
-    if not all(name in lines for name in waiting):
+    pending, reached_lines = list(names), dict[str, ast.stmt]()
+    if not all(name in lines for name in pending):
         return code_digest(module)
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name in lines:
-            found[name] = _without_fields(lines[name]) if name in messages else lines[name]
-            waiting.extend(node.id for node in ast.walk(found[name]) if isinstance(node, ast.Name))
-    reached = ast.Module(list(found.values()), [])
-    imported = sorted(code_digest(one) for one in set(_siblings(reached, module)))
-    text = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in found.values())
+    while pending:
+        name = pending.pop()
+        if name not in reached_lines and name in lines:
+            reached_lines[name] = _without_fields(lines[name]) if name in messages else lines[name]
+            pending.extend(node.id for node in ast.walk(reached_lines[name]) if isinstance(node, ast.Name))
+    reached = ast.Module(list(reached_lines.values()), [])
+    imported = sorted(code_digest(sibling) for sibling in set(_siblings(reached, module)))
+    text = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in reached_lines.values())
     return hashlib.sha256("\0".join([*text, *imported]).encode()).hexdigest()[:16]
 
 

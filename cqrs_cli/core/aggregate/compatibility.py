@@ -20,19 +20,19 @@ class Change(NamedTuple):
     """A change: `red` breaks existing events or clients, `amber` only has to be committed."""
 
     level: Literal["amber", "red"]
-    what: str
-    do: str = ""
+    description: str
+    remedy: str = ""
 
 
 #: The advice for breaking differences, by their kind: in events and in commands.
-_EVENT = {
+_EVENT_REMEDIES = {
     "gone": "events on the log have it: keep it, or make a new event and read this one by an upcaster",
     "required": "events on the log lack it: give it a default, or make a new event and read this one by an upcaster",
     "value": "events on the log have it: keep it, or read them by an upcaster",
     "type": "events on the log have the old one: make a new event and read this one by an upcaster",
     "unmarked": "events on the log have it sealed: keep the mark",
 }
-_COMMAND = {
+_COMMAND_REMEDIES = {
     "gone": "who sends it gets INVALID_PAYLOAD: keep it, with a default, until nobody does",
     "required": "who does not send it yet gets INVALID_PAYLOAD: give it a default",
     "value": "who sends it gets INVALID_PAYLOAD: keep it until nobody does",
@@ -41,7 +41,7 @@ _COMMAND = {
 }
 
 
-def contract(aggregate: Aggregate) -> dict[str, Any]:
+def contract_of(aggregate: Aggregate) -> dict[str, Any]:
     """Return the contract of an aggregate, which is committed: JSON Schema without prose, revision and fold digest."""
     schema = without_prose(aggregate_schema(aggregate))
     schema |= {
@@ -53,73 +53,77 @@ def contract(aggregate: Aggregate) -> dict[str, Any]:
     return plain
 
 
-def changes(before: Contract, today: Contract) -> list[Change]:
+def compare_contracts(before: Contract, now: Contract) -> list[Change]:
     """Return all changes between two contracts of an aggregate, breaking changes first."""
-    found = [*_commands(before, today), *_events(before, today), *_folding(before, today)]
-    return sorted(found, key=lambda change: change.level, reverse=True)
+    found_changes = [*_commands(before, now), *_events(before, now), *_folding(before, now)]
+    return sorted(found_changes, key=lambda change: change.level, reverse=True)
 
 
-def _commands(before: Contract, today: Contract) -> Iterator[Change]:
-    for name in before["commands"].keys() - today["commands"].keys():
+def _commands(before: Contract, now: Contract) -> Iterator[Change]:
+    for name in before["commands"].keys() - now["commands"].keys():
         yield Change(
             "red",
-            f"command {_plain(name)} is gone",
+            f"command {_class_name(name)} is gone",
             "who sends it gets UNKNOWN_TYPE: keep it until nobody does",
         )
-    yield from _new("command", before["commands"], today["commands"])
-    for name in before["commands"].keys() & today["commands"].keys():
-        for one in Comparison(before, today).of(before["commands"][name], today["commands"][name]):
-            yield _change(f"command {_plain(name)}", one, _COMMAND)
+    yield from _new("command", before["commands"], now["commands"])
+    for name in before["commands"].keys() & now["commands"].keys():
+        for difference in Comparison(before, now).differences(
+            before["commands"][name], now["commands"][name]
+        ):
+            yield _change(f"command {_class_name(name)}", difference, _COMMAND_REMEDIES)
 
 
-def _events(before: Contract, today: Contract) -> Iterator[Change]:
-    readable = today["events"].keys() | set(today["retired"])
+def _events(before: Contract, now: Contract) -> Iterator[Change]:
+    readable = now["events"].keys() | set(now["retired"])
     for name in (before["events"].keys() | set(before["retired"])) - readable:
-        read = "event" if name in before["events"] else "upcaster of event"
+        reader = "event" if name in before["events"] else "upcaster of event"
         yield Change(
             "red",
-            f"{read} {_plain(name)} is gone",
-            f"keep it, or read old ones: Decider(…, upcasters={{{_plain(name)!r}: …}})",
+            f"{reader} {_class_name(name)} is gone",
+            f"keep it, or read old ones: Decider(…, upcasters={{{_class_name(name)!r}: …}})",
         )
-    for name in sorted(set(today["retired"]) - set(before["retired"])):
-        yield Change("amber", f"event {_plain(name)} is read by an upcaster")
-    yield from _new("event", before["events"], today["events"])
-    for name in before["events"].keys() & today["events"].keys():
-        for one in Comparison(before, today).of(before["events"][name], today["events"][name]):
-            change = _change(f"event {_plain(name)}", one, _EVENT)
-            if name in today["retired"]:
-                change = Change("amber", change.what, "its upcaster gets the old data, too")
+    for name in sorted(set(now["retired"]) - set(before["retired"])):
+        yield Change("amber", f"event {_class_name(name)} is read by an upcaster")
+    yield from _new("event", before["events"], now["events"])
+    for name in before["events"].keys() & now["events"].keys():
+        for difference in Comparison(before, now).differences(before["events"][name], now["events"][name]):
+            change = _change(f"event {_class_name(name)}", difference, _EVENT_REMEDIES)
+            if name in now["retired"]:
+                change = Change("amber", change.description, "its upcaster gets the old data, too")
             yield change
 
 
-def _folding(before: Contract, today: Contract) -> Iterator[Change]:
-    if before["revision"] != today["revision"]:
-        yield Change("amber", f"the revision is {today['revision']}, it was {before['revision']}")
-    elif before["fold"] != today["fold"]:
+def _folding(before: Contract, now: Contract) -> Iterator[Change]:
+    if before["revision"] != now["revision"]:
+        yield Change("amber", f"the revision is {now['revision']}, it was {before['revision']}")
+    elif before["fold"] != now["fold"]:
         yield Change(
             "amber",
             "the code of evolve changed but not the revision",
-            f"if it means something else now, raise it: Decider(…, revision={today['revision'] + 1})",
+            f"if it means something else now, raise it: Decider(…, revision={now['revision'] + 1})",
         )
-    of_state = list(Comparison(before, today).of(before["state"], today["state"]))
-    for one in of_state:
-        if one.kind == "unmarked":
-            yield _change("the state", one, {one.kind: "shards would keep it as it is: keep the mark"})
-    if of_state:
+    state_differences = list(Comparison(before, now).differences(before["state"], now["state"]))
+    for difference in state_differences:
+        if difference.kind == "unmarked":
+            yield _change(
+                "the state", difference, {difference.kind: "shards would keep it as it is: keep the mark"}
+            )
+    if state_differences:
         yield Change("amber", "the state changed", "shards are rebuilt from the events")
 
 
-def _new(word: str, before: Contract, today: Contract) -> Iterator[Change]:
-    for name in today.keys() - before.keys():
-        yield Change("amber", f"{word} {_plain(name)} is new")
+def _new(noun: str, before: Contract, now: Contract) -> Iterator[Change]:
+    for name in now.keys() - before.keys():
+        yield Change("amber", f"{noun} {_class_name(name)} is new")
 
 
-def _change(message: str, one: Difference, breaking: Mapping[str, str]) -> Change:
-    where = f"{message}, field {one.path}" if one.path else message
-    if one.kind in breaking:
-        return Change("red", f"{where}: {one.words}", breaking[one.kind])
-    return Change("amber", f"{where}: {one.words}")
+def _change(message: str, difference: Difference, remedies: Mapping[str, str]) -> Change:
+    location = f"{message}, field {difference.path}" if difference.path else message
+    if difference.kind in remedies:
+        return Change("red", f"{location}: {difference.description}", remedies[difference.kind])
+    return Change("amber", f"{location}: {difference.description}")
 
 
-def _plain(wire_type: str) -> str:
+def _class_name(wire_type: str) -> str:
     return wire_type.rpartition(".")[2]

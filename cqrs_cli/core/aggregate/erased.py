@@ -23,20 +23,22 @@ class Erased(Event):
 read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).decode
 
 
-def with_erasing(evolve: Callable[[Any, Any], State], hears_erased: bool) -> Callable[[State, Event], State]:
+def with_erasure(
+    evolve: Callable[[Any, Any], State], evolves_erased: bool
+) -> Callable[[State, Event], State]:
     """Return `evolve`, extended by the folding of `Erased`: it redacts the state.
 
-    If `evolve` accepts the event (`hears_erased`), it is called with the redacted state, and its result is redacted,
+    If `evolve` accepts the event (`evolves_erased`), it is called with the redacted state, and its result is redacted,
     too, because there is no key for new personal values.
     """
 
     def evolve_or_erase(state: State, event: Event) -> State:
         if type(event) is not Erased:
             return evolve(state, event)
-        left = mask(state)
-        if not hears_erased:
-            return left
-        after = evolve(left, event)
-        return mask(after) if type(after) is type(left) else after  # `step` raises if it is no state
+        redacted = mask(state)
+        if not evolves_erased:
+            return redacted
+        after = evolve(redacted, event)
+        return mask(after) if type(after) is type(redacted) else after  # `step` raises if it is no state
 
     return evolve_or_erase

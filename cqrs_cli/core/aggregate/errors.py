@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 
 #: Replacements for msgspec's error messages.
-_WORDS = (
+_REPLACEMENTS = (
     (r"^Missing required argument ('\w+')$", r"the field \1 has no default and was not given"),
     (r"^Unexpected keyword argument ('\w+')$", r"there is no field \1"),
     (r"^Extra positional arguments provided$", "more values were given than there are fields"),
@@ -34,41 +34,44 @@ class InvalidAggregate(TypeError):
         self.where = where
 
 
-def raised(error: BaseException, package: str = "", in_words: bool = True) -> str:
+def describe_error(error: BaseException, package: str = "", with_message: bool = True) -> str:
     """Return line and message of an exception: `wallet.py:12: KeyError: 'EUR'`; the line only if it is in `package`.
 
-    Without `in_words` the class of the exception replaces the message. Formatting a message runs the aggregate's code,
-    which may raise again.
+    Without `with_message` the class of the exception replaces the message. Formatting a message runs the aggregate's
+    code, which may raise again.
     """
-    place, said = raised_at(error.__traceback__, package), _words(error) if in_words else type(error).__name__
-    return f"{place}: {said}" if place else said
+    line, text = (
+        error_line(error.__traceback__, package),
+        _message_of(error) if with_message else type(error).__name__,
+    )
+    return f"{line}: {text}" if line else text
 
 
-def without_words(error: BaseException) -> BaseException:
+def without_message(error: BaseException) -> BaseException:
     """Return a copy of an exception for tracebacks: same name and line, without message, notes, cause and context. The
     copy of a process error is a process error.
     """
     kind = type(error)
-    base = next((one for one in PROCESS_ERRORS if isinstance(error, one)), Exception)
-    bare: type[BaseException] = type(kind.__name__, (base,), {"__module__": kind.__module__})
-    shown = bare().with_traceback(error.__traceback__)
-    shown.__suppress_context__ = True  # a traceback would print `error` as its context
-    return shown
+    base = next((base_error for base_error in PROCESS_ERRORS if isinstance(error, base_error)), Exception)
+    bare_class: type[BaseException] = type(kind.__name__, (base,), {"__module__": kind.__module__})
+    copy = bare_class().with_traceback(error.__traceback__)
+    copy.__suppress_context__ = True  # a traceback would print `error` as its context
+    return copy
 
 
-def raised_at(traceback: TracebackType | None, package: str) -> str:
+def error_line(traceback: TracebackType | None, package: str) -> str:
     """Return the innermost line of the package or module in a traceback, such as `subscription.py:126`."""
-    place = ""
+    line = ""
     while traceback is not None and package:
         file = traceback.tb_frame.f_code.co_filename
         module = f"{traceback.tb_frame.f_globals.get('__name__')}."
         if module.startswith(f"{package}.") and not file.startswith("<"):  # not generated code
-            place = f"{Path(file).name}:{traceback.tb_lineno}"
+            line = f"{Path(file).name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
-    return place
+    return line
 
 
-def written_at(cls: type | None) -> str:
+def class_line(cls: type | None) -> str:
     """Return the first line of a class, such as `bank_account.py:38`; empty without a class or its source."""
     if cls is None:
         return ""
@@ -78,12 +81,12 @@ def written_at(cls: type | None) -> str:
         return ""
 
 
-def _words(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     name = type(error).__name__
     try:
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         return name
-    for theirs, ours in _WORDS:
-        said = re.sub(theirs, ours, said)
-    return f"{name}: {said}" if said else name
+    for pattern, replacement in _REPLACEMENTS:
+        message = re.sub(pattern, replacement, message)
+    return f"{name}: {message}" if message else name

@@ -11,7 +11,7 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.type_tree import TypeNode, is_union, tree_of
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.personal_fields import marks_of
+from cqrs_cli.core.personal.personal_fields import annotations_of
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "multiple_of": "a multiple of", "pattern": "like"}
 _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
@@ -23,12 +23,12 @@ class FieldShape(NamedTuple):
     name: str  # on the wire
     type: str  # as Python source: `int`, `'a' | 'b'`
     default: str | None  # as JSON; None if the field is required
-    about: str  # the description in its annotation
-    holds: str  # the path from the field to `fields`: `[]` for a list, `[KEY]` for a dict
+    description: str  # the description in its annotation
+    path: str  # the path from the field to `fields`: `[]` for a list, `[KEY]` for a dict
     fields: tuple["FieldShape", ...]
     is_personal: bool
 
-    def spelled(self) -> str:
+    def as_text(self) -> str:
         """Return the field as text: `amount: int = 1`."""
         return f"{self.name}: {self.type}" + ("" if self.default is None else f" = {self.default}")
 
@@ -45,28 +45,28 @@ def _fields(kind: TypeNode, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
 
 
 def _field(field: msgspec_types.Field, kind: TypeNode, above: tuple[type, ...]) -> FieldShape:
-    found = ((holds, one) for holds, one in _objects_in(kind, "") if one.wire.cls not in above)
-    holds, nested = next(found, ("", None))
+    nested_objects = ((path, node) for path, node in _objects_in(kind, "") if node.wire.cls not in above)
+    path, nested = next(nested_objects, ("", None))
     return FieldShape(
         field.encode_name,
         spell_type(kind.annotation),
         None if field.required else _default(field),
         " ".join(meta.description for meta in _metas(kind.annotation) if meta.description),
-        holds,
+        path,
         _fields(nested, above) if nested else (),
-        bool(marks_of(kind.annotation)[0]),
+        bool(annotations_of(kind.annotation)[0]),
     )
 
 
-def _objects_in(kind: TypeNode, holds: str) -> Iterator[tuple[str, TypeNode]]:
+def _objects_in(kind: TypeNode, path: str) -> Iterator[tuple[str, TypeNode]]:
     """Yield the objects that a field may hold, each with its path: `[]` in a list, `[KEY]` in a dict."""
     if kind.form == "object":
-        yield holds, kind
+        yield path, kind
     elif kind.form == "dict":
-        yield from _objects_in(kind.parts[1], f"{holds}[KEY]")
+        yield from _objects_in(kind.parts[1], f"{path}[KEY]")
     else:
         for part in kind.parts:
-            yield from _objects_in(part, holds if kind.form == "union" else f"{holds}[]")
+            yield from _objects_in(part, path if kind.form == "union" else f"{path}[]")
 
 
 def _default(field: msgspec_types.Field) -> str:
@@ -114,7 +114,7 @@ def spell_type(annotation: Any) -> str:
 
 
 def _metas(annotation: Any) -> list[msgspec.Meta]:
-    return [one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, msgspec.Meta)]
+    return [meta for meta in getattr(annotation, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
 
 
 def _constraints(annotation: Any) -> Iterator[str]:
@@ -122,6 +122,6 @@ def _constraints(annotation: Any) -> Iterator[str]:
         for name, sign in _BOUNDS.items():
             if (bound := getattr(meta, name)) is not None:
                 yield f"{sign} {bound}"
-        for name, words in _LENGTHS.items():
+        for name, template in _LENGTHS.items():
             if (bound := getattr(meta, name)) is not None:
-                yield words.format(bound)
+                yield template.format(bound)

@@ -24,13 +24,13 @@ def message_classes(aggregate: Aggregate) -> dict[str, type[msgspec.Struct]]:
 
     If a command and an event have the same name, the name gives the command.
     """
-    known: dict[str, type[msgspec.Struct]] = {}
+    classes: dict[str, type[msgspec.Struct]] = {}
     for cls in (*aggregate.commands.values(), *aggregate.events.values(), aggregate.state):
-        known.setdefault(cls.__name__, cls)
-    return known
+        classes.setdefault(cls.__name__, cls)
+    return classes
 
 
-def about_aggregate(aggregate: Aggregate) -> str:
+def module_docstring(aggregate: Aggregate) -> str:
     """Return the docstring of the aggregate's module; empty without a docstring."""
     module = sys.modules.get(aggregate.decider.decide.__module__)
     return inspect.cleandoc((module and module.__doc__) or "")
@@ -44,7 +44,7 @@ def aggregate_schema(aggregate: Aggregate) -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": aggregate.name,
-        "description": about_aggregate(aggregate),
+        "description": module_docstring(aggregate),
         "commands": dict(zip(aggregate.commands, references, strict=False)),
         "events": dict(zip(aggregate.events, references[commands:], strict=False)),
         "state": references[-1],
@@ -72,39 +72,41 @@ def components(
     references, definitions = msgspec.json.schema_components(classes, ref_template=template)
     seen: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
-        _say_times(tree_of(cls), reference, definitions, seen)
+        _add_time_formats(tree_of(cls), reference, definitions, seen)
         for field in personal_fields(cls):
             of_field = definitions[_named(reference["$ref"], definitions)]["properties"][field.wire]
-            of_field[PERSONAL] = {"erased": msgspec.json.decode(field.erased)}
-    _close(classes, references, definitions)
+            of_field[PERSONAL] = {"erased": msgspec.json.decode(field.redacted_json)}
+    _forbid_unknown_fields(classes, references, definitions)
     return list(references), definitions
 
 
-def _close(
+def _forbid_unknown_fields(
     classes: list[type[msgspec.Struct]], references: Iterable[Any], definitions: dict[str, Any]
 ) -> None:
     """Forbid unknown fields in all objects that are reachable only from classes which forbid them."""
-    closed, shared = set[str](), set[str]()
+    strict, shared = set[str](), set[str]()
     for cls, reference in zip(classes, references, strict=True):
-        _reach(reference, definitions, closed if cls.__struct_config__.forbid_unknown_fields else shared)
-    for name in closed - shared:
+        _collect_references(
+            reference, definitions, strict if cls.__struct_config__.forbid_unknown_fields else shared
+        )
+    for name in strict - shared:
         if "properties" in definitions[name]:
             definitions[name]["additionalProperties"] = False
 
 
-def _reach(schema: Any, definitions: dict[str, Any], reached: set[str]) -> None:
+def _collect_references(schema: Any, definitions: dict[str, Any], reached: set[str]) -> None:
     """Add the names of all definitions that a schema refers to, directly or indirectly."""
     if isinstance(schema, list):
         for part in schema:
-            _reach(part, definitions, reached)
+            _collect_references(part, definitions, reached)
     elif isinstance(schema, dict):
         if isinstance(reference := schema.get("$ref"), str):
             name = _named(reference, definitions)
             if name not in reached:
                 reached.add(name)
-                _reach(definitions[name], definitions, reached)
+                _collect_references(definitions[name], definitions, reached)
         for part in schema.values():
-            _reach(part, definitions, reached)
+            _collect_references(part, definitions, reached)
 
 
 def _named(reference: str, definitions: dict[str, Any]) -> str:
@@ -113,7 +115,7 @@ def _named(reference: str, definitions: dict[str, Any]) -> str:
     return name if name in definitions else name.rpartition(".")[2]
 
 
-def _say_times(kind: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
+def _add_time_formats(kind: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
     """Add `format` to the schema of each time, in a parallel walk through type and schema."""
     if not isinstance(schema, dict):
         return
@@ -130,17 +132,17 @@ def _say_times(kind: TypeNode, schema: Any, definitions: dict[str, Any], seen: s
             if isinstance(wire, msgspec_types.Metadata):
                 continue  # with a description, msgspec's schema is unchanged: committed contracts contain it
             for alternative in filter(partial(_is_of, member), alternatives(schema)):
-                _say_times(member, alternative, definitions, seen)
+                _add_time_formats(member, alternative, definitions, seen)
     else:
         for part, of_part in _parts(kind, schema):
-            _say_times(part, of_part, definitions, seen)
+            _add_time_formats(part, of_part, definitions, seen)
 
 
 def alternatives(schema: Mapping[str, Any]) -> list[Any]:
     """Return the members of a union schema, else the schema itself. msgspec nests tagged members as an inner union."""
     if "anyOf" not in schema:
         return [schema]
-    return [one for member in schema["anyOf"] for one in alternatives(member)]
+    return [alternative for member in schema["anyOf"] for alternative in alternatives(member)]
 
 
 def _is_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
@@ -166,6 +168,6 @@ def _parts(kind: TypeNode, schema: dict[str, Any]) -> Iterator[tuple[TypeNode, A
         case _:
             for field, of_field in kind.fields:
                 yield of_field, schema.get("properties", {}).get(field.encode_name)
-            types = list(kind.within())
+            types = list(kind.child_nodes())
             items = schema.get("prefixItems", ())  # an array-like object has its tag before its fields
             yield from zip(types, items[len(items) - len(types) :], strict=False)

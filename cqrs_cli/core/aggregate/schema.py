@@ -50,7 +50,7 @@ def require_json(cls: type[msgspec.Struct]) -> None:
         raise InvalidAggregate(f"the annotations of {cls.__name__} cannot be read: {error}", cls) from error
     for field in cls.__struct_fields__:
         try:
-            parts = [part.wire for part in tree_of(fields[field]).everything()]
+            parts = [part.wire for part in tree_of(fields[field]).all_nodes()]
         except Exception as error:  # msgspec raises various exceptions for types that it cannot describe
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
@@ -64,13 +64,13 @@ def require_json(cls: type[msgspec.Struct]) -> None:
                 )
 
 
-def require_whole(cls: type[msgspec.Struct]) -> None:
+def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
     """Raise `InvalidAggregate` for an event or a state with an object whose defaults may be missing in the JSON.
 
     Later code would read another default. msgspec omits all defaults if a class has `omit_defaults`, and the defaults
     that were not passed if its objects have a `__dict__`.
     """
-    for part in (one.wire for one in tree_of(cls).everything()):
+    for part in (node.wire for node in tree_of(cls).all_nodes()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
             raise InvalidAggregate(
                 f"{part.cls.__name__} has omit_defaults: {cls.__name__} would change its meaning with a default",
@@ -88,18 +88,18 @@ def require_whole(cls: type[msgspec.Struct]) -> None:
 
 def may_be_inexact(classes: Iterable[type]) -> bool:
     """True if a value of these types can contain a number that is not finite, or a time without an offset."""
-    return any(isinstance(part.wire, _INEXACT) for cls in classes for part in tree_of(cls).everything())
+    return any(isinstance(part.wire, _INEXACT) for cls in classes for part in tree_of(cls).all_nodes())
 
 
 def may_nest(classes: Iterable[type]) -> bool:
     """True if a value of these types can nest without limit: an untyped field, or a type that contains itself."""
-    return any(_nests(tree_of(cls), frozenset()) for cls in classes)
+    return any(_nests_without_limit(tree_of(cls), frozenset()) for cls in classes)
 
 
-def _nests(part: TypeNode, above: frozenset[int]) -> bool:
+def _nests_without_limit(part: TypeNode, above: frozenset[int]) -> bool:
     if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in above:
         return True
-    return any(_nests(one, above | {id(part.wire)}) for one in part.within())
+    return any(_nests_without_limit(child, above | {id(part.wire)}) for child in part.child_nodes())
 
 
 def may_hold_objects(cls: type[msgspec.Struct]) -> bool:
@@ -124,7 +124,7 @@ def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str
     form |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
     for cls in classes:
         for field in personal_fields(cls):
-            form[f"personal {cls.__name__}.{field.wire}"] = {"default": field.erased.decode()}
+            form[f"personal {cls.__name__}.{field.wire}"] = {"default": field.redacted_json.decode()}
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 
@@ -136,13 +136,13 @@ def class_names(classes: Iterable[type]) -> set[str]:
 
 def changed_fields(message: msgspec.Struct) -> dict[str, Any]:
     """Return the fields of a message that differ from their defaults."""
-    found = {}
+    changed = {}
     for field in msgspec.structs.fields(type(message)):
         value = getattr(message, field.name)
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         if value != default:
-            found[field.name] = value
-    return found
+            changed[field.name] = value
+    return changed
 
 
 def without_prose(schema: Any) -> Any:
@@ -151,15 +151,15 @@ def without_prose(schema: Any) -> Any:
         return [without_prose(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {}
+    result = {}
     for key, value in schema.items():
         if key == "default":
-            kept[key] = value
+            result[key] = value
         elif key == "properties":
-            kept[key] = {name: without_prose(item) for name, item in value.items()}
+            result[key] = {name: without_prose(item) for name, item in value.items()}
         elif key not in _PROSE:
-            kept[key] = without_prose(value)
-    return kept
+            result[key] = without_prose(value)
+    return result
 
 
 def _spell(part: msgspec_types.Type) -> str:

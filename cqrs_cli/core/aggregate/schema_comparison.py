@@ -21,7 +21,7 @@ _STRUCTURE = {
 
 
 #: The shapes (type, format) of a type, and of a wider type that includes all its values.
-_WIDER = (("integer", ""), ("number", ""))
+_WIDENED_SHAPES = (("integer", ""), ("number", ""))
 
 
 class Difference(NamedTuple):
@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
     path: str
     kind: Literal["gone", "required", "value", "type", "unmarked", "wider"]
-    words: str
+    description: str
 
 
 class Comparison:
@@ -39,7 +39,7 @@ class Comparison:
         self._before, self._today = before.get("$defs", {}), today.get("$defs", {})
         self._seen: set[tuple[str, str]] = set()
 
-    def of(self, old: Schema, new: Schema, path: str = "") -> Iterator[Difference]:
+    def differences(self, old: Schema, new: Schema, path: str = "") -> Iterator[Difference]:
         """Yield all differences between a schema of the old document and a schema of the new document."""
         pair = (old.get("$ref", ""), new.get("$ref", ""))
         if all(pair):
@@ -47,74 +47,76 @@ class Comparison:
                 return
             self._seen.add(pair)
         old, new = _resolved(old, self._before), _resolved(new, self._today)
-        ours, theirs = alternatives(old), alternatives(new)
-        if len(ours) > 1 or len(theirs) > 1:
-            yield from self._unions(ours, theirs, path)
+        old_alternatives, new_alternatives = alternatives(old), alternatives(new)
+        if len(old_alternatives) > 1 or len(new_alternatives) > 1:
+            yield from self._unions(old_alternatives, new_alternatives, path)
         elif _values(old) is not None and _values(new) is not None:
             yield from _enums(_values(old) or [], _values(new) or [], path)
         elif _shape(old) != _shape(new):
-            wider = (_shape(old), _shape(new)) == _WIDER
+            wider = (_shape(old), _shape(new)) == _WIDENED_SHAPES
             yield Difference(path, "wider" if wider else "type", f"was {_spell(old)}, is {_spell(new)}")
         else:
             yield from self._same_shape(old, new, path)
 
-    def _unions(self, ours: list[Schema], theirs: list[Schema], path: str) -> Iterator[Difference]:
+    def _unions(
+        self, old_alternatives: list[Schema], new_alternatives: list[Schema], path: str
+    ) -> Iterator[Difference]:
         """Compare two unions: each old alternative needs a new alternative of the same shape."""
-        left = list(theirs)
-        for old in ours:
-            same = [one for one in left if self._kin(old, one)]
-            if not same:
+        remaining = list(new_alternatives)
+        for old in old_alternatives:
+            same_kind = [candidate for candidate in remaining if self._same_kind(old, candidate)]
+            if not same_kind:
                 yield Difference(path, "type", f"can no longer be {_spell(_resolved(old, self._before))}")
                 continue
-            kin = next((one for one in same if one == old), same[0])
-            left.remove(kin)
-            yield from self.of(old, kin, path)
-        for one in left:
-            yield Difference(path, "wider", f"may now be {_spell(_resolved(one, self._today))}")
+            match = next((candidate for candidate in same_kind if candidate == old), same_kind[0])
+            remaining.remove(match)
+            yield from self.differences(old, match, path)
+        for candidate in remaining:
+            yield Difference(path, "wider", f"may now be {_spell(_resolved(candidate, self._today))}")
 
-    def _kin(self, old: Schema, new: Schema) -> bool:
+    def _same_kind(self, old: Schema, new: Schema) -> bool:
         shapes = _shape(_resolved(old, self._before)), _shape(_resolved(new, self._today))
-        return shapes[0] == shapes[1] or shapes == _WIDER
+        return shapes[0] == shapes[1] or shapes == _WIDENED_SHAPES
 
     def _same_shape(self, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
         if "properties" in old or "properties" in new:
             yield from self._objects(old, new, path)
         for keyword, suffix in (("items", "[]"), ("additionalProperties", "[KEY]")):
             if isinstance(old.get(keyword), Mapping) and isinstance(new.get(keyword), Mapping):
-                yield from self.of(old[keyword], new[keyword], f"{path}{suffix}")
+                yield from self.differences(old[keyword], new[keyword], f"{path}{suffix}")
         pairs = (old.get("prefixItems", ()), new.get("prefixItems", ()))
         if len(pairs[0]) != len(pairs[1]):
             yield Difference(path, "type", f"had {len(pairs[0])} items, has {len(pairs[1])}")
-        for number, (one, other) in enumerate(zip(*pairs, strict=False)):
-            yield from self.of(one, other, f"{path}[{number}]")
+        for number, (old_item, new_item) in enumerate(zip(*pairs, strict=False)):
+            yield from self.differences(old_item, new_item, f"{path}[{number}]")
         yield from _bounds(old, new, path)
 
     def _objects(self, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
         before, today = old.get("properties", {}), new.get("properties", {})
-        gone, added = sorted(before.keys() - today.keys()), sorted(today.keys() - before.keys())
-        renamed = len(gone) == len(added) == 1 and before[gone[0]] == today[added[0]]
-        for name in gone:
-            words = "is gone" + (f" (renamed to {added[0]}?)" if renamed else "")
-            yield Difference(_at(path, name), "gone", words)
+        removed, added = sorted(before.keys() - today.keys()), sorted(today.keys() - before.keys())
+        renamed = len(removed) == len(added) == 1 and before[removed[0]] == today[added[0]]
+        for name in removed:
+            description = "is gone" + (f" (renamed to {added[0]}?)" if renamed else "")
+            yield Difference(_at(path, name), "gone", description)
         for name in added:
             required = name in new.get("required", ())
-            words = "is new and has no default" if required else "is new"
-            yield Difference(_at(path, name), "required" if required else "wider", words)
+            description = "is new and has no default" if required else "is new"
+            yield Difference(_at(path, name), "required" if required else "wider", description)
         for name in sorted(before.keys() & today.keys()):
-            yield from _marks(before[name], today[name], _at(path, name))
-            yield from self.of(before[name], today[name], _at(path, name))
+            yield from _annotations(before[name], today[name], _at(path, name))
+            yield from self.differences(before[name], today[name], _at(path, name))
             yield from _defaults(name, old, new, _at(path, name))
 
 
-def _marks(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+def _annotations(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
     before, today = old.get(PERSONAL), new.get(PERSONAL)
     if before and not today:
         yield Difference(path, "unmarked", "is no longer personal")
     elif today and not before:
         yield Difference(path, "wider", "is personal now: what was written before stays as it is")
     elif before and today and before != today:
-        words = f"is {today['erased']!r} when it is erased, it was {before['erased']!r}"
-        yield Difference(path, "wider", words)
+        description = f"is {today['erased']!r} when it is erased, it was {before['erased']!r}"
+        yield Difference(path, "wider", description)
 
 
 def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
@@ -124,8 +126,8 @@ def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Differ
     elif name in old.get("required", ()) and name not in new.get("required", ()):
         yield Difference(path, "wider", "has a default now")
     elif before.get("default") != today.get("default"):
-        words = f"has the default {today.get('default')!r}, it was {before.get('default')!r}"
-        yield Difference(path, "wider", words)
+        description = f"has the default {today.get('default')!r}, it was {before.get('default')!r}"
+        yield Difference(path, "wider", description)
 
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Difference]:

@@ -51,9 +51,9 @@ class TypeNode:
         return self.form in ("list", "set", "tuple", "row") or getattr(self.wire, "array_like", False)
 
     @cached_property
-    def plain(self) -> Any:
+    def unwrapped(self) -> Any:
         """The annotation without wrappers: `Annotated`, the name of an alias, `| UnsetType`."""
-        return _plain(self.annotation)
+        return _unwrap(self.annotation)
 
     @cached_property
     def parts(self) -> tuple["TypeNode", ...]:
@@ -68,8 +68,8 @@ class TypeNode:
                 wires = (wire.key_type, wire.value_type)
             case "union":
                 wires = wire.types
-        written = typing.get_args(self.plain) or [Any] * len(wires)
-        return tuple(map(TypeNode, (one for one in written if one is not UnsetType), wires))
+        written = typing.get_args(self.unwrapped) or [Any] * len(wires)
+        return tuple(map(TypeNode, (argument for argument in written if argument is not UnsetType), wires))
 
     @cached_property
     def fields(self) -> tuple[tuple[msgspec_types.Field, "TypeNode"], ...]:
@@ -77,27 +77,30 @@ class TypeNode:
         if self.form not in ("object", "row"):
             return ()
         cls = typing.get_origin(self.wire.cls) or self.wire.cls
-        given = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(self.wire.cls), strict=False))
+        type_arguments = dict(
+            zip(getattr(cls, "__parameters__", ()), typing.get_args(self.wire.cls), strict=False)
+        )
         hints = typing.get_type_hints(cls, include_extras=True)
         return tuple(
-            (one, TypeNode(_filled(hints.get(one.name, Any), given), one.type)) for one in self.wire.fields
+            (field, TypeNode(_substitute(hints.get(field.name, Any), type_arguments), field.type))
+            for field in self.wire.fields
         )
 
-    def within(self) -> Iterator["TypeNode"]:
+    def child_nodes(self) -> Iterator["TypeNode"]:
         """Yield the types of which this type directly consists."""
         yield from self.parts
         yield from (kind for _, kind in self.fields)
 
-    def everything(self) -> Iterator["TypeNode"]:
+    def all_nodes(self) -> Iterator["TypeNode"]:
         """Yield this type and every type within it, each once."""
         seen: set[int] = set()
-        waiting = [self]
-        while waiting:
-            one = waiting.pop()
-            if id(one.wire) not in seen:
-                seen.add(id(one.wire))
-                yield one
-                waiting.extend(one.within())
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            if id(node.wire) not in seen:
+                seen.add(id(node.wire))
+                yield node
+                pending.extend(node.child_nodes())
 
 
 def tree_of(annotation: Any) -> TypeNode:
@@ -105,22 +108,26 @@ def tree_of(annotation: Any) -> TypeNode:
     return TypeNode(annotation, msgspec_types.type_info(annotation))
 
 
-def _plain(annotation: Any) -> Any:
-    arguments = [one for one in typing.get_args(annotation) if one is not UnsetType]
+def _unwrap(annotation: Any) -> Any:
+    arguments = [argument for argument in typing.get_args(annotation) if argument is not UnsetType]
     if typing.get_origin(annotation) in _WRAPPERS or (is_union(annotation) and len(arguments) == 1):
-        return _plain(arguments[0])
+        return _unwrap(arguments[0])
     for name in ("__supertype__", "__value__"):  # of `NewType`, and of `type X = …`
         if hasattr(annotation, name):
-            return _plain(getattr(annotation, name))
+            return _unwrap(getattr(annotation, name))
     return annotation
 
 
-def _filled(annotation: Any, given: Mapping[Any, Any]) -> Any:
-    """Return the annotation of a field of a generic class, with its type variables replaced by the `given` types."""
-    if not given:
+def _substitute(annotation: Any, type_arguments: Mapping[Any, Any]) -> Any:
+    """Return the annotation of a field of a generic class, with its type variables replaced by the `type_arguments`
+    types.
+    """
+    if not type_arguments:
         return annotation
-    wanted = tuple(given.get(one, one) for one in getattr(annotation, "__parameters__", ()))
-    return annotation[wanted] if wanted else given.get(annotation, annotation)
+    arguments = tuple(
+        type_arguments.get(parameter, parameter) for parameter in getattr(annotation, "__parameters__", ())
+    )
+    return annotation[arguments] if arguments else type_arguments.get(annotation, annotation)
 
 
 def is_union(annotation: Any) -> bool:

@@ -54,10 +54,10 @@ def _require_function(name: str, upcaster: object, decider: Decider[Any, Any, An
 def _require_events(name: str, upcaster: Upcaster, events: Mapping[str, type[Event]]) -> None:
     """Raise `InvalidAggregate` if the return annotation has an event that `evolve` does not accept."""
     try:
-        said = typing.get_type_hints(upcaster).get("return")
+        return_annotation = typing.get_type_hints(upcaster).get("return")
     except (NameError, AttributeError, TypeError):
         return  # unreadable annotations, such as names for type checkers only: `decode` checks the actual result
-    for member in typing.get_args(said) or (said,):
+    for member in typing.get_args(return_annotation) or (return_annotation,):
         is_event = isinstance(member, type) and issubclass(member, Event) and member is not Event
         if is_event and member not in events.values():
             raise InvalidAggregate(
@@ -65,18 +65,18 @@ def _require_events(name: str, upcaster: Upcaster, events: Mapping[str, type[Eve
             )
 
 
-def upcasting(
+def upcasting_decoder(
     name: str,
     upcaster: Upcaster,
-    raised: Callable[[BaseException], str],
+    describe_error: Callable[[BaseException], str],
     read_back: Callable[[Event], Event],
     shows_values: bool,
 ) -> Callable[[bytes], Event]:
     """Return a decoder of the events with this name, old and new.
 
-    `read_back` encodes and decodes the result as a current event, and raises `TypeError` for any other value. `raised`
-    formats the upcaster's exceptions. All errors become `UpcastError`. Without `shows_values` no message contains data:
-    the personal values in old data are unknown.
+    `read_back` encodes and decodes the result as a current event, and raises `TypeError` for any other value.
+    `describe_error` formats the upcaster's exceptions. All errors become `UpcastError`. Without `shows_values` no
+    message contains data: the personal values in old data are unknown.
     """
 
     def decode(data: bytes) -> Event:
@@ -89,15 +89,15 @@ def upcasting(
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
         except BaseException as error:  # the aggregate's code may raise any exception
-            raise UpcastError(f"the upcaster of {name} raised {raised(error)}") from error
+            raise UpcastError(f"the upcaster of {name} raised {describe_error(error)}") from error
         try:
             return read_back(event)
         except (TypeError, ValueError) as error:
-            gave = (
+            result = (
                 f"{event!r}: {error}"
                 if shows_values
                 else f"{type(event).__name__}, which is no event of today"
             )
-            raise UpcastError(f"the upcaster of {name} gave {gave}") from error
+            raise UpcastError(f"the upcaster of {name} gave {result}") from error
 
     return decode

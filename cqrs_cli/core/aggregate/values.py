@@ -20,18 +20,20 @@ _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 
 def require_finite(value: object) -> None:
     """Raise `ValueError` for NaN and infinities, which JSON cannot express (msgspec would write null)."""
-    for path, one in _leaves(_plain(value), ""):
-        if _is_endless(one):
-            raise ValueError(f"{_place(value, path)} is a number that is not finite")
+    for path, leaf in _leaves(_to_builtins(value), ""):
+        if _is_not_finite(leaf):
+            raise ValueError(f"{_location(value, path)} is a number that is not finite")
 
 
 def require_exact(value: object) -> None:
     """Raise `ValueError` for a time without an offset, which is ambiguous for readers, and as `require_finite` does."""
-    for path, one in _leaves(_plain(value), ""):
-        if _is_endless(one):
-            raise ValueError(f"{_place(value, path)} is a number that is not finite")
-        if isinstance(one, datetime) and one.tzinfo is None:
-            raise ValueError(f"{_place(value, path)} is a time without its offset, like 2026-11-21T01:02:03Z")
+    for path, leaf in _leaves(_to_builtins(value), ""):
+        if _is_not_finite(leaf):
+            raise ValueError(f"{_location(value, path)} is a number that is not finite")
+        if isinstance(leaf, datetime) and leaf.tzinfo is None:
+            raise ValueError(
+                f"{_location(value, path)} is a time without its offset, like 2026-11-21T01:02:03Z"
+            )
 
 
 def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
@@ -40,19 +42,19 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     Events may contain the same nested classes and ignore unknown fields, so these classes cannot forbid them.
     """
     decode = msgspec.json.Decoder(cls).decode
-    whole = tree_of(cls)
-    _, *parts = whole.everything()
-    nests = any(part.form == "object" for part in parts)
-    checked = any(isinstance(part.wire, _CHECKED) for part in parts)
-    if not nests and not checked:
+    type_tree = tree_of(cls)
+    _, *parts = type_tree.all_nodes()
+    has_objects = any(part.form == "object" for part in parts)
+    has_checked_values = any(isinstance(part.wire, _CHECKED) for part in parts)
+    if not has_objects and not has_checked_values:
         return decode
 
     def strict(data: bytes) -> Command:
         command = decode(data)
         try:
-            if nests:
-                _refuse_unknown(whole, msgspec.json.decode(data), "$")
-            if checked:
+            if has_objects:
+                _reject_unknown_fields(type_tree, msgspec.json.decode(data), "$")
+            if has_checked_values:
                 require_exact(command)
         except msgspec.ValidationError:
             raise
@@ -63,14 +65,14 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     return strict
 
 
-def _refuse_unknown(kind: TypeNode, value: Any, path: str) -> None:
+def _reject_unknown_fields(kind: TypeNode, value: Any, path: str) -> None:
     """Raise `ValidationError` for a field that is not in the class of its object."""
-    kind = _chosen(kind, value)
+    kind = _union_member(kind, value)
     if kind.form == "object" and isinstance(value, dict):
         known = {field.encode_name: of_field for field, of_field in kind.fields}
         for name, item in value.items():
             if name in known:
-                _refuse_unknown(known[name], item, f"{path}.{name}")
+                _reject_unknown_fields(known[name], item, f"{path}.{name}")
             elif name != getattr(kind.wire, "tag_field", None):
                 has = ", ".join(known) or "no fields"
                 raise msgspec.ValidationError(
@@ -78,21 +80,21 @@ def _refuse_unknown(kind: TypeNode, value: Any, path: str) -> None:
                 )
     elif kind.form == "dict" and isinstance(value, dict):
         for item in value.values():
-            _refuse_unknown(kind.parts[1], item, f"{path}[...]")
+            _reject_unknown_fields(kind.parts[1], item, f"{path}[...]")
     elif isinstance(value, list):
         if kind.form in ("list", "set"):
             items = kind.parts * len(value)
         else:  # an array-like object has its tag before its fields
-            items, value = tuple(kind.within()), value[_tag(kind) is not None :]
+            items, value = tuple(kind.child_nodes()), value[_tag(kind) is not None :]
         for of_item, item in zip(items, value, strict=False):
-            _refuse_unknown(of_item, item, f"{path}[...]")
+            _reject_unknown_fields(of_item, item, f"{path}[...]")
 
 
-def _chosen(kind: TypeNode, value: Any) -> TypeNode:
+def _union_member(kind: TypeNode, value: Any) -> TypeNode:
     """Return the union member of a value. Tags distinguish objects; in an array-like object, the tag comes first."""
     if kind.form != "union":
         return kind
-    members = [_chosen(member, value) for member in kind.parts]
+    members = [_union_member(member, value) for member in kind.parts]
     if isinstance(value, dict):
         objects = [one for one in members if one.form in ("object", "dict") and not one.is_list]
         tagged = [
@@ -110,7 +112,7 @@ def _tag(kind: TypeNode) -> Any:
     return getattr(kind.wire, "tag", None)
 
 
-def _plain(value: object) -> Any:
+def _to_builtins(value: object) -> Any:
     return msgspec.to_builtins(value, builtin_types=(Decimal, datetime))
 
 
@@ -125,11 +127,11 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _is_endless(value: object) -> bool:
+def _is_not_finite(value: object) -> bool:
     if isinstance(value, Decimal):
         return not value.is_finite()
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _place(value: object, path: str) -> str:
+def _location(value: object, path: str) -> str:
     return f"{type(value).__name__}{path}"

@@ -17,30 +17,32 @@ class _Forwarded(Struct):
 _forwarded = msgspec.json.Decoder(_Forwarded).decode
 
 
-def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
+def structured_document(record: Record, envelope: CommandEnvelope) -> bytes:
     """Return the command of a record as a structured CloudEvent without `deferredfrom`.
 
     Raises `CheckFailed` (INVALID_PAYLOAD) if the document could not be read again.
     """
     members = _members_of(record, envelope)
     members.pop("deferredfrom", None)
-    return _written(record, members)
+    return _encode_readable(record, members)
 
 
-def forwarded_document(record: Record, envelope: CommandEnvelope, place: str) -> bytes:
-    """Return the command of a record as a structured CloudEvent with `forwardedfrom`: `place`, such as `3/120`.
+def forwarded_document(record: Record, envelope: CommandEnvelope, forwardedfrom: str) -> bytes:
+    """Return the command of a record as a structured CloudEvent with `forwardedfrom`: `forwardedfrom`, such as `3/120`.
 
     All other attributes stay, also `deferredfrom`: only the owner of the target partition can judge it. Raises
     `CheckFailed` as `plain_document` does.
     """
-    return _written(record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(place))})
+    return _encode_readable(
+        record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(forwardedfrom))}
+    )
 
 
-def forwarded_from(value: bytes | None) -> tuple[int, int] | None:
+def read_forwardedfrom(value: bytes | None) -> tuple[int, int] | None:
     """Return partition and offset of a command's `forwardedfrom`; None if it is missing or malformed."""
     try:
-        place = _forwarded(value or b"").forwardedfrom
-        partition, _, offset = place.partition("/")
+        forwardedfrom = _forwarded(value or b"").forwardedfrom
+        partition, _, offset = forwardedfrom.partition("/")
         return int(partition), int(offset)
     except (ValueError, RecursionError):
         return None
@@ -57,10 +59,10 @@ def _members_of(record: Record, envelope: CommandEnvelope) -> dict[str, Raw]:
     return members
 
 
-def _written(record: Record, members: dict[str, Raw]) -> bytes:
-    written = encode_json(members)
+def _encode_readable(record: Record, members: dict[str, Raw]) -> bytes:
+    document = encode_json(members)
     try:
-        read_command(Record(record.offset, record.timestamp, record.key, written, [*HEADERS]))
-    except CheckFailed as refused:
-        raise CheckFailed(Reason.INVALID_PAYLOAD, f"it could not be said again: {refused.message}") from None
-    return written
+        read_command(Record(record.offset, record.timestamp, record.key, document, [*HEADERS]))
+    except CheckFailed as failure:
+        raise CheckFailed(Reason.INVALID_PAYLOAD, f"it could not be said again: {failure.message}") from None
+    return document

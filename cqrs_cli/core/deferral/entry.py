@@ -18,12 +18,12 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 
 #: The last time that RFC 3339 text can express, ms: 9999-12-31T23:59:59.999Z.
-LAST_MOMENT = 253_402_300_799_999
+MAX_TIMESTAMP = 253_402_300_799_999
 
 
 def due_of(moment: datetime) -> int:
     """Return the time at which a command with this `notbefore` is due, ms."""
-    return min(milliseconds_of(moment), LAST_MOMENT)
+    return min(milliseconds_of(moment), MAX_TIMESTAMP)
 
 
 class EntryKey(NamedTuple):
@@ -67,8 +67,9 @@ class _Value(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_def
 class Deferral(Struct, frozen=True, gc=False):
     """A deferred command, from its deferral until its final outcome.
 
-    `said` is the offset of the resubmitted command, in the commands topic with the id `said_topic`; None while the
-    command is parked. A cancelled command is resubmitted, too, so that it has a final outcome under its own id.
+    `resubmitted_offset` is the offset of the resubmitted command, in the commands topic with the id
+    `resubmitted_topic`; None while the command is parked. A cancelled command is resubmitted, too, so that it has a
+    final outcome under its own id.
     """
 
     topic: str  # the id of the commands topic with the deferred record
@@ -82,8 +83,8 @@ class Deferral(Struct, frozen=True, gc=False):
     attempt: int  # the number of times that `decide` raised `Later`
     reason: str  # NOT_YET or LATER
     command: bytes  # the CloudEvent to resubmit, with its data verbatim
-    said: int | None = None
-    said_topic: str = ""
+    resubmitted_offset: int | None = None
+    resubmitted_topic: str = ""
     cancelled: bool = False
     partition: int | None = None  # of the deferred record, if the entry is inherited from a parent partition
 
@@ -100,16 +101,16 @@ class Deferral(Struct, frozen=True, gc=False):
     @property
     def is_parked(self) -> bool:
         """True if the command waits to be resubmitted."""
-        return self.said is None
+        return self.resubmitted_offset is None
 
-    def place(self, topic: str, partition: int) -> str:
+    def deferredfrom(self, topic: str, partition: int) -> str:
         """Return the `deferredfrom` for a partition of the commands topic with the id `topic`, such as `3/120`."""
-        own = f"{partition if self.partition is None else self.partition}/{self.offset}"
-        return own if topic == self.topic else f"{self.topic}/{own}"
+        position = f"{partition if self.partition is None else self.partition}/{self.offset}"
+        return position if topic == self.topic else f"{self.topic}/{position}"
 
-    def resubmitted(self, place: str) -> bytes:
-        """Return the command's document with the `deferredfrom` `place`."""
-        return self.command[:-1] + b',"deferredfrom":"%s"}' % place.encode()
+    def resubmission_document(self, deferredfrom: str) -> bytes:
+        """Return the command's document with the `deferredfrom` `deferredfrom`."""
+        return self.command[:-1] + b',"deferredfrom":"%s"}' % deferredfrom.encode()
 
     def value(self) -> bytes:
         """Return the value of the entry's record."""
@@ -124,36 +125,36 @@ class Deferral(Struct, frozen=True, gc=False):
                 self.attempt,
                 self.reason,
                 Raw(self.command),
-                self.said,
-                self.said_topic,
+                self.resubmitted_offset,
+                self.resubmitted_topic,
                 self.cancelled,
             )
         )
 
 
-_decode = msgspec.json.Decoder(_Value).decode
+_decode_value = msgspec.json.Decoder(_Value).decode
 
 
 def read_deferral(key: bytes | None, value: bytes) -> Deferral:
     """Return the entry of a record of the deferred topic; raises `ValueError` for any other record."""
-    place = read_deferral_key(key)
-    read = _decode(value)
+    entry_key = read_deferral_key(key)
+    decoded = _decode_value(value)
     return Deferral(
-        place.topic,
-        place.offset,
-        read.subject,
-        read.id,
-        read.fingerprint,
-        read.version,
-        read.timestamp,
-        read.due,
-        read.attempt,
-        read.reason,
-        bytes(read.command),
-        read.said,
-        read.topic,
-        read.cancelled,
-        place.partition,
+        entry_key.topic,
+        entry_key.offset,
+        decoded.subject,
+        decoded.id,
+        decoded.fingerprint,
+        decoded.version,
+        decoded.timestamp,
+        decoded.due,
+        decoded.attempt,
+        decoded.reason,
+        bytes(decoded.command),
+        decoded.said,
+        decoded.topic,
+        decoded.cancelled,
+        entry_key.partition,
     )
 
 
@@ -170,32 +171,34 @@ def read_deferral_key(key: bytes | None) -> EntryKey:
     return place
 
 
-def key_of_place(place: str, topic: str, own: int) -> EntryKey:
-    """Return the key of the entry that `deferredfrom` (`place`) names, for partition `own` of the commands topic with
-    the id `topic`.
+def entry_key_of(deferredfrom: str, topic: str, own_partition: int) -> EntryKey:
+    """Return the key of the entry that `deferredfrom` (`deferredfrom`) names, for partition `own_partition` of the
+    commands topic with the id `topic`.
     """
-    before, _, offset = place.rpartition("/")
-    named, _, partition = before.rpartition("/")
-    return EntryKey(named or topic, int(offset), None if int(partition) == own else int(partition))
+    location, _, offset = deferredfrom.rpartition("/")
+    named_topic, _, partition = location.rpartition("/")
+    return EntryKey(
+        named_topic or topic, int(offset), None if int(partition) == own_partition else int(partition)
+    )
 
 
 class DeferredView(Protocol):
     """A consistent view of the entries of a partition."""
 
-    def find(self, key: str) -> Deferral | None:
+    def find_entry(self, key: str) -> Deferral | None:
         """Return the entry with a key."""
 
-    def of_id(self, subject: str, command_id: str) -> Deferral | None:
+    def find_by_command_id(self, subject: str, command_id: str) -> Deferral | None:
         """Return the entry of a command."""
 
-    def said_at(self, topic: str, offset: int) -> Deferral | None:
+    def find_resubmitted_at(self, topic: str, offset: int) -> Deferral | None:
         """Return the entry whose command was resubmitted at this offset."""
 
-    def said(self) -> list[Deferral]:
+    def resubmitted_entries(self) -> list[Deferral]:
         """Return all entries whose commands are resubmitted and not yet decided."""
 
-    def due(self, until: int, most: int) -> list[Deferral]:
-        """Return the first `most` parked entries that are due at the time `until` (ms), by due time."""
+    def due_entries(self, until: int, max_entries: int) -> list[Deferral]:
+        """Return the first `max_entries` parked entries that are due at the time `until` (ms), by due time."""
 
     def next_due(self) -> int | None:
         """Return the earliest due time of a parked entry, ms."""

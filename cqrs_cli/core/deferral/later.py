@@ -3,10 +3,10 @@
 from datetime import timedelta
 from hashlib import blake2b
 
-from cqrs_cli.core.deferral.entry import LAST_MOMENT
+from cqrs_cli.core.deferral.entry import MAX_TIMESTAMP
 
 #: The limit of the doubling of the delay, ms, unless `after` itself is longer.
-LONGEST_WAIT = 3_600_000
+MAX_RETRY_DELAY = 3_600_000
 
 #: The jitter, as a fraction of the delay: it spreads commands that were deferred at the same time.
 _JITTER = 0.1
@@ -30,13 +30,13 @@ class Later(Exception):
         self.reason = reason
 
 
-def due_again(after: timedelta, attempt: int, command_id: str, timestamp: int) -> int:
+def next_attempt_time(after: timedelta, attempt: int, command_id: str, timestamp: int) -> int:
     """Return the time of the next attempt, ms; `timestamp` is the record's (ms), `attempt` counts from 1.
 
     Every owner computes the same time: the jitter is a hash of id and attempt.
     """
     base = max(1, after // _MILLISECOND)
-    wait = min(base << min(attempt - 1, 40), max(base, LONGEST_WAIT))
+    delay = min(base << min(attempt - 1, 40), max(base, MAX_RETRY_DELAY))
     digest = blake2b(f"{command_id}/{attempt}".encode(errors="replace"), digest_size=4).digest()
-    jitter = int(wait * _JITTER * int.from_bytes(digest, "big") / 2**32)
-    return min(timestamp + wait + jitter, LAST_MOMENT)
+    jitter = int(delay * _JITTER * int.from_bytes(digest, "big") / 2**32)
+    return min(timestamp + delay + jitter, MAX_TIMESTAMP)

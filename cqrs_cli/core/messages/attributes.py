@@ -20,11 +20,11 @@ class PropagatedAttributes(Struct, frozen=True, kw_only=True, gc=False):
     traceparent: str | None = None
     tracestate: str | None = None
 
-    def handed_on(self) -> dict[str, Any]:
+    def propagated(self) -> dict[str, Any]:
         """Return the propagated attributes that have a value, by name."""
-        return {name: text for name, text in zip(HANDED_ON, self.handed_on_texts(), strict=True) if text}
+        return {name: text for name, text in zip(PROPAGATED, self.propagated_texts(), strict=True) if text}
 
-    def handed_on_texts(self) -> tuple[str | None, ...]:
+    def propagated_texts(self) -> tuple[str | None, ...]:
         """Return the text of each attribute, None for an attribute that is not propagated.
 
         A `tracestate` is dropped if it is too long or has no `traceparent`.
@@ -32,24 +32,24 @@ class PropagatedAttributes(Struct, frozen=True, kw_only=True, gc=False):
         texts = _texts(self)
         if self.tracestate is None and "" not in texts:
             return texts
-        is_fit = self.traceparent and len(self.tracestate or "") <= MAX_TRACESTATE
-        unfit = None if is_fit else "tracestate"
+        keeps_tracestate = self.traceparent and len(self.tracestate or "") <= MAX_TRACESTATE
+        dropped = None if keeps_tracestate else "tracestate"
         return tuple(
-            (text or None) if name != unfit else None for name, text in zip(HANDED_ON, texts, strict=True)
+            (text or None) if name != dropped else None for name, text in zip(PROPAGATED, texts, strict=True)
         )
 
 
 #: The names of these attributes.
-HANDED_ON: tuple[str, ...] = PropagatedAttributes.__struct_fields__
+PROPAGATED: tuple[str, ...] = PropagatedAttributes.__struct_fields__
 
-_texts: Callable[[PropagatedAttributes], tuple[str | None, ...]] = attrgetter(*HANDED_ON)
+_texts: Callable[[PropagatedAttributes], tuple[str | None, ...]] = attrgetter(*PROPAGATED)
 
 #: The attributes that the events and the outcome of a command have in common, in the order of the wire.
 Shared = defstruct(
     "Shared",
     [
         *((name, str) for name in ("subject", "time", "causationid", "correlationid")),
-        *((name, str | None, None) for name in HANDED_ON),
+        *((name, str | None, None) for name in PROPAGATED),
     ],
     omit_defaults=True,
     gc=False,
@@ -62,5 +62,5 @@ TEXT_COLUMNS = {
     "subject": "subject",
     "causation": "causationid",
     "correlation": "correlationid",
-    **{name: name for name in HANDED_ON},
+    **{name: name for name in PROPAGATED},
 }

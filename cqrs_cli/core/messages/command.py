@@ -17,9 +17,9 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
-from cqrs_cli.core.messages.reaction_id import why_reserved
+from cqrs_cli.core.messages.reaction_id import reserved_id_error
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
-from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Headers, Record
 
 #: The maximal length of an attribute, in bytes of UTF-8.
 MAX_ATTRIBUTE = 1024
@@ -67,15 +67,15 @@ class CommandEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False)
         """Return the reference to the payload that holds the data; None if the record contains the data."""
         return None if self.datasha256 is None else parse_reference(self.datasha256, self.datasize)
 
-    def shared(self, time: str) -> bytes:
+    def shared_members(self, time: str) -> bytes:
         """Return the members that events and outcome of the command have in common, as JSON without the braces."""
         cause = self.id
-        alike = Shared(self.subject, time, cause, self.correlationid or cause, *self.handed_on_texts())
-        return encode_json(alike)[1:-1]
+        members = Shared(self.subject, time, cause, self.correlationid or cause, *self.propagated_texts())
+        return encode_json(members)[1:-1]
 
 
-def unnamed(time: str) -> bytes:
-    """Return the replacement for `CommandEnvelope.shared` in the outcome of an unreadable command."""
+def shared_members_of_unreadable(time: str) -> bytes:
+    """Return the replacement for `CommandEnvelope.shared_members` in the outcome of an unreadable command."""
     return b'"time":%b' % encode_json(time)
 
 
@@ -117,7 +117,7 @@ def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
             return envelope
         except (ValueError, RecursionError):  # not ordinary, or invalid: the general decoder finds the reason
             pass
-    if record.headers is UNREADABLE:
+    if record.headers is UNREADABLE_HEADERS:
         _invalid("a header has a name that is not UTF-8")
     if record.headers != HEADERS and _is_binary(record.headers or []):
         return _read_binary(record.headers or [], value)
@@ -149,14 +149,14 @@ def _is_binary(headers: Headers) -> bool:
 
 def _read_structured(value: bytes) -> CommandEnvelope:
     # A document of at most `MAX_ATTRIBUTE` bytes has no longer attribute, and cannot nest too deeply.
-    long = len(value) > MAX_ATTRIBUTE
+    is_long = len(value) > MAX_ATTRIBUTE
     try:
         if not value.isascii():
             value.decode()  # msgspec does not check the UTF-8 of members that it skips
-        if long:
+        if is_long:
             check_nesting(value, MAX_ENVELOPE_NESTING)
         envelope = _decode(value)
-        if long:
+        if is_long:
             _check_lengths(_attributes(value))
     except ValueError as error:  # msgspec raises subclasses of `ValueError`
         _invalid(str(error))
@@ -167,7 +167,7 @@ def _read_structured(value: bytes) -> CommandEnvelope:
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
         _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
-    return _referring(envelope)
+    return _with_reference(envelope)
 
 
 def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
@@ -179,30 +179,30 @@ def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
     except ValueError as error:
         _invalid(str(error))
     _check_names(envelope)
-    believed = UNSET if expected is None else Raw(msgspec.json.encode(expected))
-    return _referring(replace(envelope, expectedversion=believed, data=Raw(value or b"{}")))
+    expected_raw = UNSET if expected is None else Raw(msgspec.json.encode(expected))
+    return _with_reference(replace(envelope, expectedversion=expected_raw, data=Raw(value or b"{}")))
 
 
 def _check_names(envelope: CommandEnvelope) -> None:
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
-    if (why := why_reserved(envelope.id, envelope.source)) is not None:
-        _invalid(why)
+    if (problem := reserved_id_error(envelope.id, envelope.source)) is not None:
+        _invalid(problem)
 
 
-def _referring(envelope: CommandEnvelope) -> CommandEnvelope:
+def _with_reference(envelope: CommandEnvelope) -> CommandEnvelope:
     """Return the envelope. If it refers to a payload, its data become the payload's SHA-256 as JSON.
 
     Raises `CheckFailed` for data together with a reference, and for an incomplete reference.
     """
     if envelope.dataref is None and envelope.datasha256 is None:
         return envelope
-    here = bytes(envelope.data) not in (b"{}", b"null")
+    has_data = bytes(envelope.data) not in (b"{}", b"null")
     if envelope.datasha256 is None:
-        if not here:
+        if not has_data:
             _invalid("dataref has no datasha256 with it, and there are no data: owners read by the sum")
         return envelope
-    if here:
+    if has_data:
         _invalid("there are data and datasha256: send one of the two")
     try:
         envelope.reference()

@@ -57,8 +57,8 @@ class EventFields(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-#: Writes an event of a type, from: the command's offset, the event's index, the members of `CommandEnvelope.shared`,
-#: version, index again, number of the command's events, data.
+#: Writes an event of a type, from: the command's offset, the event's index, the members of
+#: `CommandEnvelope.shared_members`, version, index again, number of the command's events, data.
 EventWriter = Callable[[tuple[int, int, bytes, int, int, int, bytes]], bytes]
 
 
@@ -77,7 +77,7 @@ def event_writer(source: str, partition: int, kind: str) -> EventWriter:
 _decoder = msgspec.json.Decoder(EventEnvelope)
 
 #: Decodes an event's bytes as `EventFields`. Raises msgspec's errors; after an error, `read_event` gives the reason.
-decode_fact: Callable[[bytes], EventFields] = msgspec.json.Decoder(EventFields).decode
+decode_event_fields: Callable[[bytes], EventFields] = msgspec.json.Decoder(EventFields).decode
 
 
 def read_event(value: bytes | None) -> EventEnvelope:

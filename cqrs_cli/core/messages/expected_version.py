@@ -21,7 +21,7 @@ class VersionCondition(NamedTuple):
     kind: str
     number: int = 0
 
-    def refusal(self, version: int) -> tuple[Reason, str] | None:
+    def mismatch(self, version: int) -> tuple[Reason, str] | None:
         """Return why an aggregate at `version` does not match; None if it does. Version 0: it does not exist."""
         match self.kind:
             case "none" if version:

@@ -15,35 +15,35 @@ Fingerprint: TypeAlias = Callable[[str, Raw | bytes, str | None], int]
 
 def fingerprint(kind: str, data: Raw | bytes, expected: str | None) -> int:
     """Return the CRC-32 of type, NUL, the data's bytes as received, NUL, and the expected version (empty for None)."""
-    mark = crc32(b"\0", crc32(data, _of_type(kind)))
-    return crc32(expected.encode(), mark) if expected else mark
+    checksum = crc32(b"\0", crc32(data, _type_checksum(kind)))
+    return crc32(expected.encode(), checksum) if expected else checksum
 
 
-def without_fields(left_out: Mapping[str, frozenset[str]]) -> Fingerprint:
-    """Return a fingerprint function that leaves out the members of `left_out`, by command type.
+def fingerprint_without(members_by_type: Mapping[str, frozenset[str]]) -> Fingerprint:
+    """Return a fingerprint function that leaves out the members of `members_by_type`, by command type.
 
     A checksum of a personal value would stay in the outcomes for ever, and could confirm a guess. So data that are not
     an object, such as the SHA-256 of a payload, and data of an unlisted type are left out entirely.
     """
 
     def without(kind: str, data: Raw | bytes, expected: str | None) -> int:
-        names = left_out.get(kind)
+        names = members_by_type.get(kind)
         if names is None:
             return fingerprint(kind, b"{}", expected)
         if not names:
             return fingerprint(kind, data, expected)
         try:
-            there = read_members(data)
+            members = read_members(data)
         except (ValueError, RecursionError):  # msgspec raises subclasses of `ValueError`
-            there = {}
+            members = {}
         for name in names:
-            there.pop(name, None)
-        mark = crc32(b"\0", crc32(write_members(there), _of_type(kind)))
-        return crc32(expected.encode(), mark) if expected else mark
+            members.pop(name, None)
+        checksum = crc32(b"\0", crc32(write_members(members), _type_checksum(kind)))
+        return crc32(expected.encode(), checksum) if expected else checksum
 
     return without
 
 
 @lru_cache(maxsize=1000)  # there are only a few types
-def _of_type(kind: str) -> int:
+def _type_checksum(kind: str) -> int:
     return crc32(kind.encode() + b"\0")

@@ -16,16 +16,16 @@ MAX_ENVELOPE_NESTING = 250
 _BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
-def check_nesting(data: bytes, most: int = MAX_NESTING) -> None:
-    """Raise `ValueError` for JSON with more than `most` levels. The time is linear in the length of the data."""
-    if data.count(b"[") + data.count(b"{") <= most:
+def check_nesting(data: bytes, max_levels: int = MAX_NESTING) -> None:
+    """Raise `ValueError` for JSON with more than `max_levels` levels. The time is linear in the length of the data."""
+    if data.count(b"[") + data.count(b"{") <= max_levels:
         return
     depth = 0
     for match in _BRACKET.finditer(data):
         bracket = match[0]
         if bracket in b"[{":
             depth += 1
-            if depth > most:
-                raise ValueError(f"nested more than {most} levels deep")
+            if depth > max_levels:
+                raise ValueError(f"nested more than {max_levels} levels deep")
         elif bracket in b"]}":
             depth -= 1

@@ -109,24 +109,24 @@ class DeadLetter(NamedTuple):
 
 def dead_letter(record: Record, topic: str, partition: int, reason: str, message: str) -> DeadLetter:
     """Return the dead letter of a command record from `topic`."""
-    why: Headers = [
+    reason_headers: Headers = [
         ("cqrs.reason", reason.encode()),
-        ("cqrs.message", cut(message).encode()),
+        ("cqrs.message", truncate(message).encode()),
         ("cqrs.topic", topic.encode()),
         ("cqrs.partition", b"%d" % partition),
         ("cqrs.offset", b"%d" % record.offset),
     ]
-    return DeadLetter(record.value, record.key, record.timestamp, [*(record.headers or []), *why])
+    return DeadLetter(record.value, record.key, record.timestamp, [*(record.headers or []), *reason_headers])
 
 
-def cut(message: str) -> str:
+def truncate(message: str) -> str:
     """Return a message cut to the maximal length, in valid Unicode: lone surrogates become question marks."""
-    short = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
-    return short.encode(errors="replace").decode()
+    truncated = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+    return truncated.encode(errors="replace").decode()
 
 
-#: Writes an outcome, from: the command's offset, the type, the members of `CommandEnvelope.shared`, and the data. The
-#: last three are JSON.
+#: Writes an outcome, from: the command's offset, the type, the members of `CommandEnvelope.shared_members`, and the
+#: data. The last three are JSON.
 OutcomeWriter = Callable[[tuple[int, bytes, bytes, bytes]], bytes]
 
 

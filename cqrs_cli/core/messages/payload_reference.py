@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.json import encode_json, read_members
 MAX_PAYLOAD = 64 * 1024 * 1024
 
 #: Every structured document with a reference contains these bytes. Readers search for them before they decode.
-MARK = b'"datasha256"'
+REFERENCE_MARKER = b'"datasha256"'
 
 #: The attributes of a reference. CloudEvents defines only `dataref`.
 ATTRIBUTES = ("dataref", "datasha256", "datasize")
@@ -32,7 +32,7 @@ class PayloadReference(NamedTuple):
     sha256: str
     size: int
 
-    def accepts(self, data: bytes) -> bool:
+    def matches(self, data: bytes) -> bool:
         """True if `data` has this size and this SHA-256."""
         return len(data) == self.size and sha256(data).hexdigest() == self.sha256
 
@@ -46,7 +46,7 @@ def payload_folder(topic: str) -> str:
     return topic.rpartition(".")[0]
 
 
-def refer(data: bytes) -> PayloadReference:
+def reference_to(data: bytes) -> PayloadReference:
     """Return the reference to these bytes."""
     return PayloadReference(sha256(data).hexdigest(), len(data))
 
@@ -72,7 +72,7 @@ _attributes = msgspec.json.Decoder(_Attributes).decode
 
 def find_reference(document: bytes | None) -> PayloadReference | None:
     """Return the reference in a structured document, None without one; raises `ValueError` if it is malformed."""
-    if document is None or MARK not in document:
+    if document is None or REFERENCE_MARKER not in document:
         return None
     try:
         read = _attributes(document)
@@ -81,7 +81,7 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
     return None if read.datasha256 is None else parse_reference(read.datasha256, read.datasize)
 
 
-def data_within(document: bytes) -> bytes | None:
+def data_of_document(document: bytes) -> bytes | None:
     """Return the data of a structured document, None for a missing member or a reference; raises `ValueError`."""
     members = read_members(document)
     data = members.get("data")
@@ -92,21 +92,21 @@ def with_reference(document: bytes, folder: str, reference: PayloadReference) ->
     """Return the document with a reference instead of its data."""
     attributes = reference.attributes(folder)
     referring = {name: Raw(encode_json(value)) for name, value in attributes.items()}
-    return _changed(document, {**referring, "data": Raw(b"null")})
+    return _replace_members(document, {**referring, "data": Raw(b"null")})
 
 
 def with_data(document: bytes, data: bytes) -> bytes:
     """Return the document with data instead of its reference."""
-    return _changed(document, {"data": Raw(data)})
+    return _replace_members(document, {"data": Raw(data)})
 
 
-def restored(document: bytes, payloads: Mapping[PayloadReference, bytes]) -> bytes:
+def with_payload_data(document: bytes, payloads: Mapping[PayloadReference, bytes]) -> bytes:
     """Return the document with the data of its payload; without a reference or payloads it is unchanged."""
     reference = find_reference(document) if payloads else None
     return document if reference is None else with_data(document, payloads[reference])
 
 
-def _changed(document: bytes, more: dict[str, Raw]) -> bytes:
+def _replace_members(document: bytes, new_members: dict[str, Raw]) -> bytes:
     dropped = (*ATTRIBUTES, "data")
     members = {name: member for name, member in read_members(document).items() if name not in dropped}
-    return msgspec.json.encode({**members, **more})
+    return msgspec.json.encode({**members, **new_members})

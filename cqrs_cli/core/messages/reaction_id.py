@@ -41,7 +41,7 @@ def process_source(process: str) -> str:
     return f"/cqrs/process/{process}"
 
 
-def why_reserved(id: str, source: str) -> str | None:
+def reserved_id_error(id: str, source: str) -> str | None:
     """Return why commands of this source may not have this id; None if they may."""
     process = id.partition("/")[0]
     if source == process_source(process) or read_reaction_id(id) is None:

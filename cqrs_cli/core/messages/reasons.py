@@ -93,11 +93,11 @@ def is_remembered(status: str, reason: str | None) -> bool:
 class CheckFailed(Exception):
     """A check failed: the command is rejected, deferred or failed, with `reason`.
 
-    `members` are additional fields of the outcome, such as `code`, `original`, `decidedat` or `due`.
+    `outcome_fields` are additional fields of the outcome, such as `code`, `original`, `decidedat` or `due`.
     """
 
-    def __init__(self, reason: Reason, message: str, **members: Any) -> None:
+    def __init__(self, reason: Reason, message: str, **outcome_fields: Any) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
-        self.members = members
+        self.outcome_fields = outcome_fields

@@ -6,7 +6,7 @@ Headers = list[tuple[str, bytes | None]]
 
 #: The headers of a record that has a header name in invalid UTF-8: the Kafka client then returns no header at all.
 #: Callers compare it by identity.
-UNREADABLE: Headers = [("cqrs.unreadable", None)]
+UNREADABLE_HEADERS: Headers = [("cqrs.unreadable", None)]
 
 
 def is_text(key: bytes | None) -> bool:

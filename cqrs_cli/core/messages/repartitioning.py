@@ -23,7 +23,7 @@ class Grow(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "f
     by: str = ""
 
 
-def children_of(partition: int, before: int, after: int) -> range:
+def targets_of(partition: int, before: int, after: int) -> range:
     """Return the partitions that get keys from `partition` when `before` partitions become `after`: 1, 4, 8 → 5."""
     return range(before + partition, after, before)
 
@@ -44,9 +44,9 @@ class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "
     clock: _Time  # the greatest timestamp of its decided commands, ms
 
     @property
-    def children(self) -> range:
+    def target_partitions(self) -> range:
         """The partitions that get keys."""
-        return children_of(self.partition, self.before, self.after)
+        return targets_of(self.partition, self.before, self.after)
 
 
 class Begun(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,10 +55,10 @@ class Begun(Struct, frozen=True, forbid_unknown_fields=True):
     partition: _Partition
 
 
-Growth = Grow | Split | Begun
+LineageRecord = Grow | Split | Begun
 
 
-class _Written(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _RecordValue(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The value of a record: exactly one member is set."""
 
     grow: Grow | None = None
@@ -66,21 +66,21 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     begun: Begun | None = None
 
 
-_decode = Decoder(_Written).decode
+_decode = Decoder(_RecordValue).decode
 
 
-def growth_value(growth: Growth) -> bytes:
+def lineage_value(record: LineageRecord) -> bytes:
     """Return the value of the record."""
-    match growth:
+    match record:
         case Grow():
-            return encode_json(_Written(grow=growth))
+            return encode_json(_RecordValue(grow=record))
         case Split():
-            return encode_json(_Written(split=growth))
+            return encode_json(_RecordValue(split=record))
         case Begun():
-            return encode_json(_Written(begun=growth))
+            return encode_json(_RecordValue(begun=record))
 
 
-def read_growth(value: bytes | None) -> Growth:
+def read_lineage_record(value: bytes | None) -> LineageRecord:
     """Return the request, split or begun in a record; raises `ValueError` for any other record."""
     if value is None:
         raise ValueError("a null value says nothing")
@@ -88,7 +88,7 @@ def read_growth(value: bytes | None) -> Growth:
         written = _decode(value)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    said = [one for one in (written.grow, written.split, written.begun) if one is not None]
-    if len(said) != 1:
+    members = [one for one in (written.grow, written.split, written.begun) if one is not None]
+    if len(members) != 1:
         raise ValueError("it is not one of grow, split and begun")
-    return said[0]
+    return members[0]

@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.json import read_members, write_members
-from cqrs_cli.core.personal.encryption import DataKey, PlaceParts, SealPlace, is_sealed, kid_of
+from cqrs_cli.core.personal.encryption import DataKey, LocationParts, ValueLocation, is_encrypted, kid_of
 from cqrs_cli.core.personal.personal_fields import personal_fields
 
 #: Returns the data key with an id; None if the key is erased.
@@ -15,7 +15,7 @@ FindKey = Callable[[str], DataKey | None]
 _M = TypeVar("_M")
 
 #: All data with an encrypted member contain these bytes, and hardly any other data do.
-SEAL_MARK = b'"$sealed"'
+ENCRYPTED_MARKER = b'"$sealed"'
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
@@ -26,36 +26,36 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
     fields = personal_fields(cls)
     if not fields:
         return {}
-    there = read_members(data)
-    values = ((one, bytes(there[one.wire])) for one in fields if one.wire in there)
-    return {one.wire: value for one, value in values if value != one.erased}
+    members = read_members(data)
+    values = ((field, bytes(members[field.wire])) for field in fields if field.wire in members)
+    return {field.wire: value for field, value in values if value != field.redacted_json}
 
 
-def sealed_members(data: bytes) -> dict[str, bytes]:
+def encrypted_members(data: bytes) -> dict[str, bytes]:
     """Return the members that have the shape of an encrypted value, in the spelling of cqrs, which has no escapes.
 
     Raises `ValueError` for data that contain `SEAL_MARK` and are no object.
     """
-    if SEAL_MARK not in data:
+    if ENCRYPTED_MARKER not in data:
         return {}
-    return {name: bytes(value) for name, value in read_members(data).items() if is_sealed(bytes(value))}
+    return {name: bytes(value) for name, value in read_members(data).items() if is_encrypted(bytes(value))}
 
 
 def kids_in(data: bytes) -> set[str]:
     """Return the key ids of the encrypted members; raises `ValueError` for a malformed member."""
-    return {kid_of(value) for value in sealed_members(data).values()}
+    return {kid_of(value) for value in encrypted_members(data).values()}
 
 
-def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: PlaceParts) -> bytes:
+def encrypt_data(cls: type[Struct], data: bytes, key: DataKey, location: LocationParts) -> bytes:
     """Return the JSON of a message with encrypted personal members.
 
-    `place` is the location of the message, to which the encryption is bound; its last part, the field, is ignored.
+    `location` is the location of the message, to which the encryption is bound; its last part, the field, is ignored.
     """
-    return seal_needed(cls, data, lambda _: key, place)
+    return encrypt_with_key_of(cls, data, lambda _: key, location)
 
 
-def seal_needed(
-    cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], place: PlaceParts
+def encrypt_with_key_of(
+    cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], location: LocationParts
 ) -> bytes:
     """Encrypt as `seal_data` does, but call `key_of(subject)` only if a personal member needs encryption.
 
@@ -64,75 +64,90 @@ def seal_needed(
     fields, key = personal_fields(cls), None
     if not fields:
         return data
-    there, (aggregate, subject, at, _) = read_members(data), place
-    for _, wire, erased, _ in fields:
-        raw = there.get(wire)
-        if raw is None or (value := bytes(raw)) == erased:
+    members, (aggregate, subject, place, _) = read_members(data), location
+    for _, wire, redacted_json, _ in fields:
+        raw = members.get(wire)
+        if raw is None or (value := bytes(raw)) == redacted_json:
             continue
         if key is None and (key := key_of(subject)) is None:
             return data
-        there[wire] = Raw(key.seal(value, (aggregate, subject, at, wire)))
-    return data if key is None else write_members(there)
+        members[wire] = Raw(key.encrypt(value, (aggregate, subject, place, wire)))
+    return data if key is None else write_members(members)
 
 
-def open_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, place: SealPlace) -> bytes:
+def decrypt_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, location: ValueLocation) -> bytes:
     """Return the JSON of a message with decrypted members; members whose key is erased are redacted.
 
     A plain member is unchanged: it is older than the annotation of its field, or a redacted value. Every encrypted
     member is decrypted, also under an old name that only an upcaster knows. `cls` is the message's class, None for an
     event whose class was removed from the code. Raises `SealError` for a member that its key cannot decrypt.
     """
-    erased = {} if cls is None else {one.wire: one.erased for one in personal_fields(cls)}
-    return open_retired(data, erased, find_key, place)
+    redacted_values = (
+        {} if cls is None else {field.wire: field.redacted_json for field in personal_fields(cls)}
+    )
+    return decrypt_by_shape(data, redacted_values, find_key, location)
 
 
-def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace) -> bytes:
+def decrypt_by_shape(
+    data: bytes, redacted_values: Mapping[str, bytes], find_key: FindKey, location: ValueLocation
+) -> bytes:
     """Decrypt as `open_data` does, without the class of the message: for an upcaster of a removed event.
 
     A member is encrypted if it has the shape of an encrypted value; no plain member may have this shape (`has_seals`).
-    `erased` holds redacted values as JSON, by member. Without an entry, a member whose key is erased becomes null.
+    `redacted_values` holds redacted values as JSON, by member. Without an entry, a member whose key is erased becomes
+    null.
     """
     values = {name: bytes(value) for name, value in read_members(data).items()}
-    return _opened(data, values, erased, find_key, place)
+    return _decrypt_members(data, values, redacted_values, find_key, location)
 
 
-def has_seals(data: bytes) -> bool:
+def has_encrypted_shape(data: bytes) -> bool:
     """True if a member has the shape of an encrypted value, in any spelling; senders and `decide` may not use it."""
-    return may_look_sealed(data) and any(is_sealed(bytes(value)) for value in read_members(data).values())
+    return may_look_encrypted(data) and any(
+        is_encrypted(bytes(value)) for value in read_members(data).values()
+    )
 
 
-def may_look_sealed(data: bytes) -> bool:
+def may_look_encrypted(data: bytes) -> bool:
     """False if `has_seals` is certainly false: a cheap test. A backslash may hide the mark in an escape sequence."""
-    return SEAL_MARK in data or b"\\" in data
+    return ENCRYPTED_MARKER in data or b"\\" in data
 
 
-def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | None) -> Callable[[bytes], _M]:
+def redacting_decoder(decode: Callable[[bytes], _M], cls: type[Struct] | None) -> Callable[[bytes], _M]:
     """Return a decoder that redacts encrypted members before `decode`.
 
     It reads messages whose key is erased, and serves readers without a keyring. `cls` is the class of the message; None
     for a retired event, whose encrypted members become null.
     """
-    nowhere = SealPlace("", "", "", "")
+    nowhere = ValueLocation("", "", "", "")
 
-    def decode_as_placeholders(data: bytes) -> _M:
-        if SEAL_MARK in bytes(data):
-            data = open_data(cls, bytes(data), _no_key, nowhere)
+    def decode_redacted(data: bytes) -> _M:
+        if ENCRYPTED_MARKER in bytes(data):
+            data = decrypt_data(cls, bytes(data), _no_key, nowhere)
         return decode(data)
 
-    return decode_as_placeholders
+    return decode_redacted
 
 
 def _no_key(_: str) -> None:
     return None
 
 
-def _opened(
-    data: bytes, values: Mapping[str, bytes], erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace
+def _decrypt_members(
+    data: bytes,
+    values: Mapping[str, bytes],
+    redacted_values: Mapping[str, bytes],
+    find_key: FindKey,
+    location: ValueLocation,
 ) -> bytes:
-    opened: dict[str, Raw] = {}
+    decrypted: dict[str, Raw] = {}
     for name, value in values.items():
-        if SEAL_MARK in value and is_sealed(value):
+        if ENCRYPTED_MARKER in value and is_encrypted(value):
             key = find_key(kid_of(value))
-            plain = erased.get(name, b"null") if key is None else key.open(value, place._replace(field=name))
-            opened[name] = Raw(plain)
-    return write_members(read_members(data) | opened) if opened else data
+            plain = (
+                redacted_values.get(name, b"null")
+                if key is None
+                else key.decrypt(value, location._replace(field=name))
+            )
+            decrypted[name] = Raw(plain)
+    return write_members(read_members(data) | decrypted) if decrypted else data

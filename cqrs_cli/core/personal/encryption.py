@@ -31,32 +31,32 @@ KID_BYTES, SECRET_BYTES, SIV_BYTES = 8, 64, 16
 STATE = "state"
 
 #: The fields of a `SealPlace` as a plain tuple, which is cheaper on the hot path.
-PlaceParts: TypeAlias = tuple[str, str, str, str]
+LocationParts: TypeAlias = tuple[str, str, str, str]
 
 _URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 
-class SealError(ValueError):
+class DecryptionError(ValueError):
     """A value cannot be decrypted. No error message contains a part of the value."""
 
 
-class NotSealedError(SealError):
+class NotEncryptedError(DecryptionError):
     """The value does not have the shape of an encrypted value."""
 
 
-class OtherKeyError(SealError):
+class OtherKeyError(DecryptionError):
     """The value was encrypted with another key, whose id is `kid`."""
 
-    def __init__(self, kid: str, asked: str) -> None:
-        super().__init__(f"it is sealed with key {kid}, not {asked}")
+    def __init__(self, kid: str, own_kid: str) -> None:
+        super().__init__(f"it is sealed with key {kid}, not {own_kid}")
         self.kid = kid
 
 
-class DamagedSealError(SealError):
+class DamagedValueError(DecryptionError):
     """Decryption fails although the value has the id of this key: value or key was altered, or the value was moved."""
 
 
-class SealPlace(NamedTuple):
+class ValueLocation(NamedTuple):
     """The location of an encrypted value: `SealPlace("customer", "c-42", "3/120/0", "name")`.
 
     `place` is an event's id, `command/<id>` for a deferred command, or `STATE`.
@@ -68,26 +68,28 @@ class SealPlace(NamedTuple):
     field: str  # its name in JSON
 
 
-def bound(place: tuple[str, ...]) -> list[bytes]:
+def associated_data(location: tuple[str, ...]) -> list[bytes]:
     """Return the associated data for a location: a single text, the location as a JSON array.
 
     It is a single text because libraries of other languages (Tink) accept no more. Encrypting a further text would cost
     as much as the value.
     """
-    return [encode_json(place)]
+    return [encode_json(location)]
 
 
 class DataKey:
     """The data key of one aggregate, which encrypts and decrypts its personal values."""
 
     # An owner keeps 10,000 keys, and each command uses another key: small objects stay in the CPU cache.
-    __slots__ = ("_cipher", "_kid", "_of_state", "kid", "secret")
+    __slots__ = ("_cipher", "_encrypted_state_fields", "_kid", "kid", "secret")
 
     def __init__(self, kid: str, secret: bytes) -> None:
         self.kid, self.secret = kid, secret
         self._kid = b""
         self._cipher: AESSIV | None = None  # 4 KB, so it is created on first use
-        self._of_state: dict[str, tuple[bytes, PlaceParts, bytes]] | None = None  # by field of a state
+        self._encrypted_state_fields: dict[str, tuple[bytes, LocationParts, bytes]] | None = (
+            None  # by field of a state
+        )
 
     def __repr__(self) -> str:
         return f"DataKey({self.kid!r})"
@@ -98,56 +100,60 @@ class DataKey:
         if len(random) != KID_BYTES + SECRET_BYTES:
             raise ValueError(f"a key is made of {KID_BYTES + SECRET_BYTES} random bytes, not {len(random)}")
         kid = random[:KID_BYTES]
-        made = cls(as_text(kid), random[KID_BYTES:])
-        made._kid = kid
-        return made
+        key = cls(to_base64url(kid), random[KID_BYTES:])
+        key._kid = kid
+        return key
 
-    def seal(self, value: bytes, place: PlaceParts) -> bytes:
+    def encrypt(self, value: bytes, location: LocationParts) -> bytes:
         """Return the JSON of the encrypted value; `value` is the JSON of the plain value.
 
         Most values of a state do not change from one encryption to the next, so the last result is kept for each field.
         """
-        return self._sealed(value, place) if place[2] != STATE else self._sealed_again(value, place)
+        return (
+            self._encrypt(value, location)
+            if location[2] != STATE
+            else self._encrypt_state_field(value, location)
+        )
 
-    def _sealed(self, value: bytes, place: PlaceParts) -> bytes:
-        cipher = self._cipher or self._made()
-        closed = cipher.encrypt(value, bound(place))
-        return b'{"$sealed":"%b"}' % _spelt(self._kid + closed)
+    def _encrypt(self, value: bytes, location: LocationParts) -> bytes:
+        cipher = self._cipher or self._cipher_of_secret()
+        ciphertext = cipher.encrypt(value, associated_data(location))
+        return b'{"$sealed":"%b"}' % _base64url_bytes(self._kid + ciphertext)
 
-    def _sealed_again(self, value: bytes, place: PlaceParts) -> bytes:
-        if self._of_state is None:
-            self._of_state = {}
-        before = self._of_state.get(place[3])
-        if before is not None and before[0] == value and before[1] == place:
-            return before[2]
-        sealed = self._sealed(value, place)
-        self._of_state[place[3]] = value, place, sealed
-        return sealed
+    def _encrypt_state_field(self, value: bytes, location: LocationParts) -> bytes:
+        if self._encrypted_state_fields is None:
+            self._encrypted_state_fields = {}
+        last = self._encrypted_state_fields.get(location[3])
+        if last is not None and last[0] == value and last[1] == location:
+            return last[2]
+        encrypted = self._encrypt(value, location)
+        self._encrypted_state_fields[location[3]] = value, location, encrypted
+        return encrypted
 
-    def open(self, sealed: bytes, place: SealPlace) -> bytes:
+    def decrypt(self, value: bytes, location: ValueLocation) -> bytes:
         """Return the JSON of the plain value; raises `NotSealedError`, `OtherKeyError` or `DamagedSealError`."""
-        kid, closed = _parts(sealed)
+        kid, ciphertext = _split_value(value)
         if kid != self.kid:
             raise OtherKeyError(kid, self.kid)
         try:
-            return self._made().decrypt(closed, bound(place))
+            return self._cipher_of_secret().decrypt(ciphertext, associated_data(location))
         except library().InvalidTag:
-            raise DamagedSealError(f"it does not open with key {kid}, which it names") from None
+            raise DamagedValueError(f"it does not open with key {kid}, which it names") from None
 
-    def _made(self) -> "AESSIV":
+    def _cipher_of_secret(self) -> "AESSIV":
         if self._cipher is None:
-            self._cipher, self._kid = siv(self.secret), self._kid or from_text(self.kid)
+            self._cipher, self._kid = aes_siv(self.secret), self._kid or from_base64url(self.kid)
         return self._cipher
 
 
-class _Sealed(Struct, forbid_unknown_fields=True, rename={"text": "$sealed"}):
+class _EncryptedValue(Struct, forbid_unknown_fields=True, rename={"text": "$sealed"}):
     text: str
 
 
-_decode = msgspec.json.Decoder(_Sealed).decode
+_decode = msgspec.json.Decoder(_EncryptedValue).decode
 
 
-def is_sealed(value: bytes) -> bool:
+def is_encrypted(value: bytes) -> bool:
     """True if a JSON value is an object whose only member is `$sealed`, with any content."""
     try:
         return read_members(value).keys() == {"$sealed"}
@@ -155,39 +161,39 @@ def is_sealed(value: bytes) -> bool:
         return False
 
 
-def kid_of(sealed: bytes) -> str:
+def kid_of(value: bytes) -> str:
     """Return the key id of an encrypted value; raises `NotSealedError`."""
-    return _parts(sealed)[0]
+    return _split_value(value)[0]
 
 
-def _parts(sealed: bytes) -> tuple[str, bytes]:
+def _split_value(value: bytes) -> tuple[str, bytes]:
     try:
-        joined = from_text(_decode(sealed).text)
+        joined = from_base64url(_decode(value).text)
     except ValueError:  # msgspec raises subclasses of `ValueError`
-        raise NotSealedError("not a sealed value: it is no object with one text, `$sealed`") from None
+        raise NotEncryptedError("not a sealed value: it is no object with one text, `$sealed`") from None
     if len(joined) <= KID_BYTES + SIV_BYTES:
-        raise NotSealedError(f"not a sealed value: it has {len(joined)} bytes")
-    return as_text(joined[:KID_BYTES]), joined[KID_BYTES:]
+        raise NotEncryptedError(f"not a sealed value: it has {len(joined)} bytes")
+    return to_base64url(joined[:KID_BYTES]), joined[KID_BYTES:]
 
 
-def as_text(data: bytes) -> str:
+def to_base64url(data: bytes) -> str:
     """Return Base64url without padding."""
-    return _spelt(data).decode()
+    return _base64url_bytes(data).decode()
 
 
-def _spelt(data: bytes) -> bytes:
+def _base64url_bytes(data: bytes) -> bytes:
     return b2a_base64(data, newline=False).translate(_URLSAFE, b"=")
 
 
-def from_text(text: str) -> bytes:
+def from_base64url(text: str) -> bytes:
     """Return the bytes of a text of `as_text`; raises `ValueError` for any other text."""
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if as_text(data) != text:
+    if to_base64url(data) != text:
         raise ValueError("not base64url without padding")
     return data
 
 
-def siv(key: bytes) -> "AESSIV":
+def aes_siv(key: bytes) -> "AESSIV":
     """Return the AES-SIV cipher for a key of 32, 48 or 64 bytes."""
     return library().AESSIV(key)
 

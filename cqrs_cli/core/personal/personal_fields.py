@@ -22,7 +22,7 @@ from cqrs_cli.core.messages.json import encode_json
 _T = TypeVar("_T")
 
 
-class MarkError(TypeError):
+class AnnotationError(TypeError):
     """An invalid personal-data annotation; `where` is the class to correct."""
 
     def __init__(self, message: str, where: type) -> None:
@@ -31,24 +31,24 @@ class MarkError(TypeError):
 
 
 @dataclass(frozen=True, eq=False)  # `typing` merges equal annotations, and False equals 0
-class Mark:
+class PersonalAnnotation:
     """The annotation of a personal field. `erased` is the redacted value; unset for the default of the type."""
 
     erased: Any = UNSET
 
-    def __call__(self, *, erased: Any) -> "Mark":
+    def __call__(self, *, erased: Any) -> "PersonalAnnotation":
         """Return the annotation of a field with the redacted value `erased`."""
-        return Mark(erased)
+        return PersonalAnnotation(erased)
 
 
 #: Annotates a personal field: `Annotated[str, personal]`, or with `personal(erased="unknown")` for a redacted value.
-personal = Mark()
+personal = PersonalAnnotation()
 
 #: A personal field with the default redacted value of its type: `owner: Personal[str]`.
 Personal: TypeAlias = Annotated[_T, personal]
 
 #: The default redacted values of types, as JSON.
-_PLACEHOLDERS: dict[type, bytes] = {
+_REDACTED_VALUES: dict[type, bytes] = {
     msgspec_types.NoneType: b"null",
     msgspec_types.AnyType: b"null",
     msgspec_types.StrType: b'""',
@@ -70,12 +70,12 @@ class PersonalField(NamedTuple):
 
     name: str
     wire: str  # its name in JSON
-    erased: bytes  # its redacted value, as JSON
+    redacted_json: bytes  # its redacted value, as JSON
     decode: Callable[[bytes], Any]  # decodes a value of its type
 
-    def placeholder(self) -> Any:
+    def redacted_value(self) -> Any:
         """Return the redacted value of the field. Each call returns a new object, since the value may be a list."""
-        return self.decode(self.erased)
+        return self.decode(self.redacted_json)
 
 
 @lru_cache(maxsize=1000)
@@ -86,75 +86,82 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
     a redacted value of its type.
     """
     hints = typing.get_type_hints(cls, include_extras=True)
-    found = []
+    fields = []
     for name, wire in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
-        marks, inner = marks_of(hints[name])
-        if any(isinstance(part, Mark) for part in _within(inner, set())):
-            raise MarkError(
+        annotations, inner = annotations_of(hints[name])
+        if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):
+            raise AnnotationError(
                 f"{cls.__name__}.{name} has a personal mark within its type: mark the whole field,"
                 f" `{name}: cqrs.Personal[…]`",
                 cls,
             )
-        if len(marks) > 1:
-            raise MarkError(f"{cls.__name__}.{name} is marked as personal twice", cls)
-        if marks:
-            found.append(_marked(cls, name, wire, hints[name], marks[0]))
-    return tuple(found)
+        if len(annotations) > 1:
+            raise AnnotationError(f"{cls.__name__}.{name} is marked as personal twice", cls)
+        if annotations:
+            fields.append(_personal_field(cls, name, wire, hints[name], annotations[0]))
+    return tuple(fields)
 
 
-def marks_of(annotation: Any) -> tuple[list[Mark], Any]:
+def annotations_of(annotation: Any) -> tuple[list[PersonalAnnotation], Any]:
     """Return the personal-data annotations of a field, also within aliases, and its type without annotations."""
-    marks: list[Mark] = []
+    annotations: list[PersonalAnnotation] = []
     while True:
         if typing.get_origin(annotation) is Annotated:
-            marks += [one for one in annotation.__metadata__ if isinstance(one, Mark)]
+            annotations += [item for item in annotation.__metadata__ if isinstance(item, PersonalAnnotation)]
             annotation = annotation.__origin__
-        elif (named := _named(annotation)) is not None:
-            annotation = named
+        elif (aliased := _aliased(annotation)) is not None:
+            annotation = aliased
         else:
-            return marks, annotation
+            return annotations, annotation
 
 
-def _named(annotation: Any) -> Any:
+def _aliased(annotation: Any) -> Any:
     """Return the type of an alias (`type X = …`, `NewType`), None for any other annotation."""
     return getattr(annotation, "__value__", getattr(annotation, "__supertype__", None))
 
 
-def _within(annotation: Any, seen: set[type]) -> Iterator[Any]:
+def _parts_of(annotation: Any, seen: set[type]) -> Iterator[Any]:
     """Yield all parts of a type, at any depth: arguments, metadata, and the fields of classes."""
-    parts = [_named(annotation), typing.get_origin(annotation), *typing.get_args(annotation)]
+    parts = [_aliased(annotation), typing.get_origin(annotation), *typing.get_args(annotation)]
     if isinstance(annotation, type) and annotation not in seen:
         seen.add(annotation)
         parts += typing.get_type_hints(annotation, include_extras=True).values()
     for part in parts:
         if part is not None:
             yield part
-            yield from _within(part, seen)
+            yield from _parts_of(part, seen)
 
 
-def _marked(cls: type, name: str, wire: str, annotation: Any, mark: Mark) -> PersonalField:
+def _personal_field(
+    cls: type, name: str, wire: str, annotation: Any, personal_annotation: PersonalAnnotation
+) -> PersonalField:
     """Return a personal field; raises `MarkError` if it has no redacted value of its type."""
-    ask = f"`{name}: Annotated[…, cqrs.personal(erased=…)]`"
-    given = mark.erased is not UNSET
-    erased = _written(mark.erased) if given else _placeholder_of(annotation)
-    if erased is None and not given:
-        raise MarkError(f"{cls.__name__}.{name}: its type has no placeholder: give it one, {ask}", cls)
+    correct_form = f"`{name}: Annotated[…, cqrs.personal(erased=…)]`"
+    has_value = personal_annotation.erased is not UNSET
+    redacted_json = (
+        _encode_or_none(personal_annotation.erased) if has_value else _default_redacted(annotation)
+    )
+    if redacted_json is None and not has_value:
+        raise AnnotationError(
+            f"{cls.__name__}.{name}: its type has no default redacted value: write {correct_form}", cls
+        )
     decode = msgspec.json.Decoder(annotation).decode
     try:
-        value = decode(erased or b"")
-        fits = not given or bool(value == mark.erased)
+        value = decode(redacted_json or b"")
+        fits = not has_value or bool(value == personal_annotation.erased)
     except (ValueError, RecursionError):  # msgspec raises subclasses of `ValueError`
         fits = False
     if not fits:
-        shown = repr(mark.erased) if given else (erased or b"").decode()
-        raise MarkError(
-            f"{cls.__name__}.{name}: its placeholder {shown:.100} does not fit its type: give it one that does, {ask}",
+        shown = repr(personal_annotation.erased) if has_value else (redacted_json or b"").decode()
+        raise AnnotationError(
+            f"{cls.__name__}.{name}: its redacted value {shown:.100} does not match its type: give one of this type,"
+            f" {correct_form}",
             cls,
         )
     return PersonalField(name, wire, encode_json(value), decode)
 
 
-def _written(value: Any) -> bytes | None:
+def _encode_or_none(value: Any) -> bytes | None:
     """Return a redacted value as JSON; None if it has no form in JSON."""
     try:
         return encode_json(value)
@@ -162,11 +169,11 @@ def _written(value: Any) -> bytes | None:
         return None
 
 
-def _placeholder_of(annotation: Any) -> bytes | None:
+def _default_redacted(annotation: Any) -> bytes | None:
     """Return the default redacted value of a type as JSON, `null` for an optional type; None if there is no default."""
     wire = msgspec_types.type_info(annotation)
     while isinstance(wire, msgspec_types.Metadata):
         wire = wire.type
     if isinstance(wire, msgspec_types.UnionType):
-        return b"null" if any(isinstance(one, msgspec_types.NoneType) for one in wire.types) else None
-    return _PLACEHOLDERS.get(type(wire))
+        return b"null" if any(isinstance(member, msgspec_types.NoneType) for member in wire.types) else None
+    return _REDACTED_VALUES.get(type(wire))

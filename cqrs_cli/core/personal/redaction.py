@@ -19,53 +19,53 @@ from cqrs_cli.core.personal.encrypted_data import personal_values
 from cqrs_cli.core.personal.personal_fields import personal_fields
 
 #: The minimal length of a value to search for, in characters: shorter values occur in any text.
-SHORTEST = 3
+MIN_LENGTH = 3
 
 #: Replaces a text with a personal value.
-WITHHELD = "withheld: a personal value stands in the message"
+REDACTED_TEXT = "withheld: a personal value stands in the message"
 
 #: Replaces a text about data whose personal values cannot be determined.
-UNSEARCHED = (
+UNSEARCHABLE_TEXT = (
     "withheld: the data cannot be read, or have a member twice, and a personal value may stand in the message"
 )
 
 #: Types whose values have different texts in JSON and in Python.
-_TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
+_TYPES_WITH_TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
 
 
-def withhold(said: str, values: Iterable[str], instead: str = WITHHELD) -> str:
-    """Return the text, or `instead` if it contains one of the values, in upper or lower case."""
-    folded = said.casefold()
-    return instead if any(value.casefold() in folded for value in values) else said
+def redact_text(text: str, values: Iterable[str], replacement: str = REDACTED_TEXT) -> str:
+    """Return the text, or `replacement` if it contains one of the values, in upper or lower case."""
+    folded = text.casefold()
+    return replacement if any(value.casefold() in folded for value in values) else text
 
 
-def withhold_misfit(said: str, cls: type[Struct], data: bytes) -> str:
+def redact_mismatch(message: str, cls: type[Struct], data: bytes) -> str:
     """Return the decoder's message about data that do not match their class, redacted if it may contain personal data.
 
     A decoder reports the first wrong member before it reads the following members. So it may quote a value from data
     that are damaged after this member, or that contain the member twice; the values of such data cannot be searched.
     """
     if not personal_fields(cls):
-        return said
+        return message
     try:
-        json.loads(data, object_pairs_hook=_each_once)
+        json.loads(data, object_pairs_hook=_require_unique_names)
     except (ValueError, RecursionError):
-        return UNSEARCHED
-    return withhold(said, texts_in(cls, data))
+        return UNSEARCHABLE_TEXT
+    return redact_text(message, personal_texts_in(cls, data))
 
 
-def texts_of(*messages: Struct) -> set[str]:
+def personal_texts(*messages: Struct) -> set[str]:
     """Return the personal values of messages as texts, without redacted values."""
-    found = set[str]()
+    texts = set[str]()
     for message in messages:
         for field in personal_fields(type(message)):
             value = getattr(message, field.name)
-            if value is not UNSET and value != field.placeholder():
-                found |= _texts(msgspec.to_builtins(value, builtin_types=_TWO_TEXTS))
-    return found
+            if value is not UNSET and value != field.redacted_value():
+                texts |= _texts(msgspec.to_builtins(value, builtin_types=_TYPES_WITH_TWO_TEXTS))
+    return texts
 
 
-def texts_in(cls: type[Struct], data: bytes) -> set[str]:
+def personal_texts_in(cls: type[Struct], data: bytes) -> set[str]:
     """Return the personal values in the JSON of a message as texts. The data need not match the class."""
     try:
         values = personal_values(cls, data).values()
@@ -74,15 +74,15 @@ def texts_in(cls: type[Struct], data: bytes) -> set[str]:
         return set()
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> None:
+def _require_unique_names(pairs: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     if len(names) > len(set(names)):
         raise ValueError("a member stands there twice")
 
 
 def _texts(value: Any) -> set[str]:
-    found = (text.strip() for leaf in _leaves(value) for text in _spelled(leaf))
-    return {text for text in found if len(text) >= SHORTEST}
+    found = (text.strip() for leaf in _leaves(value) for text in _texts_of_leaf(leaf))
+    return {text for text in found if len(text) >= MIN_LENGTH}
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -90,17 +90,17 @@ def _leaves(value: Any) -> Iterator[Any]:
     waiting = [value]
     while waiting:
         match waiting.pop():
-            case dict() as some:
-                waiting += [*some.keys(), *some.values()]
-            case list() | tuple() | set() | frozenset() as some:
-                waiting += some
+            case dict() as container:
+                waiting += [*container.keys(), *container.values()]
+            case list() | tuple() | set() | frozenset() as container:
+                waiting += container
             case None | bool():
                 pass
             case leaf:
                 yield leaf
 
 
-def _spelled(leaf: Any) -> Iterator[str]:
+def _texts_of_leaf(leaf: Any) -> Iterator[str]:
     yield str(leaf)
-    if isinstance(leaf, _TWO_TEXTS):
+    if isinstance(leaf, _TYPES_WITH_TWO_TEXTS):
         yield encode_json(leaf).decode().strip('"')

@@ -13,8 +13,8 @@ from cqrs_cli.client.producer import CommandTooLargeError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.erasure import ERASE
-from cqrs_cli.core.messages.attributes import HANDED_ON
-from cqrs_cli.core.personal.redaction import withhold_misfit
+from cqrs_cli.core.messages.attributes import PROPAGATED
+from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
@@ -83,14 +83,16 @@ def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tup
     try:
         return wire_type, msgspec.json.encode(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
-        raise Problem(400, "INVALID_PAYLOAD", withhold_misfit(str(error), kind, body)) from None
+        raise Problem(400, "INVALID_PAYLOAD", redact_mismatch(str(error), kind, body)) from None
     except Exception as error:  # raised by the command's own `__post_init__`
-        raise Problem(500, "HANDLER_ERROR", aggregate.raised(error)) from aggregate.shown(error)
+        raise Problem(500, "HANDLER_ERROR", aggregate.describe_error(error)) from aggregate.redact_error(
+            error
+        )
 
 
 def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command], Callable[[bytes], Command]]:
     reserved = RESERVED_COMMANDS.get(command)
-    if reserved is not None and reserved.handed_on and reserved.taken_by(aggregate):
+    if reserved is not None and reserved.is_for_services and reserved.is_accepted_by(aggregate):
         return command, reserved.cls, reserved.decode
     wire_type = f"{aggregate.name}.{command}"
     decode = aggregate.decode_command.get(wire_type)
@@ -102,7 +104,7 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
 
 def read_attributes(headers: Mapping[str, str]) -> Attributes:
     """Return the command attributes in the headers of a request; raises `Problem` 400."""
-    propagated: dict[str, Any] = {name: headers.get(name) for name in HANDED_ON}
+    propagated: dict[str, Any] = {name: headers.get(name) for name in PROPAGATED}
     return Attributes(
         id=headers.get("idempotency-key"),
         expected=_expected(headers),

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
@@ -73,7 +73,7 @@ class AggregateFollower:
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = topic_info.topics
         self._topic_info, self._folder, self._report = topic_info, folder, report
-        self._annotations = event_marks(aggregate)
+        self._annotations = personal_members(aggregate)
         self.redactor = EventRedactor(self._annotations)
         # Each page of a stream reads the keys again, because each stream has its own position.
         self.decryptor = event_decryptor(
@@ -129,7 +129,7 @@ class AggregateFollower:
             log, parent = self.log(partition), self.lineage.parent(partition)
             last = log.last_record("events", *bounds)
             start_ends[partition] = 0 if last is None else last.offset + 1
-            first = lineage.first_count(partition)
+            first = lineage.initial_count(partition)
             parent_replica = None if parent is None else self.replicas[parent]
             args = (
                 log,

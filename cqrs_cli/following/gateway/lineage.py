@@ -43,7 +43,7 @@ class FollowedLineage:
                 last = self._open_log(split.partition).last_record("events", 0, split.events)
                 self._last_event_ends[split] = 0 if last is None else last.offset + 1
         splits = tuple(replace(split, events=self._last_event_ends[split]) for split in lineage.splits)
-        self._lineage = PartitionLineage(lineage.counts, splits, lineage.begun)
+        self._lineage = PartitionLineage(lineage.counts, splits, lineage.activated)
         return lineage
 
     def parent(self, partition: int) -> int | None:
@@ -55,4 +55,4 @@ class FollowedLineage:
 
         All earlier events of the partition's keys are before the positions in the parent partitions.
         """
-        return self._lineage is None or self._lineage.may_begin(partition, positions)
+        return self._lineage is None or self._lineage.may_read(partition, positions)

@@ -5,9 +5,9 @@ from typing import Any
 
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
+from cqrs_cli.core.aggregate.json_schema import components, module_docstring
 from cqrs_cli.core.erasure import ERASE, Erase
-from cqrs_cli.core.messages.attributes import HANDED_ON
+from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.version import __version__
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
@@ -88,7 +88,7 @@ def _read_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, A
     name = aggregate.name
     state = schema_of[aggregate.state]
     return {
-        f"/{name}": {"get": {**_operation_id(name, "list"), **_list_operation(about_aggregate(aggregate))}},
+        f"/{name}": {"get": {**_operation_id(name, "list"), **_list_operation(module_docstring(aggregate))}},
         f"/{name}/{{id}}": {
             "get": {**_operation_id(name, "show"), **_state_operation(_aggregate_schema(name, state))}
         },
@@ -229,7 +229,7 @@ _COMMAND_PARAMETERS = [
     _header(
         "Idempotency-Key", "The command's id: a command that is sent again with this id is decided once."
     ),
-    *(_header(name, "Propagated to the events and the outcome.") for name in ("Correlation-Id", *HANDED_ON)),
+    *(_header(name, "Propagated to the events and the outcome.") for name in ("Correlation-Id", *PROPAGATED)),
     _header("Prefer", "wait=5: seconds until 504, by default 10."),
 ]
 

@@ -113,7 +113,7 @@ class Replica:
         """Copy the states of aggregates that occur here for the first time from the parent, which stays unchanged."""
         names = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
-            names = {name for name in names if view.saved(name) is None}
+            names = {name for name in names if view.find_state(name) is None}
         inherited = {name: saved for name in names if (saved := parent.state_of(name)) is not None}
         if inherited:
             states = {name: unpack(self._aggregate, name, saved) for name, saved in inherited.items()}
@@ -127,7 +127,7 @@ class Replica:
         Without an event since the split, the state comes from the parent's replica.
         """
         with self._lock, self._store.view() as view:
-            found = view.saved(aggregate_id)
+            found = view.find_state(aggregate_id)
         return self._parent.state_of(aggregate_id) if found is None and self._parent is not None else found
 
     def has_aggregate(self, aggregate_id: str) -> bool:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, valid_propagated, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Event
-from cqrs_cli.core.deferral.entry import LAST_MOMENT
+from cqrs_cli.core.deferral.entry import MAX_TIMESTAMP
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.personal.redaction import texts_of, withhold
+from cqrs_cli.core.personal.redaction import personal_texts, redact_text
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
@@ -105,10 +105,10 @@ class Composer:
         try:
             return self._compose_command(recorded, send, id, time)
         except InvalidReaction as error:
-            values = texts_of(recorded.event, send.command)
+            values = personal_texts(recorded.event, send.command)
             if not values:
                 raise
-            raise InvalidReaction(withhold(str(error), values)) from None
+            raise InvalidReaction(redact_text(str(error), values)) from None
 
     def _compose_command(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         aggregate, types = self._aggregate(send.aggregate)
@@ -162,8 +162,8 @@ def _wire_type(
 ) -> tuple[str, Callable[[bytes], Command]]:
     """Return the wire type of a command that a process manager may send to the aggregate, and its decoder."""
     reserved = reserved_command(command_class)
-    if reserved is not None and reserved.handed_on:
-        if not reserved.taken_by(aggregate):
+    if reserved is not None and reserved.is_for_services:
+        if not reserved.is_accepted_by(aggregate):
             raise InvalidReaction(f"{aggregate.name!r} has no personal fields, so it cannot be erased")
         return reserved.wire, reserved.decode
     wire_type = types.get(command_class)
@@ -177,4 +177,4 @@ def _wire_type(
 def _to_milliseconds(time: int, moment: datetime | timedelta) -> int:
     """Return a moment in ms, within the years that a command can represent; a timedelta counts from `time`."""
     milliseconds = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
-    return max(0, min(milliseconds, LAST_MOMENT))
+    return max(0, min(milliseconds, MAX_TIMESTAMP))

@@ -60,7 +60,9 @@ class TargetPartitions:
         """Return the first positions of pending target partitions whose split is at or before `position`, each once."""
         if not self._pending:
             return {}
-        splits_by_source = {source: self._lineage.birth(source.partition) for source in self._pending}
+        splits_by_source = {
+            source: self._lineage.split_creating(source.partition) for source in self._pending
+        }
         if None in splits_by_source.values() and time.monotonic() - self._read_at > _HISTORY_INTERVAL:
             self._lineage, self._read_at = self._read_history(), time.monotonic()
         due = {
@@ -85,7 +87,7 @@ class TargetPartitions:
     def _descendants_of(self, partition: int) -> list[int]:
         """The partitions that have keys of this one by now, directly or through other partitions."""
         splits: list[list[Split]] = [
-            [*self._lineage.ancestry(target)] for target in range(self._topic.partitions)
+            [*self._lineage.inherited_splits(target)] for target in range(self._topic.partitions)
         ]
         return [
             target

@@ -13,8 +13,8 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.process import Process
-from cqrs_cli.core.react import heard_events
-from cqrs_cli.core.subscription_rule import check_hearing
+from cqrs_cli.core.react import subscribed_events
+from cqrs_cli.core.subscription_rule import check_subscription
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
 from cqrs_cli.kafka.topics.topics import Topics
@@ -69,11 +69,11 @@ def load_process(
     aggregate_names = registry.names(aggregates, base)  # also makes the aggregates importable
     module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
-    location = registry.place_of(process.react, module, root)
+    location = registry.location_of(process.react, module, root)
     try:
-        event_types = heard_events(process)
+        event_types = subscribed_events(process)
         sources = registry.event_owners(event_types, aggregate_names, aggregates, base, location)
-        check_hearing(event_types, sources.values())
+        check_subscription(event_types, sources.values())
     except TypeError as error:
         raise ConfigurationError(f"{location}: {error}", "correct the process manager's code") from error
     command_targets = tuple(sorted(_named_aggregates(module, aggregate_names, root)))
@@ -87,7 +87,7 @@ def _named_aggregates(module: ModuleType, aggregate_names: list[str], root: Path
         if name not in aggregate_names:
             close = difflib.get_close_matches(name, aggregate_names, 1)
             raise ConfigurationError(
-                f"{registry.spell_file(module.__file__, root)}:{line}: there is no aggregate {name!r}",
+                f"{registry.relative_path(module.__file__, root)}:{line}: there is no aggregate {name!r}",
                 f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(aggregate_names) or 'none'}",
             )
         command_targets.add(name)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.react import InvalidReaction, reaction
-from cqrs_cli.core.recorded import record_event
+from cqrs_cli.core.react import InvalidReaction, call_react
+from cqrs_cli.core.recorded import read_recorded_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.explain import poison_event
@@ -66,7 +66,7 @@ class ReactLoop(Loop):
         session, source = self.session, self.session.subscription.source
         connection = session.plan.connection
         report = self.context.report
-        marks, client, payloads = event_marks(self.aggregate), session.consumer, connection.payloads
+        marks, client, payloads = personal_members(self.aggregate), session.consumer, connection.payloads
         session.opener = event_decryptor(connection, connection.keys, source.topics, marks)
         self.tail = PartitionTail(connection, source, self.position, report, payloads, client, session.opener)
 
@@ -151,7 +151,7 @@ class ReactLoop(Loop):
         """Return the commands for a record; None for an event outside the subscription."""
         source, loaded = self.session.subscription.source, self.loaded
         try:
-            recorded = record_event(
+            recorded = read_recorded_event(
                 self.aggregate, record.value, source.topic, source.partition, record.offset
             )
         except FoldError as error:
@@ -165,19 +165,19 @@ class ReactLoop(Loop):
         if (rejection := self.context.rejected_events.get(record.offset)) is not None:
             raise self._stop_at(record, f"cannot send the commands for {event_type}", details, rejection)
         try:
-            return self.context.composer.compose(recorded, reaction(loaded.process, recorded))
+            return self.context.composer.compose(recorded, call_react(loaded.process, recorded))
         except InvalidReaction as error:
             stop = self._stop_at(
                 record, f"returned invalid commands for {event_type}", details, f"{loaded.location}: {error}"
             )
-            raise stop from self.aggregate.shown(error)
+            raise stop from self.aggregate.redact_error(error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # user code may raise any error
-            reason = self.aggregate.raised(error, PROCESSES)
-            raise self._stop_at(record, f"raised on {event_type}", details, reason) from self.aggregate.shown(
-                error
-            )
+            reason = self.aggregate.describe_error(error, PROCESSES)
+            raise self._stop_at(
+                record, f"raised on {event_type}", details, reason
+            ) from self.aggregate.redact_error(error)
 
     def _stop_at(self, record: Record, problem: str, details: str, reason: str) -> StoppedError:
         position = self._position_text(record)

@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.payload_reference import data_within, payload_folder, refer, with_reference
+from cqrs_cli.core.messages.payload_reference import (
+    data_of_document,
+    payload_folder,
+    reference_to,
+    with_reference,
+)
 from cqrs_cli.core.messages.reaction_id import process_source, read_reaction_id
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
@@ -109,7 +114,7 @@ def command_digest(
         value = masked(value)
     if len(value) > _SMALL:
         with suppress(ValueError, RecursionError):  # not a document of a process manager
-            data = data_within(value)
+            data = data_of_document(value)
             if data is not None and len(data) > _SMALL:
-                value = with_reference(value, payload_folder(topic), refer(data))
+                value = with_reference(value, payload_folder(topic), reference_to(data))
     return blake2b(value, digest_size=8, key=blake2b(key or b"", digest_size=8).digest()).digest()

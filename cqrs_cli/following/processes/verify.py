@@ -10,8 +10,8 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.reaction_id import ReactionId
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.react import reaction
-from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.core.react import call_react
+from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.heard import SubscriptionState, read_subscriptions
@@ -158,7 +158,7 @@ def _subscribed_events(
     for records in download_batches(connection.payloads, source.topic, source.partition, read):
         for record in records:
             try:
-                recorded = record_event(
+                recorded = read_recorded_event(
                     loaded.sources[source.aggregate],
                     record.value,
                     source.topic,
@@ -198,7 +198,7 @@ def _expected_commands(
     recorded: Recorded[Event],
 ) -> list[ReactionPlace] | None:
     try:
-        commands = composer.compose(recorded, reaction(loaded.process, recorded))
+        commands = composer.compose(recorded, call_react(loaded.process, recorded))
     except KeyboardInterrupt:
         raise
     except BaseException:  # user code may raise any error; such an error would have stopped the process

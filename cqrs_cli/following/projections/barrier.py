@@ -23,7 +23,7 @@ class ParentBarrier:
     def is_passable(self, engine: Engine) -> bool:
         """Return True if the partition may be projected. Polls the partition history until it contains the split."""
         partition = self._source.partition
-        if self._history is None or self._history.birth(partition) is None:
+        if self._history is None or self._history.split_creating(partition) is None:
             self._history = self._plan.lineage(self._source.aggregate)
         if self._history is None or self._history.parent(partition) is None:
             return True
@@ -40,4 +40,4 @@ class ParentBarrier:
             for (source_topic, source_partition), position in read_positions(db, self._plan.name).items()
             if source_topic == topic
         }
-        return self._history.may_begin(partition, next_offsets)
+        return self._history.may_read(partition, next_offsets)

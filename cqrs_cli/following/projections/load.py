@@ -13,7 +13,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.recorded import Recorded
-from cqrs_cli.core.subscription_rule import check_hearing
+from cqrs_cli.core.subscription_rule import check_subscription
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.projection import Projection
 
@@ -55,7 +55,7 @@ def load_projection(
     aggregate_names = registry.names(aggregates, base)  # also makes the aggregates importable
     module = registry.user_module(_PROJECTION, name, PACKAGE, root)
     projection: Projection = module.projection
-    location = registry.place_of(projection.project, module, root)
+    location = registry.location_of(projection.project, module, root)
 
     def config_error(problem: str) -> ConfigurationError:
         return ConfigurationError(f"{location}: {problem}", "correct the projection's code")
@@ -69,7 +69,7 @@ def load_projection(
             event_type for aggregate in aggregates_read.values() for event_type in aggregate.events.values()
         )
     try:
-        check_hearing(events, aggregates_read.values(), projection.keeps_personal)
+        check_subscription(events, aggregates_read.values(), projection.keeps_personal)
     except TypeError as error:
         raise config_error(str(error)) from error
     event_names = ["*"] if Event in event_types else sorted(event_type.__name__ for event_type in event_types)

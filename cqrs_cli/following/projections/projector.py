@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.database import forbid_transaction_end, read_only, url_without_password
@@ -148,7 +148,7 @@ class Projector:
                 if retry_policy(error) != "none":
                     raise
                 self._check_tables()
-                raise self._projection_error(event, error) from self._aggregate.shown(error)
+                raise self._projection_error(event, error) from self._aggregate.redact_error(error)
             before = event.offset + 1
         if before < after:
             self._commit([], before, after)
@@ -170,14 +170,19 @@ class Projector:
     def _decode(self, record: Record) -> Recorded[Event]:
         source = self._source
         try:
-            return record_event(self._aggregate, record.value, source.topic, source.partition, record.offset)
+            return read_recorded_event(
+                self._aggregate, record.value, source.topic, source.partition, record.offset
+            )
         except FoldError as error:
             raise record_fault(
                 source.aggregate, "events", source.topic, source.partition, record.offset, error
             ) from error
 
     def _projection_error(self, event: Recorded[Event], error: Exception) -> CqrsError:
-        event_type, reason = self._aggregate.type_of(event.event), self._aggregate.raised(error, PACKAGE)
+        event_type, reason = (
+            self._aggregate.type_of(event.event),
+            self._aggregate.describe_error(error, PACKAGE),
+        )
         if isinstance(error, SQLAlchemyError) and not self._aggregate.has_personal_fields:
             reason = f"{reason.partition(': ')[0]}: {type(error).__name__}: {error_text(error)}"
         return CqrsError(
@@ -207,7 +212,7 @@ class Projector:
             case _:
                 self._check_tables()
                 located = CqrsError(f"{self._name()}: {error_text(error)}", "see the database's log")
-                raise located from self._aggregate.shown(error)
+                raise located from self._aggregate.redact_error(error)
 
     def _wait_for_service(self, problem: str) -> None:
         """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`timeout`)."""

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
@@ -38,7 +38,7 @@ def project_partitions(
             topic_identity(plan).check_ids()
         opened.add(source)
         check_position_in_log(plan.connection, plan.name, source, start)
-        connection, marks = plan.connection, event_marks(loaded.aggregates[source.aggregate])
+        connection, marks = plan.connection, personal_members(loaded.aggregates[source.aggregate])
         decryptor = event_decryptor(connection, connection.keys, source.topics, marks)
         waits_forever = plan.timeout is None
         return PartitionTail(

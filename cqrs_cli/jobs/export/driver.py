@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, with_shipped_code
@@ -137,7 +137,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
 
 def _event_view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
     """Return the decryptor of the events' personal fields, or their masker."""
-    connection, marks = plan.connection, event_marks(aggregate)
+    connection, marks = plan.connection, personal_members(aggregate)
     if plan.personal:
         return event_decryptor(connection, connection.keys, plan.topics, marks)
     return EventRedactor(marks)

@@ -4,7 +4,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.core.decision_rules import DecisionRules
-from cqrs_cli.core.deferral.deferrals import EARLY, DeferralLimits
+from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE, DeferralLimits
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.payloads.address import PayloadStoreAddress
@@ -20,7 +20,7 @@ class DecisionSettings(NamedTuple):
     partitioner: Partitioner
     window: int  # the dedup window, ms
     max_attempts: int  # of a command that `decide` defers
-    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
+    early: int = CLOCK_TOLERANCE  # how long before it is due a deferred command may be decided, ms
 
     @classmethod
     def of(cls, settings: "Settings") -> "DecisionSettings":

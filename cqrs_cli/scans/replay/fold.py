@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.fold import FoldError, fold_next
-from cqrs_cli.core.messages.event import decode_fact, read_event
+from cqrs_cli.core.messages.event import decode_event_fields, read_event
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, hash_of
@@ -52,7 +52,7 @@ class Total(NamedTuple):
         return Total(
             self.aggregates + other.aggregates,
             self.events + other.events,
-            digest.add(self.digest, other.digest),
+            digest.add_digests(self.digest, other.digest),
         )
 
 
@@ -127,7 +127,13 @@ class ReplayFold:
 
         This is `fold_next`, inlined for many events: one lookup for all events is faster than a call for each event.
         """
-        now, kept, until, decode, step = self._now, self._kept, self._until, decode_fact, self._aggregate.step
+        now, kept, until, decode, step = (
+            self._now,
+            self._kept,
+            self._until,
+            decode_event_fields,
+            self._aggregate.step,
+        )
         is_shared = bool(self._spills) or self._part != WHOLE
         absent: _At = (0, self._aggregate.decider.initial, "")
         try:
@@ -146,7 +152,7 @@ class ReplayFold:
         except (KeyboardInterrupt, CqrsError):
             raise
         except PROCESS_ERRORS as error:
-            self._aggregate.raise_shown(error)
+            self._aggregate.raise_redacted(error)
         except BaseException:  # the aggregate's own code may raise any error
             return index
         return len(values)

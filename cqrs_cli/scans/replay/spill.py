@@ -9,7 +9,7 @@ from typing import IO
 
 import msgspec
 
-from cqrs_cli.core.personal.encryption import SECRET_BYTES, siv
+from cqrs_cli.core.personal.encryption import SECRET_BYTES, aes_siv
 from cqrs_cli.errors import ConfigurationError
 
 #: Buffer size of a file in bytes. Each time that memory is full adds a file; some dozens of files are possible.
@@ -44,7 +44,7 @@ class Spill:
         """`is_sealed`: encrypt the file with a random key that only this object holds, in memory."""
         self.low = low
         self.high = high
-        self._cipher = siv(os.urandom(SECRET_BYTES)) if is_sealed else None
+        self._cipher = aes_siv(os.urandom(SECRET_BYTES)) if is_sealed else None
         self._states = 0
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115  # `close` is ours

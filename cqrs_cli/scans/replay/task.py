@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.keys_log import event_decryptor
@@ -143,7 +143,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 
 def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventDecryptor:
     """Return the decryptor of events, which redacts without `plan.personal`. Digests are equal: law 7 in `testing`."""
-    connection, marks = plan.connection, event_marks(aggregate) if plan.personal else None
+    connection, marks = plan.connection, personal_members(aggregate) if plan.personal else None
     return event_decryptor(connection, connection.keys, plan.topics, marks)
 
 

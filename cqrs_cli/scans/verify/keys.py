@@ -46,7 +46,7 @@ class LatestKeys:
     def current_key(self, subject: str) -> WrappedKey | None:
         """Return the current key of an aggregate, or None."""
         with self._store.view() as view:
-            return _key(view.saved(subject))
+            return _key(view.find_state(subject))
 
     def active_keys(self) -> ActiveKeys | None:
         """Return a `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from cqrs_cli.core.deferral.deferrals import EARLY
+from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
@@ -34,7 +34,7 @@ class ProofPlan:
     since: Generations | None = None  # folders of the earlier and the new checkpoint
     words: Address | None = None  # where tasks send progress reports
     tell_every: float = REPORT_INTERVAL
-    early: int = EARLY  # by how much a deferred command may be early, ms
+    early: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
     lineage: PartitionLineage | None = None  # after a repartitioning
     patience: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
 

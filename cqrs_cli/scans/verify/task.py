@@ -165,7 +165,7 @@ class _PartitionProof:
 
     def _parents(self, lineage: PartitionLineage) -> Parents | None:
         number = self.log.partition
-        splits, keeps = lineage.ancestry(number), self._keys(lineage.first_count(number))
+        splits, keeps = lineage.inherited_splits(number), self._keys(lineage.initial_count(number))
         return Parents(self.log, splits, keeps, self._read_log) if splits else None
 
     def _keys(self, count: int) -> KeyHome:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from cqrs_cli.core.deferral.entry import Deferral, EntryKey, key_of_place
+from cqrs_cli.core.deferral.entry import Deferral, EntryKey, entry_key_of
 from cqrs_cli.core.messages.outcome import DeferredTarget, OutcomeEnvelope
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.timestamps import parse_timestamp
@@ -32,7 +32,7 @@ def deferred_changes(
         if is_resubmitted or (verdict.status == "deferred" and verdict.reason != Reason.MOVED.name):
             place = EntryKey(topic_id, verdict.offset)
             if is_resubmitted:
-                place = key_of_place(verdict.deferredfrom or "", topic_id, verdict.partition)
+                place = entry_key_of(verdict.deferredfrom or "", topic_id, verdict.partition)
             key = str(place)
             changed[key] = _deferred(logged, place, find(key)) if verdict.status == "deferred" else None
         if isinstance(verdict.target, DeferredTarget):

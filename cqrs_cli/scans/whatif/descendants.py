@@ -51,7 +51,7 @@ def deciding_stages(
     homes, start = Homes(lineage, rules.partition, partial(target_partition, partitioner)), 0
     for split in [*homes.splits, None]:
         partition_of, heir_of = partial(homes.home, command=start), partial(homes.heir, command=start)
-        now = replace(rules, partition_of=partition_of, heir_of=heir_of)
+        now = replace(rules, partition_of=partition_of, forward_target_of=heir_of)
         end = LIMIT if split is None else split.commands
         yield DecidingStage(start, end, now, split)
         start = end
@@ -59,8 +59,8 @@ def deciding_stages(
 
 def target_members(split: Split, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """Yield the children of a partition that has been decided again up to its split."""
-    for number in split.children:
-        stores = open_stores(stack, parent.rules.window, (parent.was, parent.would))
+    for number in split.target_partitions:
+        stores = open_stores(stack, parent.rules.dedup_window, (parent.was, parent.would))
         rules = replace(parent.rules, partition=number)
         child = Simulation(
             rules,

@@ -19,8 +19,8 @@ from cqrs_cli.core.messages.payload_reference import with_data, with_reference
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import random_key
-from cqrs_cli.core.personal.encrypted_data import has_seals, open_data, seal_data
-from cqrs_cli.core.personal.encryption import STATE, DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data, has_encrypted_shape
+from cqrs_cli.core.personal.encryption import STATE, DataKey, ValueLocation
 from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.whatif.decided import DecidedCommand
@@ -33,13 +33,13 @@ class ScratchSeal(NamedTuple):
     key: DataKey
 
     def seal_state(self, subject: str, data: bytes) -> bytes:
-        return seal_data(self.aggregate.state, data, self.key, self._place(subject))
+        return encrypt_data(self.aggregate.state, data, self.key, self._place(subject))
 
     def open_state(self, subject: str, data: bytes) -> bytes:
-        return open_data(self.aggregate.state, data, lambda _: self.key, self._place(subject))
+        return decrypt_data(self.aggregate.state, data, lambda _: self.key, self._place(subject))
 
-    def _place(self, subject: str) -> SealPlace:
-        return SealPlace(self.aggregate.name, subject, STATE, "")
+    def _place(self, subject: str) -> ValueLocation:
+        return ValueLocation(self.aggregate.name, subject, STATE, "")
 
 
 def scratch_seal(aggregate: Aggregate, key: DataKey) -> ScratchSeal | None:
@@ -69,7 +69,7 @@ class HistoricKeys:
 
     def add_decided(self, done: Decisions) -> None:
         """Add and delete the data keys that a batch has created and ended."""
-        for subject, key in done.keys.items():
+        for subject, key in done.data_keys.items():
             if key is None:
                 self.in_force.pop(subject, None)
             else:
@@ -81,7 +81,7 @@ class HistoricKeys:
         """
         for event in events:
             if event.type == ERASED and self.aggregate.has_personal_fields:
-                keys = done.keys if event.subject in done.keys else self.in_force
+                keys = done.data_keys if event.subject in done.data_keys else self.in_force
                 key, named = keys.get(event.subject), read_erased(event.data).key
                 if key is not None:
                     keys[event.subject] = DataKey(named, key.secret)
@@ -116,7 +116,7 @@ class HistoricKeys:
         if sent is not None and (reference := sent.reference()) is not None:
             folder = f"{sent.dataref}".rpartition("/")[0]
             return replace(record, value=with_reference(record.value, folder, reference))
-        if not has_seals(data):
+        if not has_encrypted_shape(data):
             return record
         plain = mask_data(cls, data) if sent is None else bytes(sent.data)
         return replace(record, value=with_data(record.value, plain))

@@ -14,15 +14,15 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.decision_rules import DecisionRules
-from cqrs_cli.core.deferral.entry import Deferral, key_of_place
+from cqrs_cli.core.deferral.entry import Deferral, entry_key_of
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.messages.payload_reference import restored
+from cqrs_cli.core.messages.payload_reference import with_payload_data
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encryption import DataKey
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.deferred_fold import deferred_entries
 from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.deciding.state_cache import StateCache
@@ -107,10 +107,10 @@ class Simulation:
         while batch := list(islice(outcomes, self.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
             with self._would.reading():
-                parked = deferred_changes(batch, self._would.deferred().find, self.rules.topic_id)
+                parked = deferred_changes(batch, self._would.deferred().find_entry, self.rules.topic_id)
             clock = self._would.positions.clock
             for placed in batch:
-                remember(entries, placed.message, placed.record.timestamp, self._own)
+                restore_dedup_entry(entries, placed.message, placed.record.timestamp, self._own)
                 clock = max(clock, placed.record.timestamp)
             self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
 
@@ -157,14 +157,16 @@ class Simulation:
                 difference = self._decide_one(batch, command)
                 if difference is not None:
                     found.append(difference)
-        self.keys.add_decided(batch.done)
+        self.keys.add_decided(batch.decisions)
         last = commands[-1].record.offset
         self.progress.commands += len(commands)
         self.progress.last = last
         if self.is_family:
-            noted = {key: replace(one, partition=self._own) for key, one in batch.done.remembered.items()}
-            batch.done.remembered = noted
-        self._would.stage(batch.done, last + 1, None, None)
+            noted = {
+                key: replace(one, partition=self._own) for key, one in batch.decisions.dedup_entries.items()
+            }
+            batch.decisions.dedup_entries = noted
+        self._would.stage(batch.decisions, last + 1, None, None)
         if self._would.pending >= APPLY_EVERY or self._would.is_full():
             self._would.flush()
         return found
@@ -173,7 +175,7 @@ class Simulation:
         self._clock.now = owner_clock(command.outcome)
         self._payloads.load_current(command)
         history = [placed.message for placed in command.events]
-        self.keys.name_erased(batch.done, history)
+        self.keys.name_erased(batch.decisions, history)
         try:
             done = batch.decide_piece([command.record])
         except DecisionInterrupted as error:
@@ -183,7 +185,7 @@ class Simulation:
                 "the other code ran out of a resource, such as memory",
             ) from error
         ((value, _, _),) = done.outcomes
-        events = [read_event(restored(value, done.payloads)) for value, _, _ in done.events]
+        events = [read_event(with_payload_data(value, done.payloads)) for value, _, _ in done.events]
         would = read_outcome(value)
         self._payloads.check_lost_payload(command, would)
         return compare_decisions(self.other, command.outcome, history, would, events)
@@ -197,7 +199,7 @@ class Simulation:
         refused = frozenset(command.record.offset for command in commands if was_given_up(command.outcome))
         self.progress.not_asked += len(blamed) + len(refused)
         rules, would = self.rules, self._would
-        return rules.context(
+        return rules.batch_context(
             would.state,
             self._remembered if self.is_family else would.remembered,
             lambda: self._clock.now,
@@ -221,8 +223,8 @@ class Simulation:
             verdict, outcome = command.outcome.data, command.outcome
             if not isinstance(verdict.deferredfrom, str) or not isinstance(verdict.fingerprint, int):
                 continue
-            place = key_of_place(verdict.deferredfrom, self.rules.topic_id, verdict.partition)
-            entry = self._would.deferred().find(str(place)) or Deferral(
+            place = entry_key_of(verdict.deferredfrom, self.rules.topic_id, verdict.partition)
+            entry = self._would.deferred().find_entry(str(place)) or Deferral(
                 topic=place.topic,
                 offset=place.offset,
                 partition=place.partition,
@@ -238,7 +240,7 @@ class Simulation:
             )
             cancelled = verdict.reason == Reason.CANCELLED.name
             resubmitted[command.record.offset] = replace(
-                entry, said=command.record.offset, cancelled=cancelled
+                entry, resubmitted_offset=command.record.offset, cancelled=cancelled
             )
         return resubmitted
 

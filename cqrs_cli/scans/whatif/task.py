@@ -186,5 +186,5 @@ def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> S
     rules = plan.deciding.rules(plan.described, log.partition, place)
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)
-    stores = open_stores(stack, rules.window)
+    stores = open_stores(stack, rules.dedup_window)
     return Simulation(rules, today, other, *stores, place, is_family=plan.lineage is not None)

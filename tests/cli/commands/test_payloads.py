@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import find_reference, refer
+from cqrs_cli.core.messages.payload_reference import find_reference, reference_to
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.sweep import SPARED
 from tests.cli.conftest import Cqrs
@@ -36,7 +36,7 @@ def test_gc_spares_what_records_name(
     unused = store.put(b"unused", folder)
     for file in (store.path / folder).iterdir():
         store.age_file(file, SPARED + 10)
-    assert refer(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == named
+    assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == named
     rehearsed = on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
     assert (rehearsed["kept"], rehearsed["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
     assert store.file(unused, folder).exists()

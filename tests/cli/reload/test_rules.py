@@ -8,7 +8,7 @@ import pytest
 import cqrs_cli as cqrs
 from cqrs_cli.cli.reload.rules import objections
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.compatibility import contract
+from cqrs_cli.core.aggregate.compatibility import contract_of
 
 
 class Count(cqrs.Command):
@@ -36,12 +36,12 @@ def evolve(tally: Tally, event: Counted) -> Tally:
 
 
 DECIDER = cqrs.Decider(decide, evolve, initial=Tally())
-BEFORE = contract(Aggregate.of("tally", DECIDER))
+BEFORE = contract_of(Aggregate.of("tally", DECIDER))
 
 
 def said(**changed: Any) -> list[str]:
     decider = dataclasses.replace(DECIDER, **changed)
-    return objections({"tally": BEFORE}, {"tally": contract(Aggregate.of("tally", decider))})
+    return objections({"tally": BEFORE}, {"tally": contract_of(Aggregate.of("tally", decider))})
 
 
 def test_another_decide_is_fine() -> None:

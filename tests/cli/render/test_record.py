@@ -6,7 +6,7 @@ import pytest
 from cqrs_cli.cli.output import json_line
 from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.payload_reference import refer, with_reference
+from cqrs_cli.core.messages.payload_reference import reference_to, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 
 EVENT = b'{"type":"a.Opened","aggregateversion":3,"data":{"owner":"Ada"}}'
@@ -64,9 +64,9 @@ def test_text_sums_up_an_event() -> None:
 
 def test_text_names_a_payload() -> None:
     """The hash is shown in place of the data, which may be missing and need not be read."""
-    referring = with_reference(EVENT, "a", refer(b"{}"))
+    referring = with_reference(EVENT, "a", reference_to(b"{}"))
     assert record_line(1, Record(7, 1000, b"acc", referring)).endswith(
-        f"a.Opened  payload {refer(b'{}').sha256}"
+        f"a.Opened  payload {reference_to(b'{}').sha256}"
     )
 
 

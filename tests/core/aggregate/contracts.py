@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.compatibility import contract
+from cqrs_cli.core.aggregate.compatibility import contract_of
 
 SOURCE = """
 import enum
@@ -66,6 +66,6 @@ def made(**parts: str) -> dict[str, Any]:
     module = sys.modules["made"] = ModuleType("made")
     try:
         exec(SOURCE.format(**(BEFORE | parts)), vars(module))  # noqa: S102 - the test's own text
-        return contract(Aggregate.of("made", module.decider))
+        return contract_of(Aggregate.of("made", module.decider))
     finally:
         del sys.modules["made"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.core.aggregate.compatibility import changes
+from cqrs_cli.core.aggregate.compatibility import compare_contracts
 from tests.core.aggregate.contracts import made
 
 MARKED = "name: Personal[str] = ''"
@@ -10,7 +10,7 @@ MARKED = "name: Personal[str] = ''"
 
 def marking(part: str, before: str, today: str) -> list[tuple[str, str, str]]:
     """Return the changes of a field of the command (`put`), the event (`done`) or the state (`box`)."""
-    return [tuple(change) for change in changes(made(**{part: before}), made(**{part: today}))]  # type: ignore[misc]
+    return [tuple(change) for change in compare_contracts(made(**{part: before}), made(**{part: today}))]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_mark_goes_with_no_change_of_type() -> None:
 def test_upcaster_takes_the_mark_off() -> None:
     decider = "upcasters={'Done': lambda old: Done(0)}"
     today = made(done="name: str = ''", decider=decider)
-    assert {change.level for change in changes(made(done=MARKED), today)} == {"amber"}
+    assert {change.level for change in compare_contracts(made(done=MARKED), today)} == {"amber"}
 
 
 @pytest.mark.parametrize(

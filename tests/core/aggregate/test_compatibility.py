@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from cqrs_cli.core.aggregate.compatibility import changes
+from cqrs_cli.core.aggregate.compatibility import compare_contracts
 from tests.core.aggregate.contracts import BEFORE, made
 
 
 def found(**parts: str) -> list[tuple[str, str]]:
-    return [(change.level, change.what) for change in changes(made(), made(**parts))]
+    return [(change.level, change.description) for change in compare_contracts(made(), made(**parts))]
 
 
 def test_same_code_changes_nothing() -> None:
@@ -53,7 +53,7 @@ def test_message_without_fields_is_no_field() -> None:
     before, today = made(), made()
     today["$defs"]["Done"] |= {"minProperties": 1}
     assert "event Done: had no limits, has {'minProperties': 1}" in [
-        one.what for one in changes(before, today)
+        one.description for one in compare_contracts(before, today)
     ]
 
 
@@ -86,9 +86,9 @@ def test_compatible_change_is_amber(parts: dict[str, str], what: str) -> None:
 
 def test_lost_upcaster_is_red() -> None:
     before = made(events="Done", decider="upcasters={'Old': lambda old: Done(0)}")
-    (change,) = changes(before, made(events="Done"))
-    assert (change.level, change.what) == ("red", "upcaster of event Old is gone")
-    assert "upcasters={'Old': …}" in change.do
+    (change,) = compare_contracts(before, made(events="Done"))
+    assert (change.level, change.description) == ("red", "upcaster of event Old is gone")
+    assert "upcasters={'Old': …}" in change.remedy
     assert found(events="Done") == [("red", "event Old is gone")]
 
 
@@ -99,9 +99,9 @@ def test_upcaster_allows_another_shape() -> None:
 
 
 def test_every_break_says_what_to_do() -> None:
-    broken = changes(made(), made(events="Done", commands="Put", done="x: int", put="x: int"))
+    broken = compare_contracts(made(), made(events="Done", commands="Put", done="x: int", put="x: int"))
     assert len(broken) >= 6
-    assert all(change.do for change in broken if change.level == "red")
+    assert all(change.remedy for change in broken if change.level == "red")
 
 
 def test_breaks_come_first() -> None:
@@ -109,9 +109,9 @@ def test_breaks_come_first() -> None:
     today = made(
         events="Done | Up", commands="Put | Up2", done="x: int", put="x: int", box="n: str = ''", more=NEW
     )
-    levels = [change.level for change in changes(made(), today)]
+    levels = [change.level for change in compare_contracts(made(), today)]
     assert levels == sorted(levels, reverse=True) and set(levels) == {"red", "amber"}
-    said = {change.what: change.do for change in changes(made(), today)}
+    said = {change.description: change.remedy for change in compare_contracts(made(), today)}
     assert "UNKNOWN_TYPE" in said["command Go is gone"]
     assert "INVALID_PAYLOAD" in said["command Put, field n: is gone"]
     assert "events on the log" in said["event Done, field n: is gone"]
@@ -124,7 +124,7 @@ NEW = "class Up(cqrs.Event): pass\nclass Up2(cqrs.Command): pass"
 
 def test_upcaster_says_so_in_its_changes() -> None:
     parts = {"done": "new: str", "decider": "upcasters={'Done': lambda data: Done(str(data))}"}
-    found = {change.what: change.do for change in changes(made(), made(**parts))}
+    found = {change.description: change.remedy for change in compare_contracts(made(), made(**parts))}
     assert "its upcaster" in found["event Done, field new: is new and has no default"]
 
 
@@ -139,6 +139,6 @@ def test_contract_survives_its_file() -> None:
 
 def test_text_that_becomes_a_time_is_red() -> None:
     text, time = made(done="at: str"), made(done="at: datetime")
-    assert [change.what for change in changes(text, time) if change.level == "red"] == [
+    assert [change.description for change in compare_contracts(text, time) if change.level == "red"] == [
         "event Done, field at: was string, is string (date-time)"
     ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cqrs_cli.core.aggregate.errors import raised, raised_at
+from cqrs_cli.core.aggregate.errors import describe_error, error_line
 
 PACKAGE = __name__.rpartition(".")[0]
 
@@ -32,16 +32,16 @@ def divide_elsewhere() -> None:
 def test_innermost_line_of_the_package_counts() -> None:
     """Code that was generated at run time, such as a dataclass's `__init__`, has no line in a file."""
     for function in (divide, divide_elsewhere):
-        said = raised(error_of(function), PACKAGE)
+        said = describe_error(error_of(function), PACKAGE)
         assert said == f"{here(function, 1)}: ZeroDivisionError: by nobody"
 
 
 def test_error_from_elsewhere_has_no_place() -> None:
     error = error_of(divide)
-    assert raised(error) == raised(error, "elsewhere") == "ZeroDivisionError: by nobody"
-    assert raised_at(error.__traceback__, "elsewhere") == raised_at(None, PACKAGE) == ""
+    assert describe_error(error) == describe_error(error, "elsewhere") == "ZeroDivisionError: by nobody"
+    assert error_line(error.__traceback__, "elsewhere") == error_line(None, PACKAGE) == ""
 
 
 def test_error_is_told_by_its_words_alone() -> None:
-    assert raised(KeyError()) == "KeyError"
-    assert raised(SyntaxError("bad", ("file.py", 3, 1, "x"))) == "SyntaxError: bad"
+    assert describe_error(KeyError()) == "KeyError"
+    assert describe_error(SyntaxError("bad", ("file.py", 3, 1, "x"))) == "SyntaxError: bad"

@@ -11,7 +11,7 @@ from tests.client.shopping import Colour, Place
 
 
 def test_fields_are_spelled_as_written() -> None:
-    assert [field.spelled() for field in fields_of(Place)] == [
+    assert [field.as_text() for field in fields_of(Place)] == [
         "customer: Customer",
         "lines: list[Line] = []",
         "tag: frozenset[str] = []",
@@ -25,10 +25,10 @@ def test_fields_are_spelled_as_written() -> None:
 
 def test_nested_fields_know_their_place() -> None:
     customer, lines, _, notes, *_ = fields_of(Place)
-    assert (customer.holds, lines.holds, notes.holds) == ("", "[]", "[KEY]")
+    assert (customer.path, lines.path, notes.path) == ("", "[]", "[KEY]")
     assert [field.name for field in customer.fields] == ["name", "zip", "phones"]
     quantity = lines.fields[1]
-    assert (quantity.type, quantity.about, quantity.default) == ("int ≥ 1", "How many of it.", "1")
+    assert (quantity.type, quantity.description, quantity.default) == ("int ≥ 1", "How many of it.", "1")
 
 
 def test_type_within_itself_ends() -> None:
@@ -67,7 +67,7 @@ class Kinds(cqrs.Command):
 
 
 def test_each_kind_is_spelled() -> None:
-    assert [field.spelled() for field in fields_of(Kinds)] == [
+    assert [field.as_text() for field in fields_of(Kinds)] == [
         "tree: Tree",
         'noted: Leaf = {"at":0}',
         "either: int | dict[str, list[Leaf]] | null = null",
@@ -85,7 +85,7 @@ def test_each_kind_is_spelled() -> None:
 
 
 def test_objects_are_found_in_each_kind() -> None:
-    found = {field.name: (field.holds, [inner.name for inner in field.fields]) for field in fields_of(Kinds)}
+    found = {field.name: (field.path, [inner.name for inner in field.fields]) for field in fields_of(Kinds)}
     assert found.pop("tree") == ("", ["below", "name"])
     assert {name: held for name, held in found.items() if held != ("", [])} == {
         "noted": ("", ["at"]),
@@ -97,7 +97,7 @@ def test_objects_are_found_in_each_kind() -> None:
 
 
 def test_descriptions_are_joined() -> None:
-    assert [field.about for field in fields_of(Kinds) if field.about] == ["One leaf."]
+    assert [field.description for field in fields_of(Kinds) if field.description] == ["One leaf."]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ import pytest
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import (
-    about_aggregate,
     aggregate_schema,
     components,
     message_classes,
     message_schema,
+    module_docstring,
 )
 from cqrs_cli.core.personal.personal_fields import Personal
 from tests.core.personal.customer import CUSTOMER
@@ -139,7 +139,7 @@ def test_schema_has_every_message() -> None:
     assert list(schema["$defs"]) and {key: value for key, value in schema.items() if key != "$defs"} == {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "clock",
-        "description": about_aggregate(aggregate),
+        "description": module_docstring(aggregate),
         "commands": {"clock.Start": {"$ref": "#/$defs/Start"}},
         "events": {"clock.Timed": {"$ref": "#/$defs/Timed"}},
         "state": {"$ref": "#/$defs/Clock"},
@@ -149,7 +149,7 @@ def test_schema_has_every_message() -> None:
 
 
 def test_docstring_tells_of_the_aggregate() -> None:
-    first, *_, last = about_aggregate(AGGREGATE).splitlines()
+    first, *_, last = module_docstring(AGGREGATE).splitlines()
     assert (
         first.startswith("The messages of an aggregate as JSON Schema")
         and last == "Times are said to be times."
@@ -160,7 +160,7 @@ def test_docstring_tells_of_the_aggregate() -> None:
 def test_aggregate_without_a_docstring(module: str) -> None:
     elsewhere = FunctionType(decide.__code__, {"__name__": module})
     decider = replace(AGGREGATE.decider, decide=elsewhere)
-    assert about_aggregate(replace(AGGREGATE, decider=decider)) == ""
+    assert module_docstring(replace(AGGREGATE, decider=decider)) == ""
 
 
 def test_schema_of_one_message() -> None:

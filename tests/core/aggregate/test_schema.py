@@ -14,8 +14,8 @@ from cqrs_cli.core.aggregate.schema import (
     changed_fields,
     class_names,
     may_be_inexact,
+    require_explicit_defaults,
     require_json,
-    require_whole,
     schema_digest,
     without_prose,
 )
@@ -235,10 +235,10 @@ def test_finite_numbers_are_accepted_however_large() -> None:
 def test_objects_that_lose_fields_are_refused(annotation: Any, said: str) -> None:
     """Later code would read the omitted field with its own default."""
     with pytest.raises(InvalidAggregate, match=said) as refused:
-        require_whole(event(annotation))
+        require_explicit_defaults(event(annotation))
     assert refused.value.where in (Bin, Crate)
 
 
 @pytest.mark.parametrize("annotation", [Slot, Size, Point, Node, list[Slot]])
 def test_objects_with_all_fields_are_taken(annotation: Any) -> None:
-    require_whole(event(annotation))
+    require_explicit_defaults(event(annotation))

@@ -25,7 +25,7 @@ DEFINITIONS: tuple[dict[str, Any], dict[str, Any]] = (
 
 def compared(old: Any, new: Any) -> list[tuple[str, ...]]:
     before, today = DEFINITIONS
-    return [tuple(one) for one in Comparison({"$defs": before}, {"$defs": today}).of(old, new)]
+    return [tuple(one) for one in Comparison({"$defs": before}, {"$defs": today}).differences(old, new)]
 
 
 def a(**fields: Any) -> dict[str, Any]:
@@ -212,4 +212,4 @@ def test_named_type_is_like_its_own() -> None:
 
 
 def test_documents_without_named_types() -> None:
-    assert list(Comparison({}, {}).of(INT, INT)) == []
+    assert list(Comparison({}, {}).differences(INT, INT)) == []

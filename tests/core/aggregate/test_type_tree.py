@@ -36,7 +36,7 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
 
 
 def spelled(kind: TypeNode) -> list[str]:
-    return [spell_type(one.annotation) for one in kind.within()]
+    return [spell_type(one.annotation) for one in kind.child_nodes()]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_each_form_has_its_parts(annotation: Any, form: str, within: list[str]) 
 
 
 def test_type_within_itself_ends() -> None:
-    kinds = [kind.wire for kind in tree_of(Tree).everything()]
+    kinds = [kind.wire for kind in tree_of(Tree).all_nodes()]
     assert len({id(kind) for kind in kinds}) == len(kinds) == 4
 
 

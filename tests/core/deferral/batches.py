@@ -41,5 +41,5 @@ def result(done: Decisions) -> list[str]:
 
 
 def parked(done: Decisions) -> Deferral:
-    (entry,) = (entry for entry in done.deferred.values() if entry is not None)
+    (entry,) = (entry for entry in done.deferral_changes.values() if entry is not None)
     return entry

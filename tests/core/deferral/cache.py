@@ -33,7 +33,7 @@ class Cache:
 
     def fold(self, end: Positions, *, deferred: Mapping[str, Deferral | None]) -> None:
         self.positions = end
-        self.table.change(deferred)
+        self.table.apply_changes(deferred)
 
     def read(self, kind: str, start: int, end: int) -> Iterator[list[Record]]:
         for offset, one in enumerate(self.world.topic[start:end], start):

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
-from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.deferral.document import structured_document
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral_key
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import binary_attributes, read_command
@@ -24,23 +24,27 @@ def over(*entries: Deferral) -> Deferrals:
 
 def test_ended_entry_is_gone_at_once() -> None:
     changes = over(SAID)
-    assert changes.said_at(7) == changes.of_id("a", "x") == SAID
-    changes.end(SAID)
-    assert (changes.said_at(7), changes.of_id("a", "x")) == (None, None)
+    assert changes.find_resubmitted_at(7) == changes.find_by_command_id("a", "x") == SAID
+    changes.remove_entry(SAID)
+    assert (changes.find_resubmitted_at(7), changes.find_by_command_id("a", "x")) == (None, None)
 
 
 def test_entry_put_is_there_at_once() -> None:
     changes = over()
     assert not changes.active
-    changes.put(SAID)
-    assert (changes.active, changes.of_id("a", "x")) == (True, SAID)
-    changes.put(replace(SAID, cancelled=True))
-    assert changes.of_id("a", "x") == replace(SAID, cancelled=True)
+    changes.set_entry(SAID)
+    assert (changes.active, changes.find_by_command_id("a", "x")) == (True, SAID)
+    changes.set_entry(replace(SAID, cancelled=True))
+    assert changes.find_by_command_id("a", "x") == replace(SAID, cancelled=True)
 
 
 def test_told_entry_stands_at_its_offset() -> None:
-    changes = Deferrals(told={9: SAID})
-    assert (changes.active, changes.said_at(9), changes.said_at(7)) == (True, SAID, None)
+    changes = Deferrals(resubmitted={9: SAID})
+    assert (changes.active, changes.find_resubmitted_at(9), changes.find_resubmitted_at(7)) == (
+        True,
+        SAID,
+        None,
+    )
 
 
 def test_id_waits_from_this_batch_on() -> None:
@@ -52,8 +56,8 @@ def test_id_waits_from_this_batch_on() -> None:
 
 def test_put_off_again_it_stands_nowhere() -> None:
     entry = parked(decided(record(notbefore=FAR, data={"after": 1})))
-    said = replace(entry, said=7, said_topic=TOPIC)
-    again = Record(7, entry.due, b"a", said.resubmitted("0/0"), [*HEADERS])
+    said = replace(entry, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    again = Record(7, entry.due, b"a", said.resubmission_document("0/0"), [*HEADERS])
     done = decided(again, table=DeferralTable([said]))
     assert result(done) == ["LATER"]
     assert parked(done) == replace(entry, attempt=1, reason="LATER", due=parked(done).due)
@@ -78,8 +82,8 @@ def test_room_is_exact() -> None:
 )
 def test_due_entries_are_limited(most: int, most_bytes: int, count: int) -> None:
     """The limit is a number of entries, or of bytes. The last entry may exceed the bytes."""
-    changes = over(*(replace(SAID, offset=n, id=str(n), due=n, said=None) for n in range(4)))
-    assert [one.due for one in changes.due(2, most, most_bytes)] == list(range(count))
+    changes = over(*(replace(SAID, offset=n, id=str(n), due=n, resubmitted_offset=None) for n in range(4)))
+    assert [one.due for one in changes.due_entries(2, most, most_bytes)] == list(range(count))
 
 
 @pytest.mark.parametrize("key", [None, b"", b"3", b"/", b"T/", b"T/x", b"T/-1", "T/٣".encode()])
@@ -99,13 +103,13 @@ def test_clients_word_is_not_said_again(headers: Headers) -> None:
     sent = record(deferredfrom="0/9")
     sent = Record(0, AT, sent.key, sent.value, headers)
     assert binary_attributes(sent) is None
-    assert b"deferredfrom" in (sent.value or b"") and b"deferredfrom" not in plain_document(
+    assert b"deferredfrom" in (sent.value or b"") and b"deferredfrom" not in structured_document(
         sent, read_command(sent)
     )
 
 
 def test_entry_put_off_is_due_later() -> None:
-    entry = replace(SAID, said=None)
+    entry = replace(SAID, resubmitted_offset=None)
     table = DeferralTable([entry])
-    table.change({entry.key: replace(entry, due=AT + 9)})
+    table.apply_changes({entry.key: replace(entry, due=AT + 9)})
     assert table.next_due() == AT + 9

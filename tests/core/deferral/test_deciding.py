@@ -11,9 +11,9 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import Batch, decide_batch
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
-from cqrs_cli.core.deferral.document import plain_document
-from cqrs_cli.core.deferral.entry import key_of_place, read_deferral
-from cqrs_cli.core.deferral.later import LONGEST_WAIT, due_again
+from cqrs_cli.core.deferral.document import structured_document
+from cqrs_cli.core.deferral.entry import entry_key_of, read_deferral
+from cqrs_cli.core.deferral.later import MAX_RETRY_DELAY, next_attempt_time
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -40,9 +40,9 @@ def test_notbefore_is_judged_at_once(notbefore: str, found: str, due: str | None
     done = decided(record(notbefore=notbefore))
     assert result(done) == [found]
     assert verdicts(done)[0].get("due") == due
-    assert bool(done.deferred) == (found == "NOT_YET")
+    assert bool(done.deferral_changes) == (found == "NOT_YET")
     assert found != "NOT_YET" or not verdicts(done)[0].get("message")
-    assert not (done.remembered and done.deferred)
+    assert not (done.dedup_entries and done.deferral_changes)
 
 
 def test_form_is_judged_before_waiting() -> None:
@@ -52,7 +52,7 @@ def test_form_is_judged_before_waiting() -> None:
         record(2, notbefore="2999-01-01T00:00:00Z", expectedversion="07"),
     )
     assert result(done) == ["INVALID_PAYLOAD", "UNKNOWN_TYPE", "INVALID_EXPECTED_VERSION"]
-    assert not done.deferred
+    assert not done.deferral_changes
 
 
 def test_later_gives_up_in_the_end() -> None:
@@ -60,15 +60,19 @@ def test_later_gives_up_in_the_end() -> None:
     entry = parked(first)
     results = result(first)
     for offset in (1, 2):
-        said = replace(entry, said=offset, said_topic=TOPIC)
-        again = Record(offset, AT, b"a", said.resubmitted("0/0"), [*HEADERS])
+        said = replace(entry, resubmitted_offset=offset, resubmitted_topic=TOPIC)
+        again = Record(offset, AT, b"a", said.resubmission_document("0/0"), [*HEADERS])
         done = decided(again, table=DeferralTable([said]), limits=DeferralLimits(attempts=2))
         results += result(done)
         if offset == 1:
             entry = parked(done)
-            assert (entry.attempt, entry.said, verdicts(done)[0]["deferredfrom"]) == (2, None, "0/0")
+            assert (entry.attempt, entry.resubmitted_offset, verdicts(done)[0]["deferredfrom"]) == (
+                2,
+                None,
+                "0/0",
+            )
     assert results == ["LATER", "LATER", "GAVE_UP"]
-    assert done.deferred == {f"{TOPIC}/0": None}
+    assert done.deferral_changes == {f"{TOPIC}/0": None}
 
 
 def test_too_large_to_say_again() -> None:
@@ -77,30 +81,37 @@ def test_too_large_to_say_again() -> None:
     done = decided(wide, limits=limits)
     assert result(done) == ["TOO_LARGE"]
     assert len(done.dead_letters) == 1
-    assert not done.deferred
+    assert not done.deferral_changes
 
 
 def test_entry_decides_whatever_the_record_says() -> None:
     """Fingerprint and attempt come from the entry, because a rewritten document is still the same command."""
     entry = replace(
-        parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC, fingerprint=5
+        parked(decided(record(notbefore="2999-01-01T00:00:00Z"))),
+        resubmitted_offset=7,
+        resubmitted_topic=TOPIC,
+        fingerprint=5,
     )
-    again = Record(7, entry.due, b"a", entry.resubmitted("0/0"), [*HEADERS])
+    again = Record(7, entry.due, b"a", entry.resubmission_document("0/0"), [*HEADERS])
     (data,) = verdicts(decided(again, table=DeferralTable([entry])))
     assert (data["status"], data["fingerprint"], data["deferredfrom"]) == ("accepted", 5, "0/0")
 
 
 def test_given_up_record_ends_the_entry() -> None:
-    entry = replace(parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC)
+    entry = replace(
+        parked(decided(record(notbefore="2999-01-01T00:00:00Z"))),
+        resubmitted_offset=7,
+        resubmitted_topic=TOPIC,
+    )
     table = DeferralTable([entry])
     deferrals = Deferrals(lambda: table, TOPIC, 0, active=True)
     context = BatchContext(
-        0, lambda _: None, lambda *_: None, lambda: 0, refused=frozenset({7}), deferrals=deferrals
+        0, lambda _: None, lambda *_: None, lambda: 0, given_up_offsets=frozenset({7}), deferrals=deferrals
     )
     done = decide_batch(WAY, [Record(7, AT, b"a", b"x", [*HEADERS])], context)
     assert result(done) == ["TOO_LARGE"]
     assert verdicts(done)[0]["deferredfrom"] == "0/0"
-    assert done.deferred == {entry.key: None}
+    assert done.deferral_changes == {entry.key: None}
 
 
 @pytest.mark.parametrize("after", [timedelta(0), timedelta(seconds=-1), 5, None])
@@ -110,12 +121,16 @@ def test_bad_waits_are_refused(after: Any) -> None:
 
 
 def test_waits_double_up_to_an_hour() -> None:
-    waits = [due_again(timedelta(seconds=1), attempt, "x", AT) - AT for attempt in range(1, 60)]
-    assert waits == [due_again(timedelta(seconds=1), attempt, "x", AT) - AT for attempt in range(1, 60)]
+    waits = [next_attempt_time(timedelta(seconds=1), attempt, "x", AT) - AT for attempt in range(1, 60)]
+    assert waits == [
+        next_attempt_time(timedelta(seconds=1), attempt, "x", AT) - AT for attempt in range(1, 60)
+    ]
     for attempt, wait in enumerate(waits):
-        assert min(1000 * 2**attempt, LONGEST_WAIT) <= wait <= 1.1 * min(1000 * 2**attempt, LONGEST_WAIT)
-    assert due_again(timedelta(days=2), 9, "x", 0) >= 2 * 86_400_000
-    assert due_again(timedelta.max, 9, "x", AT) == 253_402_300_799_999
+        assert (
+            min(1000 * 2**attempt, MAX_RETRY_DELAY) <= wait <= 1.1 * min(1000 * 2**attempt, MAX_RETRY_DELAY)
+        )
+    assert next_attempt_time(timedelta(days=2), 9, "x", 0) >= 2 * 86_400_000
+    assert next_attempt_time(timedelta.max, 9, "x", AT) == 253_402_300_799_999
 
 
 def test_binary_command_is_said_in_json() -> None:
@@ -127,7 +142,7 @@ def test_binary_command_is_said_in_json() -> None:
     ]
     binary = Record(0, AT, b"a", b'{"after": 1}', [(name, value) for name, value in headers])
     before = read_command(binary)
-    written = plain_document(binary, before)
+    written = structured_document(binary, before)
     after = read_command(Record(0, AT, b"a", written, [*HEADERS]))
     assert bytes(after.data) == bytes(before.data)
     assert after.expected_text() == before.expected_text() == "7"
@@ -139,10 +154,14 @@ def test_binary_command_is_said_in_json() -> None:
 def test_entries_survive_their_topic() -> None:
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
     inherited = replace(entry, partition=0)
-    for one in (entry, inherited, replace(entry, said=9, said_topic="U", cancelled=True)):
+    for one in (
+        entry,
+        inherited,
+        replace(entry, resubmitted_offset=9, resubmitted_topic="U", cancelled=True),
+    ):
         assert read_deferral(one.key.encode(), one.value()) == one
         for topic in (TOPIC, "U"):
-            assert str(key_of_place(one.place(topic, 3), topic, 3)) == one.key
+            assert str(entry_key_of(one.deferredfrom(topic, 3), topic, 3)) == one.key
 
 
 def test_inherited_entries_share_no_key() -> None:
@@ -150,7 +169,7 @@ def test_inherited_entries_share_no_key() -> None:
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
     inherited = replace(entry, partition=0)
     assert entry.key != inherited.key
-    assert (entry.place(TOPIC, 3), inherited.place(TOPIC, 3)) == ("3/0", "0/0")
+    assert (entry.deferredfrom(TOPIC, 3), inherited.deferredfrom(TOPIC, 3)) == ("3/0", "0/0")
 
 
 def test_outcomes_name_an_inherited_command() -> None:
@@ -171,7 +190,7 @@ def test_clients_word_releases_nothing() -> None:
 
 def test_id_of_a_waiting_command_is_taken() -> None:
     table, first = DeferralTable(), record(data={"after": 1})
-    table.change(decided(first).deferred)
+    table.apply_changes(decided(first).deferral_changes)
     again, other = verdicts(decided(moved(first, 1), record(2, data={"after": 2}), table=table))
     original = {"offset": 0, "status": "deferred", "version": 0, "events": 0}
     assert (again["status"], again["original"]) == ("duplicate", original)
@@ -193,19 +212,19 @@ def test_later_entry_keeps_the_id() -> None:
     table = DeferralTable()
     first = parked(decided(record(data={"after": 1})))
     later = replace(first, offset=9)
-    table.change({first.key: first, later.key: later})
-    table.change({first.key: None})
-    assert table.of_id("a", "x") == later
-    table.change({later.key: None})
-    assert table.of_id("a", "x") is None
+    table.apply_changes({first.key: first, later.key: later})
+    table.apply_changes({first.key: None})
+    assert table.find_by_command_id("a", "x") == later
+    table.apply_changes({later.key: None})
+    assert table.find_by_command_id("a", "x") is None
 
 
 def test_request_may_wait_itself() -> None:
     """The deferred request then ends its own entry, and cancels the other one."""
     waiting = parked(decided(record(data={"after": 1})))
     request = record(1, "cqrs.Cancel", {"id": "x"}, id="later", notbefore="2999-01-01T00:00:00Z")
-    entry = replace(parked(decided(request)), said=7, said_topic=TOPIC)
-    again = Record(7, entry.due, b"a", entry.resubmitted("0/1"), [*HEADERS])
+    entry = replace(parked(decided(request)), resubmitted_offset=7, resubmitted_topic=TOPIC)
+    again = Record(7, entry.due, b"a", entry.resubmission_document("0/1"), [*HEADERS])
     done = decided(again, table=DeferralTable([waiting, entry]))
     (data,) = verdicts(done)
     assert (data["status"], data["deferredfrom"], data["target"]) == (
@@ -213,18 +232,18 @@ def test_request_may_wait_itself() -> None:
         "0/1",
         {"id": "x", "offset": 0},
     )
-    assert done.deferred[entry.key] is None
+    assert done.deferral_changes[entry.key] is None
 
 
 @pytest.mark.parametrize(("early", "found"), [(60_000, "accepted"), (60_001, "NOT_YET"), (10**12, "NOT_YET")])
 def test_said_again_too_early_it_waits_on(early: int, found: str) -> None:
     """The broker's timestamp of the resubmitted record counts. Attempt, due time and reason stay."""
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
-    said = replace(entry, said=7, said_topic=TOPIC)
-    again = Record(7, entry.due - early, b"a", said.resubmitted("0/0"), [*HEADERS])
+    said = replace(entry, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    again = Record(7, entry.due - early, b"a", said.resubmission_document("0/0"), [*HEADERS])
     done = decided(again, table=DeferralTable([said]))
     assert result(done) == [found]
-    assert done.deferred == {entry.key: entry if found == "NOT_YET" else None}
+    assert done.deferral_changes == {entry.key: entry if found == "NOT_YET" else None}
     assert verdicts(done)[0]["deferredfrom"] == "0/0"
 
 
@@ -232,7 +251,7 @@ def test_said_again_too_early_it_waits_on(early: int, found: str) -> None:
 def test_request_ends_the_wait(request_: str, found: str) -> None:
     """The request works although the command is resubmitted already, too early."""
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
-    said = replace(entry, said=7, said_topic=TOPIC)
-    again = Record(7, AT, b"a", said.resubmitted("0/0"), [*HEADERS])
+    said = replace(entry, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    again = Record(7, AT, b"a", said.resubmission_document("0/0"), [*HEADERS])
     done = decided(record(6, request_, {"id": "x"}, id="r"), again, table=DeferralTable([said]))
     assert result(done) == ["unchanged", found]

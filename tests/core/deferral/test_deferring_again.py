@@ -9,7 +9,7 @@ from msgspec.structs import replace
 import cqrs_cli as cqrs
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.deferral.later import LONGEST_WAIT, due_again
+from cqrs_cli.core.deferral.later import MAX_RETRY_DELAY, next_attempt_time
 from cqrs_cli.core.deferral.requests import Cancel, Release
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import read_command
@@ -33,16 +33,16 @@ def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
 def put_off(later: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
     """Defer a command with at most two attempts, and return the error."""
     envelope = read_command(RECORD)
-    return deferrals(attempts=2).put_off(RECORD, envelope, entry, 5, 0, later)
+    return deferrals(attempts=2).defer_for_later(RECORD, envelope, entry, 5, 0, later)
 
 
 def test_wait_depends_on_id_and_attempt() -> None:
     later = cqrs.Later(timedelta(minutes=1), "closed")
     for entry, attempt in ((None, 1), (PARKED, 2)):
         refused = put_off(later, entry)
-        due = due_again(later.after, attempt, "x", AT)
+        due = next_attempt_time(later.after, attempt, "x", AT)
         assert (refused.reason, refused.message) == (Reason.LATER, "closed")
-        assert refused.members == {"due": rfc3339(due), "attempt": attempt}
+        assert refused.outcome_fields == {"due": rfc3339(due), "attempt": attempt}
 
 
 @pytest.mark.parametrize(("reason", "said"), [("closed", "put off 2 times: closed"), ("", "put off 2 times")])
@@ -69,20 +69,20 @@ def test_reason_is_the_text_of_later() -> None:
 )
 def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id: str, due: int) -> None:
     """Owners of all versions compute the same time. Otherwise each would resubmit at another time."""
-    assert due_again(after, attempt, command_id, 0) == due
-    assert due <= 1.1 * LONGEST_WAIT
+    assert next_attempt_time(after, attempt, command_id, 0) == due
+    assert due <= 1.1 * MAX_RETRY_DELAY
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
 def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
     """An entry that is resubmitted already keeps its offset, and is not deferred again."""
-    for entry in (PARKED, replace(PARKED, said=3, said_topic=TOPIC)):
+    for entry in (PARKED, replace(PARKED, resubmitted_offset=3, resubmitted_topic=TOPIC)):
         table = deferrals(replace(entry, cancelled=cancelled))
-        target = table.request("a", "r", request_)
+        target = table.cancel_or_release("a", "r", request_)
         assert (target.id, target.offset) == ("x", 0)
         ends = cancelled or isinstance(request_, Cancel)
-        assert table.changed == {PARKED.key: replace(entry, due=0, cancelled=ends)}
+        assert table.changed_entries == {PARKED.key: replace(entry, due=0, cancelled=ends)}
 
 
 @pytest.mark.parametrize("kind", [Cancel, Release])
@@ -90,5 +90,5 @@ def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
 def test_request_needs_its_command(subject: str, mine: str, wanted: str, kind: Any) -> None:
     """A request with the id of its own target is refused: once decided, the request no longer waits."""
     with pytest.raises(CheckFailed, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
-        deferrals(PARKED).request(subject, mine, kind(wanted))
+        deferrals(PARKED).cancel_or_release(subject, mine, kind(wanted))
     assert refusal.value.reason is Reason.NOT_FOUND

@@ -27,7 +27,7 @@ def decided_early(world: World) -> bool:
         if isinstance(one.data.due, str):
             dues[one.causationid] = parse_timestamp(one.data.due)
         elif isinstance(one.data.deferredfrom, str) and one.data.reason != "CANCELLED":
-            early = early or timestamp < dues.get(one.causationid, 0) - world.rules.limits.early
+            early = early or timestamp < dues.get(one.causationid, 0) - world.rules.limits.clock_tolerance
     return early
 
 
@@ -79,7 +79,7 @@ def test_deferred_commands_end_once(scenario: str) -> None:
 
 def _trusting(deferrals: Deferrals, offset: int) -> Deferral | None:
     """Take every record with `deferredfrom` as the owner's record."""
-    entries = [*deferrals._view().said(), *deferrals._view().due(10**15, 9)]
+    entries = [*deferrals._view().resubmitted_entries(), *deferrals._view().due_entries(10**15, 9)]
     return next((one for one in entries if one.offset < offset and one.attempt), None)
 
 
@@ -89,20 +89,20 @@ def _forgetting(deferrals: Deferrals, subject: str, command_id: str) -> None:
 
 def _ending(deferrals: Deferrals, subject: str, command_id: str, request: Any) -> DeferredTarget:
     """Let a cancel end the entry at once."""
-    entry = Deferrals.of_id(deferrals, subject, request.id)
+    entry = Deferrals.find_by_command_id(deferrals, subject, request.id)
     if entry is not None:
-        deferrals.end(entry)
+        deferrals.remove_entry(entry)
     return DeferredTarget(request.id, 0)
 
 
 def _unmarked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
     """Do not store the offset of the resubmitted command in the entry."""
-    deferrals.put(replace(entry, due=entry.due))
+    deferrals.set_entry(replace(entry, due=entry.due))
 
 
 def _reparked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
     """Store the offset of the next record, as if k were guessed before the broker's report."""
-    deferrals.put(replace(entry, said=offset + 1, said_topic=TOPIC))
+    deferrals.set_entry(replace(entry, resubmitted_offset=offset + 1, resubmitted_topic=TOPIC))
 
 
 def _unlearned(clock: BrokerClock, own: int, stamps: Any) -> None:
@@ -114,16 +114,16 @@ _NOTHING: Callable[..., Any] = lambda *_: {}  # noqa: E731
 _NOTHING_WAITS: Callable[..., Any] = lambda *_: None  # noqa: E731
 
 BROKEN: list[tuple[str, Any, str, Any]] = [
-    ("two machines", fold, "closed", _NOTHING),
-    ("later copied", Deferrals, "said_at", _trusting),
-    ("repeated", Deferrals, "of_id", _forgetting),
-    ("cancelled", Deferrals, "request", _ending),
-    ("lost", Deferrals, "note_said", _unmarked),
-    ("lost", Deferrals, "note_said", _reparked),
-    ("skipped", fold, "park_again", _NOTHING),
+    ("two machines", fold, "entries_ended_by", _NOTHING),
+    ("later copied", Deferrals, "find_resubmitted_at", _trusting),
+    ("repeated", Deferrals, "find_by_command_id", _forgetting),
+    ("cancelled", Deferrals, "cancel_or_release", _ending),
+    ("lost", Deferrals, "set_resubmitted_offset", _unmarked),
+    ("lost", Deferrals, "set_resubmitted_offset", _reparked),
+    ("skipped", fold, "defer_lost_again", _NOTHING),
     ("lost", fold, "fold_deferred", _NOTHING),
-    ("ahead", BrokerClock, "tell", _unlearned),
-    ("ahead", Deferrals, "wait_on", _NOTHING_WAITS),
+    ("ahead", BrokerClock, "learn_from_timestamps", _unlearned),
+    ("ahead", Deferrals, "defer_if_early", _NOTHING_WAITS),
 ]
 
 

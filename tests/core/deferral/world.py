@@ -20,9 +20,9 @@ from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.messages.payload_reference import restored
+from cqrs_cli.core.messages.payload_reference import with_payload_data
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.deferred_commands import values
@@ -166,7 +166,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
         state = VersionedState(length, Way(length), 0, 0) if length else None
         ids = dict(world.shard.ids)
         clock = max((timestamp for _, timestamp in world.commands[: world.position]), default=0)
-        context = world.rules.context(
+        context = world.rules.batch_context(
             lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, clock, deferrals, {}
         )
         done = decide_batch(WAY, [world.record(world.position)], context)
@@ -175,31 +175,31 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
             outcomes=(*world.outcomes, *((value, timestamp) for value, _, timestamp in done.outcomes)),
             events=(
                 *world.events,
-                *((restored(value, done.payloads), time) for value, _, time in done.events),
+                *((with_payload_data(value, done.payloads), time) for value, _, time in done.events),
             ),
             letters=(
                 *world.letters,
                 *((one.value, one.timestamp, tuple(one.headers)) for one in done.dead_letters),
             ),
         )
-        yield committed(after, done.deferred, tuple(sorted({**ids, **done.remembered}.items())))
+        yield committed(after, done.deferral_changes, tuple(sorted({**ids, **done.dedup_entries}.items())))
         return
-    own, known = world.now * SECOND, BrokerClock(world.rules.limits.early)
+    own, known = world.now * SECOND, BrokerClock(world.rules.limits.clock_tolerance)
     known.ahead = world.ahead
-    if due := deferrals.due(int(known.now(own)), 9, 1e9):
+    if due := deferrals.due_entries(int(known.now(own)), 9, 1e9):
         said: list[tuple[bytes, int]] = []
         for entry in due:
-            deferrals.note_said(entry, len(world.commands) + len(said))
-            said.append((deferrals.resubmitted(entry), max(0, world.now - 1) * SECOND))
+            deferrals.set_resubmitted_offset(entry, len(world.commands) + len(said))
+            said.append((deferrals.resubmission_document(entry), max(0, world.now - 1) * SECOND))
         known.learn_from_timestamps(own, (stamp for _, stamp in said))
         after = world._replace(commands=(*world.commands, *said), ahead=known.ahead)
-        yield committed(after, deferrals.changed, world.shard.ids)
+        yield committed(after, deferrals.changed_entries, world.shard.ids)
 
 
 def committed(world: World, changed: Mapping[str, Deferral | None], ids: Any) -> tuple[World, Shard]:
     topic = (*world.topic, *((key.decode(), value) for value, key in values(changed)))
     table = DeferralTable(world.shard.entries)
-    table.change(changed)
+    table.apply_changes(changed)
     shard = Shard(_sorted(table), ids, len(world.outcomes), len(topic))
     return world._replace(topic=topic), shard
 
@@ -219,7 +219,7 @@ def recovered(world: World) -> World:
         if offset >= world.shard.outcomes
     ]
     for record, outcome in folded:
-        remember(ids, outcome, record.timestamp)
+        restore_dedup_entry(ids, outcome, record.timestamp)
     cache.fold(cache.positions, deferred=fold.entries_ended_by(cache, TOPIC, folded))
     fold.defer_lost_again(cache, TOPIC, world.position)
     shard = Shard(_sorted(cache.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic))
@@ -244,5 +244,5 @@ SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
 def begun(scenario: str) -> World:
     """Return the first world of a scenario. Scenarios `ahead…` tolerate no difference of clocks."""
     sends, left = SCENARIOS[scenario]
-    limits = RULES.limits._replace(early=0) if scenario.startswith("ahead") else RULES.limits
+    limits = RULES.limits._replace(clock_tolerance=0) if scenario.startswith("ahead") else RULES.limits
     return World(sends, tuple(sorted(left.items())), rules=replace(RULES, limits=limits))

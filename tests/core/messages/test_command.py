@@ -12,7 +12,7 @@ from msgspec import UNSET
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
-from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Headers, Record
 
 STRUCTURED = (b"application/cloudevents+json", b"Application/CloudEvents+JSON; charset=utf-8")
 
@@ -216,7 +216,7 @@ def test_binary_command_may_expect_nothing() -> None:
 
 
 def test_unreadable_header_name_is_refused() -> None:
-    assert invalid(command(), UNREADABLE)
+    assert invalid(command(), UNREADABLE_HEADERS)
 
 
 def test_expiry_keeps_its_utc_offset() -> None:
@@ -243,7 +243,7 @@ def test_anything_is_read_or_invalid(value: bytes | None, headers: Headers | Non
 
 def test_reason_of_an_unreadable_record_is_told() -> None:
     for value, headers, why in (
-        (command(), UNREADABLE, "a header has a name that is not UTF-8"),
+        (command(), UNREADABLE_HEADERS, "a header has a name that is not UTF-8"),
         (command(more="?").replace(b"?", b"\xff"), STRUCTURED_HEADERS, "utf-8"),
     ):
         with pytest.raises(CheckFailed, match=why):

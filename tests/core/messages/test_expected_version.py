@@ -11,7 +11,7 @@ versions = st.integers(0, MAX_VERSION)
 
 
 def refusal(text: str, version: int) -> str | None:
-    said = parse_expected(text).refusal(version)
+    said = parse_expected(text).mismatch(version)
     return said[0].name if said else None
 
 
@@ -43,10 +43,10 @@ def test_zero_fails_as_a_conflict() -> None:
 
 
 def test_the_message_says_both_versions() -> None:
-    assert parse_expected("7").refusal(9) == (Reason.VERSION_CONFLICT, "expected version 7, is 9")
-    assert parse_expected(">=7").refusal(6) == (Reason.VERSION_CONFLICT, "expected version >=7, is 6")
-    assert parse_expected("exists").refusal(0) == (Reason.NOT_FOUND, "expected exists, is 0")
-    assert parse_expected("none").refusal(2) == (Reason.ALREADY_EXISTS, "expected none, is 2")
+    assert parse_expected("7").mismatch(9) == (Reason.VERSION_CONFLICT, "expected version 7, is 9")
+    assert parse_expected(">=7").mismatch(6) == (Reason.VERSION_CONFLICT, "expected version >=7, is 6")
+    assert parse_expected("exists").mismatch(0) == (Reason.NOT_FOUND, "expected exists, is 0")
+    assert parse_expected("none").mismatch(2) == (Reason.ALREADY_EXISTS, "expected none, is 2")
 
 
 WRONG = [

@@ -7,18 +7,18 @@ from msgspec import Raw
 
 from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.checks import fingerprint_of
+from cqrs_cli.core.checks import fingerprint_function
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.json import encode_json
 from tests.core.personal.customer import CUSTOMER
 
 ORDER, REGISTER = "customer.Order", "customer.Register"
-mark = fingerprint_of(CUSTOMER)
+mark = fingerprint_function(CUSTOMER)
 
 
 def test_fingerprints_without_marks_stay() -> None:
     """The outcomes of every aggregate contain fingerprints."""
-    assert fingerprint_of(Aggregate.of("counter", decider)) is fingerprint
+    assert fingerprint_function(Aggregate.of("counter", decider)) is fingerprint
     assert fingerprint("counter.Increment", Raw(b'{"by": 3}'), None) == 972471894
     assert fingerprint("counter.Increment", b'{"by":3}', "7") == 594691161
 

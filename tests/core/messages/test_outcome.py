@@ -2,20 +2,20 @@
 
 import pytest
 
-from cqrs_cli.core.messages.outcome import MAX_MESSAGE, cut, read_outcome
+from cqrs_cli.core.messages.outcome import MAX_MESSAGE, read_outcome, truncate
 
 
 @pytest.mark.parametrize("length", [0, 1, MAX_MESSAGE - 1, MAX_MESSAGE])
 def test_message_that_fits_is_kept(length: int) -> None:
-    assert cut("ä" * length) == "ä" * length
+    assert truncate("ä" * length) == "ä" * length
 
 
 def test_long_message_ends_with_an_ellipsis() -> None:
-    assert cut("ab" * MAX_MESSAGE) == ("ab" * MAX_MESSAGE)[: MAX_MESSAGE - 1] + "…"
+    assert truncate("ab" * MAX_MESSAGE) == ("ab" * MAX_MESSAGE)[: MAX_MESSAGE - 1] + "…"
 
 
 def test_lone_surrogates_are_question_marks() -> None:
-    assert cut("a\ud800b") == "a?b"
+    assert truncate("a\ud800b") == "a?b"
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.payload_reference import (
     MAX_PAYLOAD,
-    data_within,
+    data_of_document,
     find_reference,
     parse_reference,
     payload_folder,
-    refer,
-    restored,
+    reference_to,
     with_data,
+    with_payload_data,
     with_reference,
 )
 
@@ -29,16 +29,16 @@ NAMES = st.text("abcdefghij", min_size=1).filter(lambda name: not name.startswit
 def test_reference_stands_for_the_data(attributes: dict[str, object], data: dict[str, object]) -> None:
     payload = msgspec.json.encode(data)
     document = msgspec.json.encode({**attributes, "data": msgspec.Raw(payload)})
-    referring = with_reference(document, "order", refer(payload))
+    referring = with_reference(document, "order", reference_to(payload))
     assert find_reference(document) is None
-    assert data_within(document) == payload
-    assert data_within(referring) is None
-    assert find_reference(referring) == refer(payload)
-    assert msgspec.json.decode(referring)["dataref"] == f"order/{refer(payload).sha256}"
+    assert data_of_document(document) == payload
+    assert data_of_document(referring) is None
+    assert find_reference(referring) == reference_to(payload)
+    assert msgspec.json.decode(referring)["dataref"] == f"order/{reference_to(payload).sha256}"
     assert msgspec.json.decode(with_data(referring, payload)) == msgspec.json.decode(document)
-    assert restored(referring, {refer(payload): payload}) == with_data(referring, payload)
-    assert restored(document, {refer(payload): payload}) == document
-    assert restored(referring, {}) == referring
+    assert with_payload_data(referring, {reference_to(payload): payload}) == with_data(referring, payload)
+    assert with_payload_data(document, {reference_to(payload): payload}) == document
+    assert with_payload_data(referring, {}) == referring
 
 
 def test_folder_follows_the_topic() -> None:
@@ -47,13 +47,13 @@ def test_folder_follows_the_topic() -> None:
 
 @given(data=st.binary(max_size=40), at=st.integers(0, 39), bit=st.integers(0, 7))
 def test_no_other_bytes_are_accepted(data: bytes, at: int, bit: int) -> None:
-    reference = refer(data)
-    assert reference.accepts(data)
-    assert not reference.accepts(data + b"\0")
+    reference = reference_to(data)
+    assert reference.matches(data)
+    assert not reference.matches(data + b"\0")
     if at < len(data):
         changed = bytearray(data)
         changed[at] ^= 1 << bit
-        assert not reference.accepts(bytes(changed))
+        assert not reference.matches(bytes(changed))
 
 
 @pytest.mark.parametrize(

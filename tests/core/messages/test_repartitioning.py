@@ -6,23 +6,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split, growth_value, read_growth
+from cqrs_cli.core.messages.repartitioning import (
+    Begun,
+    Grow,
+    LineageRecord,
+    Split,
+    lineage_value,
+    read_lineage_record,
+)
 
-NUMBERS = st.integers(0, 2**53)
+COUNTS = st.integers(1, 2**31 - 1)
+PARTITIONS = st.integers(0, 2**31 - 1)
+OFFSETS = st.integers(0, 2**63 - 1)
 RECORDS = st.one_of(
-    st.builds(Grow, NUMBERS, NUMBERS, st.text(), st.text()),
-    st.builds(Split, *[NUMBERS] * 8),
-    st.builds(Begun, NUMBERS),
+    st.builds(Grow, COUNTS, COUNTS, st.text(), st.text()),
+    st.builds(Split, PARTITIONS, COUNTS, COUNTS, *[OFFSETS] * 5),
+    st.builds(Begun, PARTITIONS),
 )
 
 
 @given(RECORDS)
-def test_records_are_read_back(record: Growth) -> None:
-    assert read_growth(growth_value(record)) == record
+def test_records_are_read_back(record: LineageRecord) -> None:
+    assert read_lineage_record(lineage_value(record)) == record
 
 
 def test_counts_are_from_and_to() -> None:
-    assert json.loads(growth_value(Split(1, 4, 12, 5120, 9310, 5098, 77, 9))) == {
+    assert json.loads(lineage_value(Split(1, 4, 12, 5120, 9310, 5098, 77, 9))) == {
         "split": {
             "partition": 1,
             "from": 4,
@@ -42,4 +51,4 @@ def test_counts_are_from_and_to() -> None:
 )
 def test_other_records_are_refused(value: bytes | None) -> None:
     with pytest.raises(ValueError):
-        read_growth(value)
+        read_lineage_record(value)

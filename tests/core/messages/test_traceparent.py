@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.attributes import MAX_TRACESTATE
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.core.recorded import record_event
+from cqrs_cli.core.recorded import read_recorded_event
 from tests.core.tally import AGGREGATE, Partition, command, record
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -108,7 +108,7 @@ def test_readers_of_events_get_the_trace(
     partition = Partition()
     partition.feed(record(0, command(**attributes)))
     (value, _, _) = partition.events[0]
-    recorded = record_event(AGGREGATE, value, "tally.events", 3, 0)
+    recorded = read_recorded_event(AGGREGATE, value, "tally.events", 3, 0)
     assert (recorded.traceparent, recorded.tracestate) == trace
 
 

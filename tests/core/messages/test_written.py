@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, UnsetType
 
-from cqrs_cli.core.messages.attributes import HANDED_ON, PropagatedAttributes
-from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
+from cqrs_cli.core.messages.attributes import PROPAGATED, PropagatedAttributes
+from cqrs_cli.core.messages.command import CommandEnvelope, shared_members_of_unreadable
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, WrittenVerdict, outcome_writer
@@ -51,7 +51,7 @@ envelopes = st.builds(
     type=texts,
     subject=texts,
     correlationid=st.none() | st.just("") | texts,
-    **{name: st.none() | st.just("") | texts for name in HANDED_ON},
+    **{name: st.none() | st.just("") | texts for name in PROPAGATED},
 )
 
 
@@ -65,9 +65,9 @@ def test_events_are_the_contract(
 ) -> None:
     place, mine, data = f"{partition}/{offset}/{index}", members(envelope), b'{"a":"%d"}'
     numbered: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
-    more = {**numbered, "data": Raw(data), **envelope.handed_on()}
+    more = {**numbered, "data": Raw(data), **envelope.propagated()}
     wanted = WrittenEvent("1.0", place, source, "note.Nöted", *mine, **more)
-    given = (offset, index, envelope.shared(TIME), version, index, count, data)
+    given = (offset, index, envelope.shared_members(TIME), version, index, count, data)
     assert event_writer(source, partition, "note.Nöted")(given) == encode_json(wanted)
 
 
@@ -92,8 +92,8 @@ def test_outcomes_are_the_contract(
     verdict: WrittenVerdict,
 ) -> None:
     named = (UNSET, TIME, UNSET, UNSET) if envelope is None else members(envelope)
-    handed_on = {} if envelope is None else envelope.handed_on()
+    handed_on = {} if envelope is None else envelope.propagated()
     wanted = WrittenOutcome("1.0", f"{partition}/{offset}", source, kind, *named, data=verdict, **handed_on)
-    shared = unnamed(TIME) if envelope is None else envelope.shared(TIME)
+    shared = shared_members_of_unreadable(TIME) if envelope is None else envelope.shared_members(TIME)
     given = (offset, encode_json(kind), shared, encode_json(verdict))
     assert outcome_writer(source, partition)(given) == encode_json(wanted)

@@ -49,8 +49,8 @@ def context(key: DataKey | None = None, table: DeferralTable | None = None, **ot
         lambda: AT,
         topic="customer.commands",
         deferrals=deferrals,
-        key_of=lambda _: key,
-        new_key=keys(),
+        data_key_of=lambda _: key,
+        new_data_key=keys(),
         **others,
     )
 

@@ -15,10 +15,10 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.decide import Batch, decide_batch
 from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.messages.payload_reference import find_reference, refer
+from cqrs_cli.core.messages.payload_reference import find_reference, reference_to
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import has_seals, open_data
-from cqrs_cli.core.personal.encryption import SealPlace
+from cqrs_cli.core.personal.encrypted_data import decrypt_data, has_encrypted_shape
+from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.core.personal.personal_fields import personal
 from tests.core.personal.batches import ANN, PLAIN, context, erase, keys, kids, record, register, verdicts
@@ -27,12 +27,12 @@ from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered
 
 def test_events_open_at_their_place() -> None:
     done = decide_batch(CUSTOMER, [register(7)], context())
-    (key,) = done.keys.values()
+    (key,) = done.data_keys.values()
     assert key is not None
     event = read_event(done.events[0][0])
     assert not any(plain in value for plain in PLAIN for value, _, _ in done.events + done.outcomes)
-    opened = open_data(
-        Registered, bytes(event.data), {key.kid: key}.get, SealPlace("customer", "c", "0/7/0", "")
+    opened = decrypt_data(
+        Registered, bytes(event.data), {key.kid: key}.get, ValueLocation("customer", "c", "0/7/0", "")
     )
     assert json.loads(opened) == {**ANN, "plan": "free"}
     assert done.states["c"].state == Customer("Ann Smith", "ann@home", "free")
@@ -41,23 +41,23 @@ def test_events_open_at_their_place() -> None:
 def test_only_personal_values_need_a_key() -> None:
     nameless = record(0, "customer.Register", {"name": "", "plan": "free"})
     done = decide_batch(CUSTOMER, [nameless], context())
-    assert verdicts(done) == ["accepted"] and done.keys == {}
+    assert verdicts(done) == ["accepted"] and done.data_keys == {}
 
 
 def test_key_in_force_is_used() -> None:
     key = keys()()
     done = decide_batch(CUSTOMER, [register(0), register(1)], context(key))
-    assert kids(done) == [key.kid] * 2 and done.keys == {}
+    assert kids(done) == [key.kid] * 2 and done.data_keys == {}
 
 
 def test_erase_ends_the_key_for_good() -> None:
     done = decide_batch(CUSTOMER, [register(0), erase(1)], context())
     first = kids(done)[0]
     assert kids(done) == [first, f"({first})"]
-    assert done.keys == {"c": None} and done.states["c"].state == mask(Customer(plan="free"))
+    assert done.data_keys == {"c": None} and done.states["c"].state == mask(Customer(plan="free"))
     again = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
     assert kids(again)[:2] == [first, f"({first})"] and kids(again)[2] != first
-    assert again.keys["c"] is not None and again.keys["c"].kid == kids(again)[2]
+    assert again.data_keys["c"] is not None and again.data_keys["c"].kid == kids(again)[2]
 
 
 def test_erase_without_a_key_is_unchanged() -> None:
@@ -86,7 +86,7 @@ def test_senders_may_not_seal(data: str, attributes: dict[str, str]) -> None:
     written = sent.value.replace(json.dumps(ANN).encode(), data.encode())
     assert data.encode() in written
     done = decide_batch(CUSTOMER, [replace(sent, value=written)], context())
-    assert verdicts(done) == ["INVALID_PAYLOAD"] and done.keys == {}
+    assert verdicts(done) == ["INVALID_PAYLOAD"] and done.data_keys == {}
     assert b"a member has the shape of a sealed value" in done.outcomes[0][0]
 
 
@@ -133,8 +133,8 @@ def test_decide_may_not_seal(annotation: Any, upcasts: bool) -> None:
 def test_payloads_are_summed_sealed() -> None:
     done = decide_batch(CUSTOMER, [register(0)], context(payload_threshold=10))
     ((reference, data),) = done.payloads.items()
-    assert find_reference(done.events[0][0]) == reference == refer(data)
-    assert has_seals(data) and not any(plain in data for plain in PLAIN)
+    assert find_reference(done.events[0][0]) == reference == reference_to(data)
+    assert has_encrypted_shape(data) and not any(plain in data for plain in PLAIN)
 
 
 kinds = st.lists(
@@ -170,8 +170,8 @@ def test_cuts_make_no_difference(stream: list[tuple[str, str]], size: int) -> No
         events += piece.events
         outcomes += piece.outcomes
     assert (events, outcomes) == (whole.events, whole.outcomes)
-    assert {name: key and key.kid for name, key in batch.done.keys.items()} == {
-        name: key and key.kid for name, key in whole.keys.items()
+    assert {name: key and key.kid for name, key in batch.decisions.data_keys.items()} == {
+        name: key and key.kid for name, key in whole.data_keys.items()
     }
     states = {name: mask(one.state) for name, one in folded([value for value, _, _ in events]).items()}
     assert states == {name: mask(one.state) for name, one in whole.states.items()}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.core.checks import fingerprint_of
+from cqrs_cli.core.checks import fingerprint_function
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
 from tests.core.tally import record
@@ -32,4 +32,4 @@ def test_repetition_with_another_name_is_a_duplicate() -> None:
 def test_all_paths_leave_personal_fields_out(attributes: dict[str, Any]) -> None:
     data = json.dumps({"street": ["Elm"], "amount": 1}).encode()
     found = Customers().verdict(record(0, order(**attributes)))["fingerprint"]
-    assert found == fingerprint_of(CUSTOMER)("customer.Order", data, None)
+    assert found == fingerprint_function(CUSTOMER)("customer.Order", data, None)

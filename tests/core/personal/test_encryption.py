@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.personal.encryption import (
     STATE,
-    DamagedSealError,
+    DamagedValueError,
     DataKey,
-    NotSealedError,
+    NotEncryptedError,
     OtherKeyError,
-    SealPlace,
-    as_text,
-    from_text,
-    is_sealed,
+    ValueLocation,
+    aes_siv,
+    from_base64url,
+    is_encrypted,
     kid_of,
-    siv,
+    to_base64url,
 )
 
 KEY = DataKey.of_random(bytes(range(72)))
-PLACE = SealPlace("customer", "c-42", "3/18274/0", "name")
-SEALED = KEY.seal(b'"Ann"', PLACE)
+PLACE = ValueLocation("customer", "c-42", "3/18274/0", "name")
+SEALED = KEY.encrypt(b'"Ann"', PLACE)
 
 #: Appendix A of RFC 5297: key, associated data, plaintext, output.
 VECTORS = {
@@ -49,29 +49,29 @@ VECTORS = {
 values = st.binary(min_size=1, max_size=100)
 keys = st.binary(min_size=72, max_size=72).map(DataKey.of_random)
 parts = st.text("ab/", max_size=3)
-places = st.builds(SealPlace, parts, parts, st.just(STATE) | parts, parts)
+places = st.builds(ValueLocation, parts, parts, st.just(STATE) | parts, parts)
 
 
 @pytest.mark.parametrize("vector", VECTORS)
 def test_cipher_gives_the_vectors_of_the_rfc(vector: str) -> None:
     key, bound, plain, output = VECTORS[vector]
     parts = [bytes.fromhex(one) for one in bound]
-    assert siv(bytes.fromhex(key)).encrypt(bytes.fromhex(plain), parts).hex() == output
+    assert aes_siv(bytes.fromhex(key)).encrypt(bytes.fromhex(plain), parts).hex() == output
 
 
 @given(keys, values, places)
-def test_sealed_value_opens(key: DataKey, value: bytes, place: SealPlace) -> None:
-    sealed = key.seal(value, place)
-    assert key.open(sealed, place) == value
-    assert key.seal(value, place) == sealed and is_sealed(sealed) and kid_of(sealed) == key.kid
+def test_sealed_value_opens(key: DataKey, value: bytes, place: ValueLocation) -> None:
+    sealed = key.encrypt(value, place)
+    assert key.decrypt(sealed, place) == value
+    assert key.encrypt(value, place) == sealed and is_encrypted(sealed) and kid_of(sealed) == key.kid
 
 
 @given(values, places, places)
-def test_moved_value_never_opens(value: bytes, here: SealPlace, there: SealPlace) -> None:
+def test_moved_value_never_opens(value: bytes, here: ValueLocation, there: ValueLocation) -> None:
     if here == there:
         return
-    with pytest.raises(DamagedSealError, match=f"with key {KEY.kid}, which it names"):
-        KEY.open(KEY.seal(value, here), there)
+    with pytest.raises(DamagedValueError, match=f"with key {KEY.kid}, which it names"):
+        KEY.decrypt(KEY.encrypt(value, here), there)
 
 
 @given(keys, keys, values)
@@ -79,21 +79,21 @@ def test_value_of_another_key_names_it(one: DataKey, other: DataKey, value: byte
     if one.kid == other.kid:
         return
     with pytest.raises(OtherKeyError) as refused:
-        other.open(one.seal(value, PLACE), PLACE)
+        other.decrypt(one.encrypt(value, PLACE), PLACE)
     assert refused.value.kid == one.kid
 
 
 def test_another_secret_under_the_id_is_damage() -> None:
-    with pytest.raises(DamagedSealError):
-        DataKey(KEY.kid, bytes(64)).open(SEALED, PLACE)
+    with pytest.raises(DamagedValueError):
+        DataKey(KEY.kid, bytes(64)).decrypt(SEALED, PLACE)
 
 
-@given(st.integers(0, len(from_text(SEALED[12:-2].decode())) - 1), st.integers(1, 255))
+@given(st.integers(0, len(from_base64url(SEALED[12:-2].decode())) - 1), st.integers(1, 255))
 def test_altered_value_never_opens(at: int, change: int) -> None:
-    data = bytearray(from_text(SEALED[12:-2].decode()))
+    data = bytearray(from_base64url(SEALED[12:-2].decode()))
     data[at] ^= change
-    with pytest.raises(OtherKeyError if at < 8 else DamagedSealError):
-        KEY.open(b'{"$sealed":"%b"}' % as_text(bytes(data)).encode(), PLACE)
+    with pytest.raises(OtherKeyError if at < 8 else DamagedValueError):
+        KEY.decrypt(b'{"$sealed":"%b"}' % to_base64url(bytes(data)).encode(), PLACE)
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_altered_value_never_opens(at: int, change: int) -> None:
         SEALED[:-2] + b'="}',
         SEALED[:-2] + b'!"}',
         SEALED[:-1] + b',"more":1}',
-        b'{"$sealed":"' + as_text(bytes(24)).encode() + b'"}',
+        b'{"$sealed":"' + to_base64url(bytes(24)).encode() + b'"}',
     ],
 )
 def test_other_shapes_are_not_sealed(sealed: bytes) -> None:
-    with pytest.raises(NotSealedError):
-        KEY.open(sealed, PLACE)
+    with pytest.raises(NotEncryptedError):
+        KEY.decrypt(sealed, PLACE)
 
 
 def test_equal_values_do_not_show() -> None:
-    assert KEY.seal(b'"Ann"', PLACE._replace(subject="c-43"))[30:] != SEALED[30:]
+    assert KEY.encrypt(b'"Ann"', PLACE._replace(subject="c-43"))[30:] != SEALED[30:]
 
 
 def test_changed_state_is_sealed_anew() -> None:
     key, place = DataKey.of_random(bytes(range(72))), PLACE._replace(place=STATE)
-    first = key.seal(b'"Ann"', place)
-    assert key.seal(b'"Ann"', place) is first
-    assert key.open(key.seal(b'"Bob"', place), place) == b'"Bob"'
+    first = key.encrypt(b'"Ann"', place)
+    assert key.encrypt(b'"Ann"', place) is first
+    assert key.decrypt(key.encrypt(b'"Bob"', place), place) == b'"Bob"'
 
 
 def test_secret_is_not_shown() -> None:
@@ -141,8 +141,8 @@ def test_missing_library_is_named() -> None:
     """A new process is used, so that the library cannot be loaded yet."""
     program = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from cqrs_cli.core.personal.encryption import siv\n"
-        "try: siv(bytes(64))\n"
+        "from cqrs_cli.core.personal.encryption import aes_siv\n"
+        "try: aes_siv(bytes(64))\n"
         "except Exception as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.aggregate.schema import schema_digest
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.personal_fields import MarkError, Personal, personal, personal_fields
+from cqrs_cli.core.personal.personal_fields import AnnotationError, Personal, personal, personal_fields
 from tests.core.personal.customer import CUSTOMER, Customer, Register, Registered, evolve
 
 Named = NewType("Named", Annotated[str, personal])
@@ -38,7 +38,7 @@ def event(annotation: Any, default: Any = NODEFAULT) -> type[Struct]:
 
 def placeholder(annotation: Any) -> Any:
     [field] = personal_fields(event(annotation))
-    return field.placeholder()
+    return field.redacted_value()
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_unmarked_fields_are_not_personal() -> None:
         (Annotated[list["Inner"], personal], "within its type"),
         (list[Named], "within its type"),
         (Annotated[Personal[str], personal], "marked as personal twice"),
-        (Personal[datetime.datetime], "no placeholder"),
-        (Annotated[int | str, personal], "no placeholder"),
-        (Annotated[tuple[int, int], personal], "no placeholder"),
-        (Annotated[Plain, personal], "no placeholder"),
-        (Annotated[str, Meta(min_length=1), personal], 'placeholder "" does not fit'),
-        (Annotated[Literal["a"], personal(erased="b")], "placeholder 'b' does not fit"),
-        (Annotated[int, personal(erased=True)], "placeholder True does not fit"),
-        (Annotated[float, personal(erased=float("nan"))], "placeholder nan does not fit"),
-        (Annotated[str, personal(erased=object())], "does not fit"),
-        (Annotated[tuple[int, int], personal(erased=[0, 0])], "does not fit"),
+        (Personal[datetime.datetime], "no default redacted value"),
+        (Annotated[int | str, personal], "no default redacted value"),
+        (Annotated[tuple[int, int], personal], "no default redacted value"),
+        (Annotated[Plain, personal], "no default redacted value"),
+        (Annotated[str, Meta(min_length=1), personal], 'redacted value "" does not match'),
+        (Annotated[Literal["a"], personal(erased="b")], "redacted value 'b' does not match"),
+        (Annotated[int, personal(erased=True)], "redacted value True does not match"),
+        (Annotated[float, personal(erased=float("nan"))], "redacted value nan does not match"),
+        (Annotated[str, personal(erased=object())], "does not match"),
+        (Annotated[tuple[int, int], personal(erased=[0, 0])], "does not match"),
     ],
 )
 def test_mark_that_cannot_be_kept_is_refused(annotation: Any, complaint: str) -> None:
-    with pytest.raises(MarkError, match=rf"^Moved\.field.*{complaint}"):
+    with pytest.raises(AnnotationError, match=rf"^Moved\.field.*{complaint}"):
         personal_fields(event(annotation))
 
 
@@ -109,7 +109,7 @@ def test_placeholder_always_fits_its_type(erased: Any) -> None:
     for kind in (int, str, str | None, list[int], bool, dict[str, int], Annotated[int, Meta(ge=3)]):
         try:
             found = placeholder(Annotated[kind, personal(erased=erased)])
-        except MarkError:
+        except AnnotationError:
             continue
         assert (found, type(found)) == (erased, type(erased))
         assert decode(encode_json(found), type=kind) == erased
@@ -117,7 +117,7 @@ def test_placeholder_always_fits_its_type(erased: Any) -> None:
 
 def test_placeholders_are_not_shared() -> None:
     [field] = personal_fields(event(Personal[list[str]]))
-    assert field.placeholder() is not field.placeholder()
+    assert field.redacted_value() is not field.redacted_value()
 
 
 def test_fields_have_their_wire_names() -> None:
@@ -138,7 +138,9 @@ def test_aggregate_with_a_bad_mark_is_refused() -> None:
     def decided(command: Bad, customer: Customer) -> Iterator[Registered]:
         return iter(())
 
-    with pytest.raises(InvalidAggregate, match=r"Bad\.when: its type has no placeholder") as refused:
+    with pytest.raises(
+        InvalidAggregate, match=r"Bad\.when: its type has no default redacted value"
+    ) as refused:
         Aggregate.of("bad", cqrs.Decider(decided, evolve, Customer()))
     assert refused.value.where is Bad
 

@@ -21,12 +21,12 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import Personal, personal
 from cqrs_cli.core.personal.redaction import (
-    UNSEARCHED,
-    WITHHELD,
-    texts_in,
-    texts_of,
-    withhold,
-    withhold_misfit,
+    REDACTED_TEXT,
+    UNSEARCHABLE_TEXT,
+    personal_texts,
+    personal_texts_in,
+    redact_mismatch,
+    redact_text,
 )
 from cqrs_cli.scans.replay.fold import ReplayFold
 from tests.core import tally
@@ -49,9 +49,9 @@ def say(how: str, who: Any = ANN, offset: int = 0) -> Any:
         ("raise", "HANDLER_ERROR", "RuntimeError"),
         ("undone", "HANDLER_ERROR", "LookupError"),
         ("fold", "HANDLER_ERROR", "KeyError"),
-        ("reject", "BUSINESS_RULE", WITHHELD),
+        ("reject", "BUSINESS_RULE", REDACTED_TEXT),
         ("code", "BUSINESS_RULE", "no"),
-        ("unfit", "INVALID_PAYLOAD", WITHHELD),
+        ("unfit", "INVALID_PAYLOAD", REDACTED_TEXT),
         ("rule", "BUSINESS_RULE", "it may not"),
     ],
 )
@@ -61,12 +61,12 @@ def test_outcome_has_no_personal_value(how: str, reason: str, message: str) -> N
     verdict = partition.last()["data"]
     assert verdict["reason"] == reason and verdict["message"].endswith(message)
     letters = [letter.headers for letter in done.dead_letters]
-    assert ANN.casefold() not in repr([verdict, letters, done.raised]).casefold()
+    assert ANN.casefold() not in repr([verdict, letters, done.tracebacks]).casefold()
 
 
 def test_place_of_an_error_is_told() -> None:
     partition = Hearing()
-    (trace,) = partition.feed(say("raise")).raised.values()
+    (trace,) = partition.feed(say("raise")).tracebacks.values()
     assert partition.last()["data"]["message"].startswith("leaking_aggregate.py:")
     assert "raise RuntimeError(command.who)" in trace and trace.endswith("RuntimeError\n")
 
@@ -74,7 +74,7 @@ def test_place_of_an_error_is_told() -> None:
 def test_value_of_the_state_is_withheld() -> None:
     partition = Hearing()
     partition.feed(say(""))
-    assert partition.verdict(say("state", "Bob", 1))["message"] == WITHHELD
+    assert partition.verdict(say("state", "Bob", 1))["message"] == REDACTED_TEXT
 
 
 def test_reason_to_wait_is_withheld() -> None:
@@ -82,7 +82,7 @@ def test_reason_to_wait_is_withheld() -> None:
     record = say("later")
     later = call_decide(HEARD, record, read_command(record), Say(ANN, "later"), None)
     assert isinstance(later, cqrs.Later)
-    assert (later.after, later.reason) == (timedelta(hours=1), WITHHELD)
+    assert (later.after, later.reason) == (timedelta(hours=1), REDACTED_TEXT)
 
 
 def test_code_with_value_is_the_common() -> None:
@@ -143,11 +143,11 @@ class Rank(cqrs.Command):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b'{"name":"Ann Smith"}', WITHHELD),
-        (b'{"name":"Ann Smith","name":"first"}', UNSEARCHED),
-        (b'{"name":"Ann Smith","note":', UNSEARCHED),
-        (b'{"name":"Ann Smith","\xff":1}', UNSEARCHED),
-        (b'{"name":"Ann Smith","note":' + b"[" * 100_000, UNSEARCHED),
+        (b'{"name":"Ann Smith"}', REDACTED_TEXT),
+        (b'{"name":"Ann Smith","name":"first"}', UNSEARCHABLE_TEXT),
+        (b'{"name":"Ann Smith","note":', UNSEARCHABLE_TEXT),
+        (b'{"name":"Ann Smith","\xff":1}', UNSEARCHABLE_TEXT),
+        (b'{"name":"Ann Smith","note":' + b"[" * 100_000, UNSEARCHABLE_TEXT),
         (b'{"note":7}', "Expected `str`, got `int` - at `$.note`"),
     ],
     ids=["a misfit", "a member twice", "cut off", "not UTF-8", "nested", "without a value"],
@@ -156,40 +156,42 @@ def test_misfit_tells_no_value(data: bytes, said: str) -> None:
     """The decoder reads the value before it finds the error."""
     with pytest.raises(ValueError) as misfit:
         msgspec.json.decode(data, type=Rank)
-    assert ("Ann Smith" in str(misfit.value)) == (said in (WITHHELD, UNSEARCHED))
-    assert withhold_misfit(str(misfit.value), Rank, data) == said
+    assert ("Ann Smith" in str(misfit.value)) == (said in (REDACTED_TEXT, UNSEARCHABLE_TEXT))
+    assert redact_mismatch(str(misfit.value), Rank, data) == said
 
 
 def test_all_forms_of_a_value_are_found() -> None:
     order = Order(("Elm Street", "12"), 500, Decimal("2500.50"))
-    assert texts_of(order) == {"Elm Street", "2500.50"} == texts_in(Order, encode_json(order))
-    assert texts_of(Customer(streets={"Elm/12": 700}, amount=500)) == {"Elm/12", "700"}
+    assert personal_texts(order) == {"Elm Street", "2500.50"} == personal_texts_in(Order, encode_json(order))
+    assert personal_texts(Customer(streets={"Elm/12": 700}, amount=500)) == {"Elm/12", "700"}
 
 
 def test_time_is_found_as_text_and_json() -> None:
     class Born(cqrs.Command):
         at: Personal[datetime | None] = None
 
-    assert texts_of(Born(datetime(1990, 1, 2, tzinfo=UTC))) == {
+    assert personal_texts(Born(datetime(1990, 1, 2, tzinfo=UTC))) == {
         "1990-01-02 00:00:00+00:00",
         "1990-01-02T00:00:00Z",
     }
 
 
 def test_placeholders_say_nothing() -> None:
-    assert texts_of(Register("Al"), Customer()) == set()
+    assert personal_texts(Register("Al"), Customer()) == set()
 
 
 @given(st.text(min_size=3), st.text(), st.text())
 def test_value_never_passes(value: str, before: str, behind: str) -> None:
-    assert withhold(f"{before}{value}{behind}", {value}) == WITHHELD
+    assert redact_text(f"{before}{value}{behind}", {value}) == REDACTED_TEXT
 
 
 def test_other_code_says_only_the_class() -> None:
     """Projections and process managers get events of the aggregate, so their exceptions may contain its values."""
     with pytest.raises(LookupError) as raised:
         Say(ANN, "undone")
-    assert HEARD.raised(raised.value, "tests.core.personal").endswith(": LookupError")
-    assert tally.AGGREGATE.raised(raised.value, "tests.core.personal").endswith(f": LookupError: {ANN}")
-    shown = HEARD.shown(raised.value)
+    assert HEARD.describe_error(raised.value, "tests.core.personal").endswith(": LookupError")
+    assert tally.AGGREGATE.describe_error(raised.value, "tests.core.personal").endswith(
+        f": LookupError: {ANN}"
+    )
+    shown = HEARD.redact_error(raised.value)
     assert (type(shown).__name__, str(shown), shown.__traceback__) == ("LookupError", "", raised.tb)

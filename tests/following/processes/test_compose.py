@@ -13,7 +13,7 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.payload_reference import data_within, find_reference
+from cqrs_cli.core.messages.payload_reference import data_of_document, find_reference
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
@@ -158,7 +158,7 @@ def test_large_data_become_payloads() -> None:
     without_store, small = COMPOSER.compose(recorded(), sends)
     with_reference, unchanged = storing.compose(recorded(), sends)
     ((reference, data),) = with_reference.payloads.items()
-    assert find_reference(with_reference.value) == reference and data_within(without_store.value) == data
+    assert find_reference(with_reference.value) == reference and data_of_document(without_store.value) == data
     assert len(with_reference.value) < 1024 < len(data) < with_reference.size and small == unchanged
     digests = {
         command_digest(command.topic, command.key, command.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.messages.repartitioning import Grow, Growth, Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Grow, LineageRecord, Split, lineage_value
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka import clients, readers
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.kafka
 class GrowingStage(Stage):
     """Orders on one partition, and later on two."""
 
-    def note(self, growth: Growth) -> None:
+    def note(self, growth: LineageRecord) -> None:
         producer = clients.producer(self.connection)
-        producer.produce(Topics("order", self.prefix).lineage, growth_value(growth))
+        producer.produce(Topics("order", self.prefix).lineage, lineage_value(growth))
         assert producer.flush(30) == 0
 
     def grow(self) -> None:
@@ -87,7 +87,7 @@ def test_new_process_hears_the_parent_first(stage: GrowingStage) -> None:
     stage.split(readers.bounds(stage.connection, stage.events, [0])[0][1])
     stage.place(0, 4, partition=1)
     seen: list[object] = []
-    with failpoints.acting("claim.after", lambda: seen.append(stage.position(1))):
+    with failpoints.call_at("claim.after", lambda: seen.append(stage.position(1))):
         stage.react(beginning=True)
     assert seen == [None]
     asked = [one["subject"] for one in stage.commands() if one["type"] == "payment.Request"]
@@ -123,7 +123,7 @@ def test_hidden_split_keeps_nobody_from_planning(stage: GrowingStage) -> None:
     writer = clients.producer(stage.connection, transactional_id=stage.prefix)
     writer.init_transactions(10)
     writer.begin_transaction()
-    writer.produce(Topics("order", stage.prefix).lineage, growth_value(Split(0, 1, 2, 0, 0, 0, 0, 0)))
+    writer.produce(Topics("order", stage.prefix).lineage, lineage_value(Split(0, 1, 2, 0, 0, 0, 0, 0)))
     assert writer.flush(10) == 0
     assert stage.plan().events[stage.events].is_target_partition(1)
     writer.abort_transaction(10)

@@ -49,7 +49,7 @@ def test_whole_process_loads(tmp_path: Path) -> None:
         (
             "def react(event: Placed | Paid",
             "from cqrs_cli.core.aggregate.erased import Erased\ndef react(event: Placed | Erased",
-            r"processes/mine.py:8: it hears cqrs.Erased, and no aggregate",
+            r"processes/mine.py:8: it subscribes to cqrs.Erased, but none of its aggregates",
         ),
         (
             "def react(event: Placed | Paid",

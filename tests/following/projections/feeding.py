@@ -170,14 +170,14 @@ def read_tables(database: DatabaseAddress) -> tuple[dict[str, tuple[str, str]], 
 def expected_tables(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
     """Return the expected orders and customers, computed log by log."""
     from cqrs_cli import registry
-    from cqrs_cli.core.recorded import record_event
+    from cqrs_cli.core.recorded import read_recorded_event
 
     aggregate = registry.load("order", "aggregates", ROOT)
     orders: dict[str, tuple[str, str]] = {}
     customers: dict[str, int] = {}
     for partition, log in logs.items():
         for logged in log:
-            recorded = record_event(
+            recorded = read_recorded_event(
                 aggregate, logged.value, partition.topic, partition.partition, logged.offset
             )
             match recorded.event:

@@ -50,11 +50,13 @@ def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
     harness.send(*commands)
     topics = harness.topics
     made = map(key, count(1)).__next__
-    context = BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_key=made)
+    context = BatchContext(
+        0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_data_key=made
+    )
     done = decide_batch(harness.aggregate, harness.records("commands"), context)
     append(harness, "outcomes", *_records(done.outcomes))
     append(harness, "events", *_records(done.events))
-    for subject, one in done.keys.items():
+    for subject, one in done.data_keys.items():
         put_key(harness, subject, one)
     return done
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_struct
 
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encryption import SealPlace
+from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka import clients
@@ -113,10 +113,10 @@ def test_shards_are_compared_masked(told: TopicHarness) -> None:
     ("name", "found"),
     [
         (b'"Bob"', "leaves 'bob' in a shard that has a plain value in the personal field 'name'"),
-        (key(9).seal(b'"Bob"', SealPlace("customer", "bob", "state", "name")), "which no event names"),
-        (key(1).seal(b'"Bob"', SealPlace("customer", "bob", "state", "name")), "which no event names"),
+        (key(9).encrypt(b'"Bob"', ValueLocation("customer", "bob", "state", "name")), "which no event names"),
+        (key(1).encrypt(b'"Bob"', ValueLocation("customer", "bob", "state", "name")), "which no event names"),
         (
-            key(2).seal(b'"Bob"', SealPlace("customer", "ann", "state", "name")),
+            key(2).encrypt(b'"Bob"', ValueLocation("customer", "ann", "state", "name")),
             "has a damaged value in 'name'",
         ),
     ],

@@ -62,7 +62,7 @@ def decided_again(
     outcomes = Lookahead(placed_outcomes(logs.outcomes))
     events = Lookahead(placed_events(logs.events))
     with ExitStack() as stack:
-        redeciding = Simulation(rules, today, other, *open_stores(stack, rules.window), batch=batch)
+        redeciding = Simulation(rules, today, other, *open_stores(stack, rules.dedup_window), batch=batch)
         redeciding.fold_before(events.below(start))
         redeciding.remember_before(outcomes.below(start))
         commands = [record for record in logs.commands if record.offset >= start]

@@ -53,7 +53,7 @@ def test_deferred_commands_are_decided_as_sent(told: Parked, batch: int) -> None
 def test_temporary_files_are_sealed() -> None:
     told = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
     with ExitStack() as stack:
-        stores = open_stores(stack, RULES.window)
+        stores = open_stores(stack, RULES.dedup_window)
         redeciding = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
         outcomes = Lookahead(placed_outcomes(told.outcomes))
         events = Lookahead(placed_events(told.events))

@@ -37,7 +37,7 @@ def split(
 
 
 def known(entry: Deferral) -> Deferral:
-    return replace(entry, command=b"", due=0, said=None, said_topic="")
+    return replace(entry, command=b"", due=0, resubmitted_offset=None, resubmitted_topic="")
 
 
 #: Settings with which most histories reach each limit.
@@ -108,7 +108,7 @@ def rules_of(folder: Path, **changed: Any) -> DecisionRules:
 @pytest.mark.parametrize(
     ("changed", "rule"),
     [
-        ({"dedup_window": timedelta(days=2)}, "window"),
+        ({"dedup_window": timedelta(days=2)}, "dedup_window"),
         ({"max_attempts": 3}, "limits"),
         ({"max_clock_skew": timedelta(seconds=9)}, "limits"),
         ({"partitioner": "none"}, "partition_of"),

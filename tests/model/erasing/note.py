@@ -9,10 +9,10 @@ from msgspec.json import decode as decode_json
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
-from cqrs_cli.core.checks import fingerprint_of
+from cqrs_cli.core.checks import fingerprint_function
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import kids_in, open_data, seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data, kids_in
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.keys.topic import KeyTable
 
@@ -44,7 +44,7 @@ _CLASSES: dict[str, type[cqrs.Command | cqrs.Event | cqrs.State]] = {
     "event": Written,
     "state": Note,
 }
-_fingerprint = fingerprint_of(NOTE)
+_fingerprint = fingerprint_function(NOTE)
 
 
 @cache
@@ -103,20 +103,20 @@ def _keys() -> dict[str, DataKey]:
 def seal(what: str, text: str, kid: str | None) -> bytes:
     """Return an encrypted message with this text."""
     data = data_of(text)
-    return data if kid is None else seal_data(_CLASSES[what], data, _keys()[kid], _place(what))
+    return data if kid is None else encrypt_data(_CLASSES[what], data, _keys()[kid], _place(what))
 
 
 @cache
 def open_sealed(what: str, data: bytes, kid: str | None) -> bytes:
     """Return a message for a reader with this key only. Values under another key are redacted."""
     keys = {} if kid is None else {kid: _keys()[kid]}
-    return open_data(_CLASSES[what], data, keys.get, _place(what))
+    return decrypt_data(_CLASSES[what], data, keys.get, _place(what))
 
 
 @cache
 def open_with(data: bytes, kid: str) -> bytes:
     """Return an event for a reader that mistakes this key for the event's key. Raises `DamagedSealError`."""
-    return open_data(Written, data, lambda named: DataKey(named, _keys()[kid].secret), _place("event"))
+    return decrypt_data(Written, data, lambda named: DataKey(named, _keys()[kid].secret), _place("event"))
 
 
 @cache
@@ -130,5 +130,5 @@ def kid_in(known: KeyTable) -> str | None:
     return None if known.current is None else known.current.kid
 
 
-def _place(what: str) -> SealPlace:
-    return SealPlace("note", "n-1", what, "")
+def _place(what: str) -> ValueLocation:
+    return ValueLocation("note", "n-1", what, "")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encryption import DamagedSealError
+from cqrs_cli.core.personal.encryption import DamagedValueError
 from cqrs_cli.keys.topic import WrappedKey
 from tests.model.erasing.deciding import decide, recovered
 from tests.model.erasing.note import kid_ended, kid_in, kid_named, open_sealed, open_with, seal, text_of
@@ -227,7 +227,7 @@ def _project_written(rules: Rules, world: World, after: Projection, data: bytes)
     elif not rules.named_keys and known.current is not None:
         try:
             row = text_of(open_with(data, known.current.kid))
-        except DamagedSealError:
+        except DamagedValueError:
             row = "DAMAGED"
     elif reading == "wait":
         return

@@ -15,7 +15,7 @@ Entries: TypeAlias = dict[str, Entry]
 @cache
 def count_of(lineage: PartitionLineage, partition: int) -> int | None:
     """Return the partition count by which a partition's owner assigns keys."""
-    return lineage.count(partition)
+    return lineage.active_count(partition)
 
 
 def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int) -> Memory:
@@ -23,7 +23,7 @@ def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int
     states: States = {}
     ids: Ids = {}
     entries: Entries = {}
-    for split in lineage.ancestry(number):
+    for split in lineage.inherited_splits(number):
         parent = world.partitions[split.partition]
         if not rules.inherit_ids:
             ids = {}
@@ -36,7 +36,7 @@ def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int
         _fold(split.partition, part, states, ids, entries)
     if not rules.inherit_ids:
         ids = {}
-    if rules.adopt and number in lineage.begun:
+    if rules.adopt and number in lineage.activated:
         entries = {}
     _fold(number, world.partitions[number], states, ids, entries)
     count = count_of(lineage, number)
@@ -129,7 +129,7 @@ def decide(
 
 
 def _elsewhere(rules: Rules, lineage: PartitionLineage, number: int, count: int, key: int) -> Decision:
-    heir = lineage.heir(number, lambda one: key % one)
+    heir = lineage.forward_target(number, lambda one: key % one)
     if heir is None or not rules.forward:
         return Decision("WRONG_PARTITION")
     return Decision("moved", forward=heir if rules.hop_by_hop else key % count)

@@ -128,7 +128,7 @@ class Turn:
         lineage = self.world.lineage
         if self.rules.one_growth_at_a_time:
             return lineage.with_record(split)
-        return PartitionLineage(lineage.counts, (*lineage.splits, split), lineage.begun)
+        return PartitionLineage(lineage.counts, (*lineage.splits, split), lineage.activated)
 
     def _say_again(self) -> Steps:
         """Resubmit a deferred command, which may be due at any time."""

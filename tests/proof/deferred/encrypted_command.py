@@ -45,21 +45,21 @@ class Parked(Sealed):
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         self.since = []
         first = self._batch(self.commands[:1], DeferralTable())
-        (entry,) = first.deferred.values()
+        (entry,) = first.deferral_changes.values()
         assert entry is not None
         self.entry: Deferral = entry
         rest, table = self.commands[1:], DeferralTable()
         if self.is_said:
             at = self.commands[-1].offset + 1
-            said = replace(entry, said=at, said_topic="T")
-            value = said.resubmitted(f"{PARTITION}/{entry.offset}")
+            said = replace(entry, resubmitted_offset=at, resubmitted_topic="T")
+            value = said.resubmission_document(f"{PARTITION}/{entry.offset}")
             self.commands.append(Record(at, DUE, b"a", value, [*HEADERS]))
             rest, table = self.commands[1:], DeferralTable([said])
         self.committed = self.commands[-1].offset + 1
-        second = self._batch(rest, table, first.keys.get("a"))
+        second = self._batch(rest, table, first.data_keys.get("a"))
         self.outcomes = history.laid([*first.outcomes, *second.outcomes])
         self.events, self.letters = history.laid(second.events), []
-        found = {**first.keys, **second.keys}
+        found = {**first.data_keys, **second.data_keys}
         self.keys = {name: RING.wrap(KEYS, name, one) for name, one in found.items() if one is not None}
         last = None if self.is_said else entry.value()
         self.deferred = [Record(0, DUE, entry.key.encode(), last, [])]
@@ -71,8 +71,8 @@ class Parked(Sealed):
         context = BatchContext(
             *(PARTITION, lambda _: None, lambda *_: None, lambda: 0, history.home, TOPIC, WINDOW),
             deferrals=deferrals,
-            key_of=lambda _: in_force,
-            new_key=map(key, [1, 2] if in_force is None else [2, 3]).__next__,
+            data_key_of=lambda _: in_force,
+            new_data_key=map(key, [1, 2] if in_force is None else [2, 3]).__next__,
         )
         return decide_batch(TALLY, records, context)
 

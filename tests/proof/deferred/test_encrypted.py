@@ -7,8 +7,8 @@ import pytest
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.proof.documents import masking
 from cqrs_cli.proof.fingerprints import fits_partly
 from cqrs_cli.proof.scope import PersonalScope, check_shape
@@ -99,8 +99,8 @@ def test_erasure_of_parked_command_is_final() -> None:
 def test_parked_command_has_the_key_in_force() -> None:
     told = Parked(later("Ann"), says(1, "Bob"), is_said=False)
     entry = json.loads(told.deferred[0].value or b"")
-    place = SealPlace("tally", "a", "command/c0", "")
-    entry["command"]["data"] = json.loads(seal_data(Add, b'{"n":1,"who":"Ann"}', key(9), place))
+    place = ValueLocation("tally", "a", "command/c0", "")
+    entry["command"]["data"] = json.loads(encrypt_data(Add, b'{"n":1,"who":"Ann"}', key(9), place))
     told.deferred[0] = with_value(told.deferred[0], encode_json(entry))
     assert (
         only(told) == f"deferred 0 is sealed with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
@@ -111,9 +111,9 @@ def test_parked_command_has_the_key_in_force() -> None:
 
 def test_command_said_again_has_its_key() -> None:
     told = Parked(later("Ann"), says(1, "Bob"))
-    place = SealPlace("tally", "a", "command/c0", "")
+    place = ValueLocation("tally", "a", "command/c0", "")
     said = json.loads(told.commands[-1].value or b"")
-    said["data"] = json.loads(seal_data(Add, b'{"n":1,"who":"Ann"}', key(9), place))
+    said["data"] = json.loads(encrypt_data(Add, b'{"n":1,"who":"Ann"}', key(9), place))
     told.commands[-1] = with_value(told.commands[-1], json.dumps(said, separators=(",", ":")).encode())
     wanted = (
         f"outcomes 2 is of a command that is sealed with key {key(9).kid}, and key {key(1).kid} is in force"
@@ -124,7 +124,9 @@ def test_command_said_again_has_its_key() -> None:
 def test_said_again_command_has_two_keys() -> None:
     told = Parked(later("Ann"), is_said=False)
     entry = json.loads(told.deferred[0].value or b"")
-    entry["command"]["data"]["n"] = json.loads(key(9).seal(b"1", SealPlace("tally", "a", "command/c0", "n")))
+    entry["command"]["data"]["n"] = json.loads(
+        key(9).encrypt(b"1", ValueLocation("tally", "a", "command/c0", "n"))
+    )
     told.deferred[0] = with_value(told.deferred[0], encode_json(entry))
     kids = " and ".join(sorted([key(1).kid, key(9).kid]))
     assert f"deferred 0 holds a command that is sealed with the keys {kids}" in described(told)

@@ -25,7 +25,7 @@ from tests.proof.deferral_histories import (
 Change = Callable[[World], World]
 
 
-STRICT = replaced(RULES, limits=RULES.limits._replace(early=0))
+STRICT = replaced(RULES, limits=RULES.limits._replace(clock_tolerance=0))
 AHEAD = walked_on(World(("x",), (), rules=STRICT))  # resubmitted too early, and once more
 ONCE_MORE = walked("late", "y")
 CANCELLED = walked("x", "cancel")
@@ -97,7 +97,7 @@ FIELDS: list[dict[str, Any]] = [
     {"cancelled": True},
     {"due": 0},
     {"attempt": 1},
-    {"said": 7, "said_topic": "T"},
+    {"resubmitted_offset": 7, "resubmitted_topic": "T"},
 ]
 CHANGES: list[tuple[World, Change]] = [
     *((WAITS, entry(**one)) for one in FIELDS),

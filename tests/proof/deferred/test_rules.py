@@ -181,8 +181,8 @@ def test_log_keeps_the_last_entry() -> None:
     """An offset in a topic that was deleted does not count."""
     findings = Findings()
     log = DeferredLog(scope(), Outcomes(), findings, findings)
-    said = msgspec.structs.replace(PARKED, said=7, said_topic=TOPIC)
-    elsewhere = msgspec.structs.replace(said, offset=1, said_topic="U", cancelled=True)
+    said = msgspec.structs.replace(PARKED, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    elsewhere = msgspec.structs.replace(said, offset=1, resubmitted_topic="U", cancelled=True)
     entries = (PARKED, said, elsewhere)
     log.read([Record(3, 0, b"?", b"{}")])
     ((kind, at, what),) = findings.named

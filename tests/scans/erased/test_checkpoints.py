@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import STATE, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import STATE, ValueLocation
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.state.environment import DATA_FILE
@@ -28,7 +28,7 @@ def sealed(version: int) -> StoredState:
     """Return Ann's state, encrypted with the key that her erasure has ended."""
     plain = encode_json(Customer("Somebody", plan="free"))
     return StoredState(
-        version, 0, 0, seal_data(Customer, plain, key(1), SealPlace("customer", "ann", STATE, ""))
+        version, 0, 0, encrypt_data(Customer, plain, key(1), ValueLocation("customer", "ann", STATE, ""))
     )
 
 

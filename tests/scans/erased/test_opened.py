@@ -7,8 +7,8 @@ import pytest
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import seal_data
-from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state.environment import DATA_FILE
 from tests.core.personal.customer import Customer
@@ -34,7 +34,7 @@ def state_under(one: DataKey, version: int = 1) -> StoredState:
     """Return the state of Ann after her first event."""
     state = encode_json(Customer(ANN, plan="free"))
     return StoredState(
-        version, 0, 0, seal_data(Customer, state, one, SealPlace("customer", "ann", "state", ""))
+        version, 0, 0, encrypt_data(Customer, state, one, ValueLocation("customer", "ann", "state", ""))
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.core.messages.record import UNREADABLE
+from cqrs_cli.core.messages.record import UNREADABLE_HEADERS
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from tests.fuzz.damage import FOREIGN, bomb
@@ -206,7 +206,7 @@ def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
     assert reasons == [None, "INVALID_ENVELOPE", None]
     letter = service.records("dead-letters", HOME)[-1]
     assert letter.value == raw(id="header")
-    assert (letter.headers or [])[:-5] == UNREADABLE, "no client can read them, or write them again"
+    assert (letter.headers or [])[:-5] == UNREADABLE_HEADERS, "no client can read them, or write them again"
 
 
 def test_a_pickle_is_only_bytes(service: Service, tmp_path: Path) -> None:

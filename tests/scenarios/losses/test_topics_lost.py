@@ -132,6 +132,6 @@ def test_topic_denied_briefly_stops_nothing(counters: TopicHarness) -> None:
         raise MissingError("counter.commands partition 0 does not exist")
 
     counters.send(*increments(5))
-    with failpoints.acting("decide.before", deny, times=2):
+    with failpoints.call_at("decide.before", deny, times=2):
         quietly(counters.plan())
     assert counters.decided_offsets() == [0, 1, 2, 3, 4]

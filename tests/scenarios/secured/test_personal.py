@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.core.encrypted_events import event_marks
+from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -32,7 +32,7 @@ def on_keys(user: User) -> list[RequiredAcl]:
 
 def names(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
-    marks = event_marks(shop.aggregate)
+    marks = personal_members(shop.aggregate)
     with closing(event_decryptor(connection, connection.keys, shop.topics, marks)) as opener:
         return str([one.value for one in opener.view_events(0, shop.records("events"))])
 

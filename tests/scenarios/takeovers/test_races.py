@@ -31,7 +31,7 @@ pytestmark = pytest.mark.kafka
 def test_a_fence_without_claim_is_harmless(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
-    with failpoints.acting("offsets.after", lambda: stranger.init_transactions(10)):
+    with failpoints.call_at("offsets.after", lambda: stranger.init_transactions(10)):
         quietly(counters.plan())
     counters.check()
 

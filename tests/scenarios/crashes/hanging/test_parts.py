@@ -63,7 +63,7 @@ def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    with failpoints.acting("recover.events", stall, times=2):
+    with failpoints.call_at("recover.events", stall, times=2):
         quietly(counters.plan())
     counters.check()
 
