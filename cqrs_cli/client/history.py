@@ -17,6 +17,7 @@ from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventView
+from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.payloads.download import download_batches
 from cqrs_cli.settings.moments import parse_moment
 
@@ -106,13 +107,14 @@ def find_ranges(
     """Return the ranges that may hold this key's committed events: the partitions of its segments, or all partitions if
     the partitioner is none.
 
-    With `positions` the ranges end there. Raises `UsageError` for positions outside the log.
+    With `positions` the ranges end there. Raises `UsageError` for positions outside the log, `ContradictionError` if
+    events were deleted.
     """
     count, topic = readers.partition_count(connection, topics.events), topics.events
     chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
     home = partition_for(partitioner, key, chains.counts[-1])
     wanted = chains.current_partitions if home is None else chains.partitions_of(home)
-    bounds = readers.bounds(connection, topic, wanted)
+    bounds = complete_bounds(connection, topics, wanted)
     if positions is not None:
         bounds = bounds_until(topic, bounds, positions)
     return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]

@@ -18,6 +18,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.keys.keyring import MissingMasterKeyError
 from cqrs_cli.ownership.claim import Accepted
+from cqrs_cli.ownership.complete_events import check_complete
 from cqrs_cli.state.errors import REBUILD, AheadError
 from cqrs_cli.state.evidence import evidence
 from cqrs_cli.state.store import Store
@@ -39,11 +40,7 @@ def fold_events(
             f"{log.log_name('events')} ends at {end}, before the {cache.positions.events} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    if at < start and (accepted is None or start > accepted.events[0]):
-        raise ContradictionError(
-            f"{log.log_name('events')} begins at {start}: events from {at} on were deleted",
-            "restore the topic, and set its retention.ms and retention.bytes to -1",
-        )
+    check_complete(log, start, at, accepted)
     for stored in log.read("events", max(at, start), end):
         for records in log.with_data("events", [stored]):
             done = 0

@@ -12,6 +12,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.complete_events import complete_bounds
 
 #: Offsets to read at each end of a partition: retired events are among the oldest, wrong deployments at the end.
 SAMPLE_OFFSETS = 2000
@@ -22,7 +23,12 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
     count = readers.partition_count(connection, topics.events)
     seen, total = 0, 0
     unreadable_types: dict[str, str] = {}  # the event's type → where and why
-    for partition, (start, end) in readers.bounds(connection, topics.events, range(count)).items():
+    try:
+        bounds = complete_bounds(connection, topics, range(count))
+    except ContradictionError as error:
+        yield fail("events", error)
+        return
+    for partition, (start, end) in bounds.items():
         total += end - start
         for low, high in _sample_ranges(start, end):
             log = PartitionLog(connection, topics, partition, connection.payloads)

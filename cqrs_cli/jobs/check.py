@@ -8,6 +8,7 @@ from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.scans.check import Readable, Unreadable, read_partition
 from cqrs_cli.scans.plan import ReadPlan
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def plan_reading(connection: Connection, topics: Topics, package: str, root: Path) -> ReadPlan:
     """Return the plan to read all events that are committed now. Raises `ConfigurationError` if there is no topic."""
     count = readers.partition_count(connection, topics.events)
-    bounds = readers.bounds(connection, topics.events, range(count))
+    bounds = complete_bounds(connection, topics, range(count))
     return ReadPlan(connection, topics, package, root, bounds)
 
 

@@ -11,8 +11,10 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.ownership.complete_events import check_starts
 from cqrs_cli.spark.offset_ranges import Offsets
-from cqrs_cli.spark.options import Bound
+from cqrs_cli.spark.options import Bound, ReadOptions
+from cqrs_cli.spark.plan import SourcePlan
 
 #: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. Then records count as lost.
 _BELIEVED_AFTER = 3.0
@@ -121,6 +123,12 @@ def check_topic_id(connection: Connection, topic: str, topic_id: str) -> None:
         found = admin.describe([topic]).get(topic)
     if found is None or found.topic_id != topic_id:
         raise recreated_error(topic)
+
+
+def check_first_events(plan: SourcePlan, options: ReadOptions, extent: Extent) -> None:
+    """Raise `ContradictionError` if a read from the beginning would miss deleted events."""
+    if plan.kind == "events" and options.start.kind == "earliest":
+        check_starts(plan.connection, plan.topics, extent.starts)
 
 
 def offsets_of(bound: Bound, name: str, connection: Connection, topic: str, extent: Extent) -> dict[int, int]:

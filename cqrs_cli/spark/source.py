@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType  # noqa: TID253
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.spark.columns import message_class, source_schema
-from cqrs_cli.spark.log_extent import LogWatch, offsets_of
+from cqrs_cli.spark.log_extent import LogWatch, check_first_events, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
 from cqrs_cli.spark.offset_ranges import split_ranges
 from cqrs_cli.spark.options import ReadOptions, parse_options
@@ -98,6 +98,7 @@ class BatchReader(DataSourceReader):
             with LogWatch(connection, topic) as watch:
                 extent = watch.extent()
             options = self._options
+            check_first_events(self._plan, options, extent)
             starts = offsets_of(options.start, "startingOffsets", connection, topic, extent)
             ends = offsets_of(options.end, "endingOffsets", connection, topic, extent)
             ranges = split_ranges(starts, ends, options.splits)

@@ -17,7 +17,13 @@ from pyspark.sql.streaming.datasource import (  # noqa: TID253
 )
 
 from cqrs_cli.errors import UsageError
-from cqrs_cli.spark.log_extent import LogWatch, check_positions, offsets_of, recreated_error
+from cqrs_cli.spark.log_extent import (
+    LogWatch,
+    check_first_events,
+    check_positions,
+    offsets_of,
+    recreated_error,
+)
 from cqrs_cli.spark.log_partition import LogPartition, read_part
 from cqrs_cli.spark.offset_ranges import Offsets, limit_ends, split_ranges
 from cqrs_cli.spark.options import ReadOptions
@@ -47,6 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with without_traceback():
             extent = self._watching().extent()
             plan = self._plan
+            check_first_events(plan, self._options, extent)
             begin = offsets_of(self._options.start, "startingOffsets", plan.connection, plan.topic, extent)
             return _offset(plan.topic, extent.topic_id, begin, begin)
 

@@ -37,6 +37,7 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keys.event_decryptor import EventDecryptor
+from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.payloads.upload import replace_large_data
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
@@ -184,7 +185,8 @@ def current_states(
     Raises `ContradictionError` with the position of an invalid event.
     """
     states = dict(earlier or {})
-    batches = log.read("events", *log.bounds("events"))
+    bounds = complete_bounds(log.connection, log.topics, [log.partition])[log.partition]
+    batches = log.read("events", *bounds)
     own_records = ([record for record in records if record.key in keys] for records in batches)
     for records in decryptor.view_batches(log.partition, log.with_data("events", own_records)):
         for record in records:

@@ -14,6 +14,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.ownership.complete_events import check_starts
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import Shard, open_shard
 
@@ -82,11 +83,12 @@ class Replica:
                 f"{place} ends at {end}, but this gateway has folded up to {self.position}",
                 "the topic was truncated or replaced: restore it",
             )
-        if self.position < start:
-            raise ContradictionError(
-                f"{place} begins at {start}: events from offset {self.position} on were deleted",
-                "restore the topic, and set its retention.ms and retention.bytes to -1",
-            )
+        check_starts(
+            self._log.connection,
+            self._log.topics,
+            {self._log.partition: start},
+            {self._log.partition: self.position},
+        )
 
     @property
     def position(self) -> int:

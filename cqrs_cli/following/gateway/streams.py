@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.gateway.event_buffer import FeedEvent, first_page
 from cqrs_cli.following.gateway.follower import AggregateFollower, to_feed_event
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
@@ -22,6 +22,7 @@ from cqrs_cli.following.gateway.guard import may_see_personal
 from cqrs_cli.following.gateway.responses import query_parameters
 from cqrs_cli.following.gateway.topic_reads import run_read
 from cqrs_cli.kafka import readers
+from cqrs_cli.ownership.complete_events import check_starts
 
 #: Line endings in a stream. U+2028 and similar characters are no line endings, so JSON may contain them.
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -161,9 +162,12 @@ async def _start_positions(gateway: Gateway, request: Request, follower: Aggrega
                 "truncated, or"
                 " deleted and recreated. Your events may be from the old log; start again with from=beginning",
             )
-    return {
-        partition: max(start, positions.get(partition, start)) for partition, (start, _) in bounds.items()
-    }
+    starts = {partition: start for partition, (start, _) in bounds.items()}
+    try:
+        await asyncio.to_thread(check_starts, follower.connection, follower.topics, starts, positions)
+    except ContradictionError as error:
+        raise Problem(410, "events were deleted", error.message) from error
+    return {partition: max(start, positions.get(partition, start)) for partition, start in starts.items()}
 
 
 def _partition_beyond(positions: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) -> int | None:

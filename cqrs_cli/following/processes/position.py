@@ -90,6 +90,10 @@ def start_position(
             "with the old count",
         )
     error = position_error(state)
+    if error is None and position is None and beginning and state.start > 0:
+        error = _contradiction(
+            state, f"it starts at the beginning, but events before {state.start} are deleted", state.start
+        )
     if error is not None:
         if accepted_loss is None or (position is not None and _was_applied(position, state, accepted_loss)):
             raise error

@@ -32,6 +32,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection as Cluster
 from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.complete_events import check_starts
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -75,7 +76,7 @@ def prepare_projection(
     dialect, engine = dialect_of(database), open_database(database)
 
     def prepare() -> PreparedProjection:
-        starts = _log_starts(plan)
+        starts = log_starts(plan)
         with dialect.preparation(engine, plan.name, dialect.shadow_address(database, plan.name)) as begin:
             return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
 
@@ -221,9 +222,12 @@ def _is_reusable(engine: Engine, loaded: LoadedProjection) -> bool:
     return (record.revision, record.definition) == (revision, definition)
 
 
-def _log_starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
-    """Return the first offset of each partition."""
-    return {source: low for source, (low, _) in _bounds(plan).items()}
+def log_starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
+    """Return the first offset of each partition; raise `ContradictionError` if events were deleted."""
+    starts = {source: low for source, (low, _) in _bounds(plan).items()}
+    for source, start in starts.items():
+        check_starts(plan.connection, source.topics, {source.partition: start})
+    return starts
 
 
 def stable_ends(plan: ProjectionPlan) -> dict[EventPartition, int]:

@@ -26,6 +26,7 @@ from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventRedactor, EventView
+from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_progress import LogProgress
 from cqrs_cli.scans.plan import ReadPlan
@@ -60,7 +61,7 @@ def plan_export(
     """Return the plan to export all events that are committed now. Raises `ConfigurationError` if there is no topic."""
     count = readers.partition_count(connection, topics.events)
     chains = find_partition_counts(connection, topics, partitioner, count)
-    bounds = readers.bounds(connection, topics.events, range(count))
+    bounds = complete_bounds(connection, topics, range(count))
     return ExportPlan(connection, topics, package, root, bounds, chains)
 
 

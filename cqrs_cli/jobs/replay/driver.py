@@ -22,6 +22,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
@@ -54,7 +55,7 @@ def plan_replay(
     """
     count = readers.partition_count(connection, topics.events)
     chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
-    bounds = readers.bounds(connection, topics.events, chains.current_partitions)
+    bounds = complete_bounds(connection, topics, chains.current_partitions)
     if positions is not None:
         bounds = bounds_until(topics.events, bounds, positions)
     return ReplayPlan(connection, topics, package, root, bounds, until, chains=chains)

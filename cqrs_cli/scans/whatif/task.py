@@ -16,6 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.proof.whatif.decided import (
     HistoryError,
     Lookahead,
@@ -128,7 +129,9 @@ def _member_differences(
     decided = log.bounds("outcomes")  # read before the bounds of events: a decided command has its events
     outcomes = Lookahead(placed_outcomes(records("outcomes", *decided)))
     start, end, cut = _command_range(plan, log, outcomes.command, result, member.is_whole)
-    event_bounds = log.bounds("events", "read_uncommitted")
+    event_bounds = complete_bounds(log.connection, log.topics, [log.partition], "read_uncommitted")[
+        log.partition
+    ]
     log_progress.extend(sum(after - before for before, after in (decided, event_bounds, (start, end))))
     events = Lookahead(placed_events(records("events", *event_bounds)))
     simulation = member.simulation

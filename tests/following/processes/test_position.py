@@ -35,7 +35,16 @@ def state(position: ProcessPosition | None = None, group: int | None = None, **c
 
 def test_new_processes_begin_where_told() -> None:
     assert start_position(state()) == StartPosition(90, start=90)  # the last stable offset
-    assert start_position(state(start=5), beginning=True) == StartPosition(5, start=5)
+    assert start_position(state(), beginning=True) == StartPosition(0, start=0)
+
+
+@pytest.mark.covers("nothing-skipped")
+def test_deleted_beginning_stops() -> None:
+    with pytest.raises(ContradictionError, match="starts at the beginning, but events before 5 are deleted"):
+        start_position(state(start=5), beginning=True)
+    accepted = start_position(state(start=5), beginning=True, accepted_loss=5)
+    assert accepted == StartPosition(5, accepted=5)
+    assert start_position(state(start=5)).offset == 90
 
 
 def test_start_is_kept() -> None:

@@ -1,0 +1,61 @@
+"""Check that no event of a log was deleted. Every reader that folds or copies events calls this check: a reader that
+starts after deleted events would take them for events that never existed.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import Isolation
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.claim import Accepted, parse_claim
+
+
+def check_complete(
+    log: PartitionLog, start: int, position: int = 0, accepted: Accepted | None = None
+) -> None:
+    """Raise `ContradictionError` if events between `position` and the log's `start` were deleted, unless an operator
+    `accepted` that loss.
+    """
+    if position < start and (accepted is None or start > accepted.events[0]):
+        raise ContradictionError(
+            f"{log.log_name('events')} begins at {start}: events from offset {position} on were deleted",
+            "restore the topic, and set its retention.ms and retention.bytes to -1",
+        )
+
+
+def check_starts(
+    connection: Cluster, topics: Topics, starts: Mapping[int, int], positions: Mapping[int, int] | None = None
+) -> None:
+    """Check the log starts of several partitions. `positions`: the first event to read; 0 for a missing partition.
+
+    The claim with the accepted loss is read only for a partition without its first events.
+    """
+    for partition, start in starts.items():
+        position = (positions or {}).get(partition, 0)
+        if position < start:
+            log = PartitionLog(connection, topics, partition)
+            check_complete(log, start, position, _accepted_loss(log))
+
+
+def complete_bounds(
+    connection: Cluster, topics: Topics, partitions: Iterable[int], isolation: Isolation = "read_committed"
+) -> dict[int, tuple[int, int]]:
+    """Return (log start, end) of events by partition, as `readers.bounds` does.
+
+    Raises `ContradictionError` if events were deleted, unless an operator accepted that loss.
+    """
+    bounds = readers.bounds(connection, topics.events, partitions, isolation)
+    check_starts(connection, topics, {partition: start for partition, (start, _) in bounds.items()})
+    return bounds
+
+
+def _accepted_loss(log: PartitionLog) -> Accepted | None:
+    """Return the accepted loss in the committed claim; None without a claim, or without the right to read it."""
+    try:
+        claim = parse_claim(log.committed_position().metadata)
+    except CqrsError:
+        return None
+    return None if claim is None else claim.accepted

@@ -1,0 +1,122 @@
+"""Events were deleted: each reader of events from the beginning stops, and no reader takes them for missing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cqrs_cli.client.compose import compose
+from cqrs_cli.client.envelope import Attributes
+from cqrs_cli.client.history import find_ranges
+from cqrs_cli.client.queries.simulation import Simulation
+from cqrs_cli.doctor.events import check_events
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.following.projections.prepare import log_starts
+from cqrs_cli.jobs.check import plan_reading
+from cqrs_cli.jobs.export.driver import plan_export
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.ownership.complete_events import complete_bounds
+from cqrs_cli.spark.log_extent import LogWatch, check_first_events
+from cqrs_cli.spark.options import parse_options
+from cqrs_cli.spark.plan import SourcePlan
+from tests.support import ROOT
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned
+from tests.support.topic_loss import shorten
+
+pytestmark = pytest.mark.kafka
+
+Read = Callable[[TopicHarness], object]
+
+
+@pytest.fixture
+def shortened(decided: TopicHarness) -> TopicHarness:
+    """Five events, of which retention has deleted the first three."""
+    shorten(decided, "events", 3)
+    return decided
+
+
+def show(harness: TopicHarness) -> object:
+    return find_ranges(harness.connection, harness.topics, b"a", "murmur2")
+
+
+def simulate(harness: TopicHarness) -> object:
+    deciding = DecisionSettings("murmur2", 1000, 20)
+    command = compose(harness.aggregate, "a", "Increment", [], Attributes())
+    return Simulation(harness.connection, harness.topics, harness.aggregate, deciding, [command])
+
+
+def replay(harness: TopicHarness) -> object:
+    return plan_replay(harness.connection, harness.topics, "aggregates", ROOT)
+
+
+def export(harness: TopicHarness) -> object:
+    return plan_export(harness.connection, harness.topics, "aggregates", ROOT)
+
+
+def check_log(harness: TopicHarness) -> object:
+    return plan_reading(harness.connection, harness.topics, "aggregates", ROOT)
+
+
+def decide_again(harness: TopicHarness) -> object:
+    settings = harness.settings
+    plan = plan_whatif(harness.connection, harness.topics, settings, "aggregates.counter")
+    if (error := decide_partition_again(plan, 0).error) is not None:
+        raise error
+    return None
+
+
+def project(harness: TopicHarness) -> object:
+    topic = harness.topics.events
+    source = EventPartition("counter", topic, 0)
+    plan = ProjectionPlan("p", harness.connection, "aggregates", ROOT, {topic: ""}, [source], None, "me")  # type: ignore[arg-type]  # no database is opened
+    return log_starts(plan)
+
+
+def read_dataframe(harness: TopicHarness) -> None:
+    topic = harness.topics.events
+    plan = SourcePlan(harness.connection, topic, "events", "counter", None, "aggregates")
+    with LogWatch(harness.connection, topic) as watch:
+        check_first_events(plan, parse_options({"aggregate": "counter"}), watch.extent())
+
+
+def diagnose(harness: TopicHarness) -> object:
+    for check in check_events(harness.connection, harness.aggregate, harness.topics):
+        if check.exit_code:
+            raise ContradictionError(check.detail, check.hint)
+    return None
+
+
+READERS: list[Read] = [
+    show,
+    simulate,
+    replay,
+    export,
+    check_log,
+    decide_again,
+    project,
+    read_dataframe,
+    diagnose,
+]
+
+
+@pytest.mark.covers("nothing-skipped")
+@pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
+def test_readers_stop_at_deleted_events(shortened: TopicHarness, read: Read) -> None:
+    with pytest.raises(ContradictionError, match="begins at 3: events from offset 0 on were deleted"):
+        read(shortened)
+
+
+@pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
+def test_readers_read_a_complete_log(decided: TopicHarness, read: Read) -> None:
+    read(decided)
+
+
+@pytest.mark.covers("nothing-skipped")
+def test_accepted_loss_stops_no_reader(shortened: TopicHarness) -> None:
+    owned(shortened.plan(machine="another", accept_loss=["counter:0@5"]))
+    bounds = complete_bounds(shortened.connection, shortened.topics, [0])
+    assert bounds[0][0] == 3
