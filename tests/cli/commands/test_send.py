@@ -216,7 +216,7 @@ def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_pa
             ["bank_account", "a", "Close", "--expires", "30"],
             "--expires: not a time: '30' (like 2026-11-21T01:02:03Z, 2026-11-21, or 10m for in ten minutes); write",
         ),
-        (["bank_account", "a", "Close", "--expires", "2026-01-01"], "--expires: '2026-01-01' is past"),
+        (["bank_account", "a", "Close", "--expires", "2026-01-01"], "--expires: '2026-01-01' is in the past"),
         (["bank_account", "a", "Close", "--wait", "--timeout", "x"], "--timeout: not a duration"),
     ],
 )

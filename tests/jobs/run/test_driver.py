@@ -176,7 +176,7 @@ def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest
         decided.set()
         return done
 
-    done = drive(Context(is_lost, is_lost, works_late), counters.plan(), look_patience=0.0)
+    done = drive(Context(is_lost, is_lost, works_late), counters.plan(), progress_poll_timeout=0.0)
     assert (done.resubmissions, done.total("commands")) == (2, 7)
     counters.check()
 

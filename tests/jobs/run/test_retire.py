@@ -139,7 +139,7 @@ class Retiring(RunWork):
 
     fenced = 0
 
-    def end(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
+    def stop_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
         self.fenced += 1
 
 

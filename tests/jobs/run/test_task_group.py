@@ -95,7 +95,7 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
 def test_drained_executors_give_all_away(two: TopicHarness) -> None:
     """Partitions leave a drained executor as soon as another slot is free. Its task then ends by itself."""
     context, notes = Cluster(1, works), list[str]()
-    with driven(context, two.plan(once=False), 1, notes, drained=60.0):
+    with driven(context, two.plan(once=False), 1, notes, drain_timeout=60.0):
         decide(two, 0)
         context.drained.add("1")
         decide(two, 5)
@@ -118,7 +118,7 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
         return found
 
     context, notes = Cluster(1, dies), list[str]()
-    with driven(context, two.plan(once=False), 1, notes, drained=60.0):
+    with driven(context, two.plan(once=False), 1, notes, drain_timeout=60.0):
         decide(two, 0)
         context.drained.add("1")
         context.executors["2"] = 1

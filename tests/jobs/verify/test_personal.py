@@ -156,4 +156,4 @@ def test_command_names_what_is_left(told: TopicHarness) -> None:
     document = json.loads(found.stdout)
     assert (found.returncode, document["erased"], document["violation_count"]) == (5, 1, 1)
     assert f"is key {key(1).kid} of 'ann', which was deleted" in document["violations"][0]
-    assert "something is left of what was erased from customer" in found.stderr
+    assert "erased data of customer still exists" in found.stderr

@@ -51,7 +51,7 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
 def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
     """After a task has lost its partition to a later run, the other task decides until the later run takes over."""
     plan, context = two.plan(once=False), Cluster(2, works)
-    with driven(context, plan, 2, [], next_claim=60.0) as run:
+    with driven(context, plan, 2, [], next_claim_timeout=60.0) as run:
         decide(two, "a", 0)
         decide(two, "d", 0)
         with half_taken(two, "other") as later:
@@ -70,7 +70,7 @@ def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
 def test_rest_is_not_kept_for_ever(two: TopicHarness) -> None:
     """The later run died, or takes no more partitions. The earlier run gives up its remaining partitions."""
     plan = two.plan(once=False)
-    with driven(Cluster(1, works), plan, 1, [], next_claim=0.3) as run:
+    with driven(Cluster(1, works), plan, 1, [], next_claim_timeout=0.3) as run:
         decide(two, "a", 0)
         with half_taken(two, "other"):
             with pytest.raises(TakenOverError):
