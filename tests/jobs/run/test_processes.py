@@ -119,7 +119,9 @@ def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> N
     stopped = stage.position()
     assert stopped and stopped.stopped is not None
     at = f"{stage.events}:0@{stopped.stopped}"
-    assert raised.value.message.startswith(f"process checkout returned invalid commands for order.Placed {at} ")
+    assert raised.value.message.startswith(
+        f"process checkout returned invalid commands for order.Placed {at} "
+    )
     assert raised.value.hint.endswith(f"--skip checkout:order:0@{stopped.stopped}")
     _, claim = payments.standing()
     assert claim and claim.attempt == TERMINAL
