@@ -20,6 +20,7 @@ from cqrs_cli.kafka.topics.checks import missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT, transaction_timeout_error
 from cqrs_cli.settings.durations import milliseconds
 
 #: The roles that are checked by default.
@@ -170,13 +171,16 @@ def _positions(admin: Admin, processes: Sequence[ProcessUse], found: dict[str, T
 
 
 def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
-    """Check for transactions that block readers for longer than allowed."""
+    """Check that the brokers allow cqrs's transactions, and for transactions that block readers for too long."""
     places = [
         (name, partition)
         for name, info in found.items()
         if info.operations is None or "READ" in info.operations
         for partition in range(info.partitions)
     ]
+    limit = admin.max_transaction_timeout()
+    if limit is not None and limit < TRANSACTION_TIMEOUT * 1000:
+        yield fail("transactions", transaction_timeout_error(TRANSACTION_TIMEOUT, limit))
     held = admin.all_open_transactions(places) if places else []
     now = now_ms()
     hanging = [transaction for transaction in held if transaction.hangs(now)]

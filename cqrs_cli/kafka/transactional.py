@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli import failpoints
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, kafka_error, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import wait_until_sent
@@ -57,6 +58,15 @@ class WriteTransaction:
             self._begin()
             self.began_at = time.monotonic()
         return self.began_at
+
+
+def transaction_timeout_error(timeout: float, limit_ms: int | None = None) -> ConfigurationError:
+    """Return the error for brokers that allow no transactions of `timeout` seconds. `limit_ms`: the limit, if known."""
+    limit = "lower" if limit_ms is None else f"{limit_ms}"
+    return ConfigurationError(
+        f"the brokers' transaction.max.timeout.ms is {limit}, and cqrs needs transactions of {timeout * 1000:.0f} ms",
+        f"set transaction.max.timeout.ms to {timeout * 1000:.0f} or more on each broker, and restart it",
+    )
 
 
 class TransactionalWriter:
@@ -114,7 +124,8 @@ class TransactionalWriter:
             self._call_deadline = None
 
     def fence(self) -> None:
-        """Fence the previous writer and end its open transaction; raises `KafkaException`.
+        """Fence the previous writer and end its open transaction; raises `KafkaException`, and `ConfigurationError` if
+        the broker allows no transaction of this timeout.
 
         librdkafka asks the coordinator, and waits for 500 ms after a rejection. The coordinator rejects the request
         while it ends an open transaction of the previous writer, which takes milliseconds. If this method calls again,
@@ -130,6 +141,8 @@ class TransactionalWriter:
                 self._call(self._producer.init_transactions, timeout)
                 break
             except KafkaException as error:
+                if kafka_error(error).code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                    raise transaction_timeout_error(self._timeout) from error
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
                 timeout = min(2 * timeout, _MAX_FENCE_RETRY_TIMEOUT)

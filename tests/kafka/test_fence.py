@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -60,3 +62,14 @@ def test_a_fence_without_broker_ends(prefix: str) -> None:
     writer = FencedWriter(PartitionLog(Connection(nobody()), Topics("bank", prefix), 0), 1_000_000, 1.5)
     with pytest.raises(KafkaException):
         writer.fence()
+
+
+def test_too_low_a_limit_is_named(connection: Connection, prefix: str) -> None:
+    """The broker allows 15 minutes by default."""
+    topics = Topics("counter", prefix)
+    Stretch(connection, topics.events)
+    writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000, timeout=1000.0)
+    with pytest.raises(ConfigurationError, match=r"timeout\.ms is lower, .* of 1000000 ms"):
+        writer.fence()
+    with Admin(connection) as admin:
+        assert admin.max_transaction_timeout() == 900_000

@@ -1,4 +1,4 @@
-"""Reads the settings of topics. It distinguishes unknown topics from missing ACLs."""
+"""Reads the settings of topics and brokers. It distinguishes unknown topics from missing ACLs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin.client import send_request
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-_TOPIC_RESOURCE = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 
 _UNKNOWN_TOPIC, _NOT_ALLOWED = 3, 29
 
@@ -37,3 +37,12 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
             settings = ((config.name, config.value) for config in result.configs)
             found[result.resource_name] = {name: value for name, value in settings if value is not None}
     return found
+
+
+def broker_config(client: Any, broker: int, name: str) -> str | None:
+    """Return a setting of a broker; None if the user may not see it."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    request = DescribeConfigsRequest(resources=[(_BROKER_RESOURCE, str(broker), [name])])
+    (result,) = send_request(client, request, broker).results
+    return next((config.value for config in result.configs if config.name == name), None)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
 from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, this_clock
-from cqrs_cli.kafka.admin.configs import topic_configs
+from cqrs_cli.kafka.admin.configs import broker_config, topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -56,6 +56,15 @@ class Admin:
         """Return the number of active brokers, without brokers that are starting or stopping."""
         brokers = self._call(self._client.describe_cluster)["brokers"]
         return sum(not broker.get("is_fenced") for broker in brokers)
+
+    def max_transaction_timeout(self) -> int | None:
+        """Return the least `transaction.max.timeout.ms` of the brokers; None if the user may not see it."""
+        brokers = self._call(self._client.describe_cluster)["brokers"]
+        nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
+        found = [
+            self._call(broker_config, self._client, node, "transaction.max.timeout.ms") for node in nodes
+        ]
+        return min((int(value) for value in found if value is not None), default=None)
 
     def broker_version(self) -> str:
         """Return the Kafka release whose protocol the broker supports at least: `4.1`."""
