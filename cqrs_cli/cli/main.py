@@ -14,6 +14,7 @@ from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.interrupts import TerminationSignal, raise_on_termination
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 
 #: `-o json` in all its spellings, also after other short flags: `-qojson`.
 _JSON = re.compile(r"(?<!\S)(-[fhqvV]*o ?|--output[ =])json(?!\S)")
@@ -29,7 +30,9 @@ def main(
 
     `parse_arguments` replaces `parse`.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        ignore_stderr_errors()
+        arguments = sys.argv[1:]
     output = Printer("json" if _wants_json(arguments) else "text")
     verbose = False
     try:

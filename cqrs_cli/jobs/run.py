@@ -32,6 +32,7 @@ from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.run_partitions import RunPartition, run_partitions
 from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -227,6 +228,7 @@ def _task(
 
     from cqrs_cli.runs.task import own_partitions
 
+    ignore_stderr_errors()  # the workers' log is a file
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0
     aggregates = code_root(plan.package, plan.root)

@@ -11,6 +11,7 @@ from pathlib import Path
 from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.runner import project_partitions
+from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 from cqrs_cli.telemetry.datagrams import Address, send_message
 
 
@@ -25,6 +26,7 @@ def run_task(
 
     If the parent process has died, the task exits without a result.
     """
+    ignore_stderr_errors()  # the workers' log is a file
     parent_pid = os.getppid()
     notes: list[str] = []
 
