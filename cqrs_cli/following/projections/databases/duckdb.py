@@ -25,7 +25,8 @@ _MAX_RETRY_DELAY = 0.005
 _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 
-#: DuckDB's error texts for a file that another process uses, and for a row that another transaction changed.
+#: DuckDB's error texts for a full disk, a file that another process uses, and a row that another transaction changed.
+_FULL_TEXT = "No space left on device"
 _LOCKED_TEXT = "Could not set lock on file"
 _CONFLICT_TEXT = "onflict"
 
@@ -71,7 +72,11 @@ class DuckDb(FileDialect):
         message, error_type = str(error), type(error).__name__
         if error_type == "TransactionException" and _CONFLICT_TEXT in message:
             return "again"
-        return "wait" if _LOCKED_TEXT in message or error_type == "FatalException" else "none"
+        return (
+            "wait"
+            if _LOCKED_TEXT in message or error_type == "FatalException" or _FULL_TEXT in message
+            else "none"
+        )
 
     def adapt_metadata(self, metadata: MetaData) -> MetaData:
         """Return the tables without sequences: a table swap copies the rows of new tables, but not their sequences."""

@@ -17,8 +17,9 @@ _LIMIT_ATTRIBUTE = "cqrs_limit"
 #: Codes of temporary errors: record changed, lock wait timeout, deadlock, interrupted.
 RETRY_CODES = {1020, 1205, 1213, 1317}
 
-#: Codes of an unavailable server: too many connections, shutdown, killed, no connection, connection lost.
-UNAVAILABLE_CODES = {1040, 1053, 1203, 1927, 2002, 2003, 2006, 2013, 2055}
+#: Codes of a server that is unavailable, or accepts no writes: full disk, too many connections, shutdown, full table,
+#: read-only server, read-only transaction, killed, no connection, connection lost.
+UNAVAILABLE_CODES = {1021, 1040, 1053, 1114, 1203, 1290, 1792, 1836, 1927, 2002, 2003, 2006, 2013, 2055}
 
 #: Codes of an object that exists already: database, table, row.
 ALREADY_EXISTS_CODES = {1007, 1050, 1062}

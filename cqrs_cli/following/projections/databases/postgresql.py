@@ -9,8 +9,9 @@ from cqrs_cli.following.projections.databases.dialect import Dialect, RetryPolic
 #: SQLSTATEs of temporary errors: serialization failure, deadlock, lock not available.
 _RETRY_STATES = {"40001", "40P01", "55P03"}
 
-#: Prefixes of SQLSTATEs of an unavailable server: connection exception, operator intervention, too many connections.
-_UNAVAILABLE_STATES = ("08", "57P", "53300")
+#: Prefixes of SQLSTATEs of a server that is unavailable, or accepts no writes: connection exception, read-only
+#: transaction (a standby after a failover), insufficient resources (a full disk), operator intervention, system error.
+_UNAVAILABLE_STATES = ("08", "25006", "53", "57P", "58")
 
 #: SQLSTATEs of an object that another run has created concurrently.
 _ALREADY_EXISTS_STATES = {"42P06", "42P07", "42710", "23505"}

@@ -16,6 +16,9 @@ from cqrs_cli.following.projections.databases.files import FileDialect
 #: Takes the write lock at once: two transactions that read first could wait for each other.
 _IMMEDIATE = "BEGIN IMMEDIATE"
 
+#: Primary result codes of a file that cannot be written for now: READONLY, IOERR, FULL.
+_UNAVAILABLE_CODES = {8, 10, 13}
+
 #: Error texts when another writer holds the lock.
 _LOCKED = ("database is locked", "database table is locked", "database schema is locked")
 
@@ -40,7 +43,10 @@ class Sqlite(FileDialect):
         return engine
 
     def retry_policy(self, error: BaseException) -> RetryPolicy:
-        return "again" if str(error).startswith(_LOCKED) else "none"
+        if str(error).startswith(_LOCKED):
+            return "again"
+        primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return "wait" if primary_code in _UNAVAILABLE_CODES else "none"
 
     def upsert(
         self, table: Table, key: Mapping[str, Any], new: Mapping[str, Any], change: Mapping[str, Any]
