@@ -50,7 +50,7 @@ class AuthMiddleware:
             may_erase
             or may_see
             or tokens.every is None
-            or (request.method == "GET" and _needs_no_token(request))
+            or (request.method in ("GET", "HEAD") and _needs_no_token(request))
         ):
             return None
         if _has_token(request, tokens.every):

@@ -11,11 +11,11 @@ from cqrs_cli.following.gateway.guard import AuthMiddleware
 from cqrs_cli.following.gateway.token import GatewayTokens
 
 
-def status(path: str, host: bytes) -> int:
-    """Return the status of a GET without a token."""
+def status(path: str, host: bytes, method: str = "GET") -> int:
+    """Return the status of a request without a token."""
     scope = {
         "type": "http",
-        "method": "GET",
+        "method": method,
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
@@ -41,3 +41,9 @@ def test_host_header_opens_no_path(host: bytes) -> None:
     """Starlette before 1.0.1 builds the path of `request.url` from the Host header (CVE-2026-48710)."""
     assert status("/bank_account", host) == 401
     assert status("/healthz", host) == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+@pytest.mark.parametrize(("method", "expected"), [("GET", 200), ("HEAD", 200), ("POST", 401)])
+def test_health_checks_need_no_token(path: str, method: str, expected: int) -> None:
+    assert status(path, b"x", method) == expected
