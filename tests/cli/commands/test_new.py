@@ -51,7 +51,8 @@ def test_containers_are_described(tmp_path: Path) -> None:
 def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
     """Keyrings and databases also stay out of images, since `cqrs keys init` and `cqrs project` write to the folder."""
     scaffold.create(tmp_path)
-    assert {"keys.json", "projections.db*"} <= set((tmp_path / ignoring).read_text().split())
+    secret = {"keys.json", ".keys.json.new", "erasures.ndjson", "projections.db*"}
+    assert secret <= set((tmp_path / ignoring).read_text().split())
 
 
 @pytest.mark.program
