@@ -5,7 +5,7 @@ ARG PYTHON=python:3.13-slim
 # The package with all that it needs, in /opt/cqrs. Wheels in wheels/ are taken first; with PIP_NO_INDEX=1 nothing else is.
 FROM ${PYTHON} AS site
 ARG PIP_NO_INDEX=
-ARG EXTRAS=gateway,projections
+ARG EXTRAS=gateway,personal,projections
 ENV PIP_FIND_LINKS=/build/wheels PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 COPY constraints.txt wheels* wheels/

@@ -27,7 +27,11 @@ PASSWORD = {"name": "db", "key": "password"}
 MOST: dict[str, Any] = {
     "image": {"repository": "shop", "tag": "7", "pullSecrets": [{"name": "registry"}]},
     "kafka": KAFKA | {"clientProperties": "security.protocol=SSL\n"},
-    "settings": {"partitions": 12, "checkpoint_location": "s3://shop/checkpoints"},
+    "settings": {
+        "partitions": 12,
+        "checkpoint_location": "s3://shop/checkpoints",
+        "keyring": "env:SHOP_KEYS",
+    },
     "env": [{"name": "AWS_REGION", "value": "eu-central-1"}],
     "run": {
         "processes": False,
@@ -35,7 +39,14 @@ MOST: dict[str, Any] = {
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "batch", "operator": "Exists"}],
     },
-    "gateway": {"enabled": True, "tokenSecret": "token", "hosts": ["shop.example"], "readOnly": True},
+    "gateway": {
+        "enabled": True,
+        "tokenSecret": "token",
+        "eraseTokenSecret": "erase",
+        "personalTokenSecret": "personal",
+        "hosts": ["shop.example"],
+        "readOnly": True,
+    },
     "projections": [
         {"name": "recent_orders", "to": "postgresql://shop@db/shop", "passwordSecret": PASSWORD},
         {"name": "all_events", "to": "mariadb://shop@db/shop", "passwordSecret": PASSWORD},
@@ -63,6 +74,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "use settings.checkpoint_location": LEAST
     | {"run": {"spark": {"master": "k8s://https://a", "executors": 1}, "shards": {"size": "1Gi"}}},
     "set run.processes=false": LEAST | {"processes": ["checkout"]},
+    "need settings.keyring": LEAST
+    | {"gateway": {"enabled": True, "tokenSecret": "a", "personalTokenSecret": "b"}},
     "needs a token": LEAST | {"gateway": {"enabled": True}},
     "name a database server": LEAST | {"projections": [{"name": "a", "to": "sqlite:///a.db"}]},
     "sharts": LEAST | {"run": {"sharts": {"size": "1Gi"}}},

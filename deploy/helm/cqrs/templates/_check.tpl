@@ -32,6 +32,9 @@
 {{- if and .Values.gateway.enabled (not .Values.gateway.tokenSecret) }}
   {{- fail "\n\ngateway.tokenSecret is empty: what others can reach needs a token; make a Secret with the key token." }}
 {{- end }}
+{{- if and .Values.gateway.personalTokenSecret (not .Values.settings.keyring) }}
+  {{- fail "\n\ngateway.personalTokenSecret is for personal values, which need settings.keyring: env:NAME, with NAME in env." }}
+{{- end }}
 {{- range .Values.projections }}
   {{- if or (hasPrefix "sqlite:" .to) (hasPrefix "duckdb:" .to) }}
     {{- fail (printf "\n\nprojection %s writes to %s, a file that ends with its pod: name a database server." .name .to) }}
