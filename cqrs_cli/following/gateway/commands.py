@@ -104,13 +104,25 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
 
 def read_attributes(headers: Mapping[str, str]) -> Attributes:
     """Return the command attributes in the headers of a request; raises `Problem` 400."""
-    propagated: dict[str, Any] = {name: headers.get(name) for name in PROPAGATED}
+    propagated: dict[str, Any] = {name: _header_text(headers, name) for name in PROPAGATED}
     return Attributes(
-        id=headers.get("idempotency-key"),
+        id=_header_text(headers, "idempotency-key"),
         expected=_expected(headers),
-        correlation=headers.get("correlation-id"),
+        correlation=_header_text(headers, "correlation-id"),
         **propagated,
     )
+
+
+def _header_text(headers: Mapping[str, str], name: str) -> str | None:
+    """Return a header as text, in UTF-8 if its bytes are valid UTF-8, else in Latin-1; None without the header.
+
+    HTTP defines no encoding of headers. Starlette decodes Latin-1, but most clients send UTF-8.
+    """
+    value = headers.get(name)
+    try:
+        return None if value is None else value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def _expected(headers: Mapping[str, str]) -> str | None:

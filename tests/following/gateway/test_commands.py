@@ -4,9 +4,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from starlette.datastructures import Headers
 
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.following.gateway.commands import read_attributes
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.following.gateway.responses import outcome_status
 from cqrs_cli.following.gateway.token import GatewayTokens
@@ -25,6 +27,14 @@ def test_command_is_answered_by_outcome(gateway: GatewayClient) -> None:
     repeated = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
     assert (repeated.status, repeated.body["status"]) == (200, "duplicate")
     assert gateway.get(f"/bank_account/{name}?at_least=3&wait=20s").body["state"]["balance"] == 70
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_headers_are_utf_8_or_latin_1(encoding: str) -> None:
+    given = {"idempotency-key": "für-Zoë", "correlation-id": "Zürich-7", "tracestate": "a=é"}
+    headers = Headers(raw=[(name.encode(), text.encode(encoding)) for name, text in given.items()])
+    found = read_attributes(headers)
+    assert (found.id, found.correlation, found.tracestate) == tuple(given.values())
 
 
 @pytest.mark.kafka
