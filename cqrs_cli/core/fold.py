@@ -27,7 +27,8 @@ class UnreadableEventError(FoldError):
 class VersionedState(Struct, frozen=True, gc=False):
     """A versioned state: an aggregate after its last event, with that event's `offset`, `index` and `time`.
 
-    The event's id is `<partition>/<offset>/<index>`.
+    The event's id is `<partition>/<offset>/<index>`. `partition` is known if the event was folded: shards do not store
+    it.
     """
 
     version: int
@@ -35,6 +36,7 @@ class VersionedState(Struct, frozen=True, gc=False):
     offset: int
     index: int
     time: str = ""
+    partition: int | None = None
 
 
 def fold_event(aggregate: Aggregate, folded: VersionedState | None, event: EventEnvelope) -> VersionedState:
@@ -48,12 +50,18 @@ def fold_event(aggregate: Aggregate, folded: VersionedState | None, event: Event
     else:
         version, state = folded.version, folded.state
         if event.aggregateversion <= version:
-            if event.aggregateversion == version and event.position()[1:] != (folded.offset, folded.index):
+            if event.aggregateversion == version and not _is_last_event(event, folded):
                 raise FoldError(f"{event.subject!r} has two events of version {version}")
             return folded
     after = fold_next(aggregate, version, state, event)
-    _, offset, index = event.position()
-    return VersionedState(version + 1, after, offset, index, event.time)
+    partition, offset, index = event.position()
+    return VersionedState(version + 1, after, offset, index, event.time, partition)
+
+
+def _is_last_event(event: EventEnvelope, folded: VersionedState) -> bool:
+    """Return True if the state was folded up to this event."""
+    partition, *position = event.position()
+    return position == [folded.offset, folded.index] and folded.partition in (None, partition)
 
 
 def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnvelope) -> State:

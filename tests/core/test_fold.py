@@ -62,7 +62,7 @@ def test_process_error_keeps_its_cause() -> None:
 
 def test_events_lead_to_their_state() -> None:
     assert fold(event(1, "a"), event(2, "b")) == VersionedState(
-        2, Notes(("a", "b")), 20, 0, "2026-11-21T01:02:03.002Z"
+        2, Notes(("a", "b")), 20, 0, "2026-11-21T01:02:03.002Z", 0
     )
 
 
@@ -88,6 +88,8 @@ def test_second_event_of_version_is_refused() -> None:
     known = fold(event(1), event(2))
     assert refusal(event(2, id="0/21/0"), known) == "'a' has two events of version 2"
     assert refusal(event(2, id="0/20/1"), known) == "'a' has two events of version 2"
+
+    assert refusal(event(2, id="1/20/0"), known) == "'a' has two events of version 2"
 
 
 def test_known_version_is_not_folded_again() -> None:

@@ -48,7 +48,7 @@ DETAILS = [
     Mutation(
         "two events of one version are taken for one",
         "cqrs_cli/core/fold.py",
-        (("event.position()[1:] != (folded.offset, folded.index)", "False"),),
+        (("not _is_last_event(event, folded)", "False"),),
         "tests/core/test_fold.py",
     ),
     Mutation(
