@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.aggregate.errors import InvalidAggregate, describe_error
+from cqrs_cli.core.aggregate.errors import InvalidAggregate, describe_error, is_interrupt
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 
@@ -210,9 +210,9 @@ def _run_module(run: Callable[[], ModuleType], name: str, root: Path, kind: str 
     """Run a user's module. Every exception becomes a `ConfigurationError` with file and line of the user's code."""
     try:
         return run()
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if is_interrupt(error):
+            raise
         location = _error_location(error, root) or name
         raise ConfigurationError(
             f"{location}: {' '.join(describe_error(error).split())}", f"correct the {kind}"

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
 from cqrs_cli.core.batch_encryption import BatchEncryption
 from cqrs_cli.core.context import BatchContext, Decisions, Forward, OutputRecord
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
@@ -100,9 +100,11 @@ class BatchState:
                 self.decisions.payloads |= payloads
         except CheckFailed as failure:
             return self.write_failed_check(decision, failure)
-        except (KeyboardInterrupt, *PROCESS_ERRORS):
+        except PROCESS_ERRORS:
             raise
         except BaseException as error:  # also `Rejected`: `evolve` may not reject
+            if is_interrupt(error):
+                raise
             return self.write_failed_check(decision, invalid_result(self.aggregate, result, error))
         self.decisions.events += events
         self.event_bytes += size

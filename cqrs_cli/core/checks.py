@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import VersionCondition, parse_expected
@@ -135,7 +135,7 @@ def read_data(
         if aggregate.may_nest:
             check_nesting(data)
         return decode(data if decrypt is None else decrypt(data))
-    except (KeyboardInterrupt, CheckFailed, *PROCESS_ERRORS):
+    except (CheckFailed, *PROCESS_ERRORS):
         raise
     except RecursionError:
         raise CheckFailed(Reason.INVALID_PAYLOAD, "nested too deeply") from None
@@ -144,6 +144,8 @@ def read_data(
             Reason.INVALID_PAYLOAD, _mismatch_message(aggregate, envelope.type, data, error)
         ) from None
     except BaseException as error:  # from the command's own `__post_init__`
+        if is_interrupt(error):
+            raise
         raise CheckFailed(Reason.HANDLER_ERROR, aggregate.describe_error(error)) from aggregate.redact_error(
             error
         )

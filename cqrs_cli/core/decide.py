@@ -4,6 +4,7 @@ Commands are decided in offset order, and each command sees the changes of all e
 between batches make no difference: the same records give the same bytes.
 """
 
+import sys
 from collections.abc import Iterable
 from math import inf
 
@@ -11,7 +12,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt, raised_by_cqrs
 from cqrs_cli.core.batch_state import BatchState
 from cqrs_cli.core.checks import (
     check_key,
@@ -65,6 +66,9 @@ class Batch(BatchState):
 
         The piece ends after the record with which the batch's events exceed `max_bytes`. Raises `DecisionInterrupted`;
         after that the batch must not be used.
+
+        A trace function that the aggregate's code has set is called until the end of the piece. If it raises in a
+        function of cqrs, the command is interrupted.
         """
         decisions = self.decisions
         (
@@ -74,7 +78,7 @@ class Batch(BatchState):
             decisions.payloads,
             decisions.forwards,
         ) = [], [], [], {}, []
-        decide = self._decide
+        decide, tracing = self._decide, (sys.gettrace(), sys.getprofile())
         try:
             for record in records:
                 self.current_record = record
@@ -83,11 +87,18 @@ class Batch(BatchState):
                     break
         except PROCESS_ERRORS as error:
             interrupted = self._interrupted(record, error)
+        except BaseException as error:
+            if is_interrupt(error) or raised_by_cqrs(error):
+                raise
+            interrupted = self._interrupted(record, error)
         else:
             self.counts["events"] += len(decisions.events)
             return decisions
         finally:
             self.current_record = None
+            if (sys.gettrace(), sys.getprofile()) != tracing:
+                sys.settrace(tracing[0])
+                sys.setprofile(tracing[1])
         raise interrupted  # not `from error`: the error would keep the memory of the aggregate's code alive
 
     def _interrupted(self, record: Record, error: BaseException) -> DecisionInterrupted:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.checks import fingerprint_function
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
@@ -55,9 +56,11 @@ def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Dec
             if may_nest:
                 check_nesting(bytes(data))
             command = decoders[kind](data)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # also from the command's own `__post_init__`: check 7 finds the reason
+        except (
+            BaseException
+        ) as error:  # also from the command's own `__post_init__`: check 7 finds the reason
+            if is_interrupt(error):
+                raise
             return None
         if expected is not None:
             decision.expected_version = expected

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_line
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_line, is_interrupt
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.personal.redaction import redact_mismatch
@@ -81,11 +81,11 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
         )
     try:
         return aggregate.step(state, event.type, event.data)
-    except KeyboardInterrupt:
-        raise
     except PROCESS_ERRORS as error:
         aggregate.raise_redacted(error)
     except BaseException as error:  # the aggregate's code may raise any exception
+        if is_interrupt(error):
+            raise
         decode_event(aggregate, event)  # raises if the event is the reason: it cannot be read
         raise FoldError(
             f"evolve raised {aggregate.describe_error(error)} (on {event.type} {event.id})"
@@ -106,11 +106,13 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
         return decode(event.data)
     except PROCESS_ERRORS as error:
         aggregate.raise_redacted(error)
-    except Exception as error:
+    except BaseException as error:  # from the event's own `__post_init__`, or an upcaster
+        if is_interrupt(error):
+            raise
         raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.redact_error(error)
 
 
-def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) -> str:
+def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: BaseException) -> str:
     if event.datasha256 is not None:  # then the data are null, which matches no class
         return f"the data of {event.type} {event.id} are payload {event.datasha256[:64]}: set payload_store"
     if isinstance(error, UpcastError):

@@ -5,7 +5,7 @@ from itertools import islice
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected, State
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
 from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import VersionedState
@@ -52,13 +52,15 @@ def call_decide(
         else:
             result = decide(command, state)
         events = tuple(islice(result, MAX_EVENTS + 1))
-    except (KeyboardInterrupt, *PROCESS_ERRORS):
+    except PROCESS_ERRORS:
         raise
     except Later as later:
         return _redact_later(later, command, state) if aggregate.has_personal_fields else later
     except Rejected as rejected:
         return _business_rule(rejected, aggregate, command, state)
     except BaseException as error:  # the aggregate's code may raise any exception
+        if is_interrupt(error):
+            raise
         return _handler_error(error, aggregate)
     if len(events) > MAX_EVENTS:
         return CheckFailed(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
@@ -132,7 +134,9 @@ def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, s
         message, code = str(rejected.message), str(rejected.code)
     except PROCESS_ERRORS:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         return CheckFailed(Reason.HANDLER_ERROR, aggregate.describe_error(error))
     if aggregate.has_personal_fields:
         values = personal_texts(command, state)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.personal.encryption import DecryptionError
 from cqrs_cli.core.stored import StoredState
@@ -44,7 +44,9 @@ def unpack(
             f"the state of {aggregate.name} {aggregate_id!r} is damaged: {error}",
             f"make it again from the events: cqrs rebuild {aggregate.name}",
         ) from error
-    except Exception as error:  # a `__post_init__` may raise anything
+    except BaseException as error:  # a `__post_init__` may raise anything
+        if is_interrupt(error):
+            raise
         said = type(error).__name__ if aggregate.has_personal_fields else error
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {said}",

@@ -1,6 +1,7 @@
 """An aggregate for tests of deciding, its commands as records, and a partition in memory."""
 
 import json
+import sys
 from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +31,8 @@ class Crash(cqrs.Command):
             raise LookupError(self.how)
         if self.how == "unread":
             raise MemoryError(self.how)
+        if self.how == "interrupt-unread":
+            raise KeyboardInterrupt
 
 
 class Mute(Exception):
@@ -37,6 +40,17 @@ class Mute(Exception):
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
+
+
+class Interrupting(Exception):
+    """An exception whose `str` raises `KeyboardInterrupt`."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def broken_trace(*_: object) -> None:
+    raise RuntimeError("traced")
 
 
 class Added(cqrs.Event):
@@ -67,6 +81,18 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
             yield Added(-2)
         case Crash("cancel"):
             raise CancelledError
+        case Crash("interrupt"):
+            raise KeyboardInterrupt
+        case Crash("interrupt-text"):
+            raise Interrupting
+        case Crash("interrupt-mumble"):
+            raise cqrs.Rejected(Interrupting())  # type: ignore[arg-type]
+        case Crash("interrupt-fold"):
+            yield Added(-3)
+        case Crash("trace"):
+            sys.settrace(broken_trace)
+        case Crash("profile"):
+            sys.setprofile(lambda *_: None)
         case Crash("mute"):
             raise Mute
         case Crash("mumble"):
@@ -91,6 +117,8 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
 def evolve(tally: Tally, event: Added) -> Tally:
     if event.n == -2:
         raise MemoryError
+    if event.n == -3:
+        raise KeyboardInterrupt
     if event.n < 0:
         raise cqrs.Rejected("too late to refuse")
     if event.n == 0:

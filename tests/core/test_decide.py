@@ -1,6 +1,8 @@
 """Deciding a batch: outcomes, dead letters and remembered ids."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,39 @@ def test_process_error_is_no_verdict(how: str) -> None:
         Partition().feed(record(0, command()), record(1, command("Crash", {"how": how}, id="2")))
     assert (caught.value.offset, caught.value.decided_count, caught.value.__context__) == (1, 1, None)
     assert str(caught.value).startswith("tally.py:")
+
+
+@pytest.mark.covers("bad-input")
+@pytest.mark.parametrize("how", ["", "-text", "-mumble", "-fold", "-unread"])
+def test_interrupt_by_code_is_an_exception(how: str) -> None:
+    """An owner is a thread, and Ctrl-C is raised in the main thread."""
+    interrupting = record(0, command("Crash", {"how": f"interrupt{how}"}))
+    with ThreadPoolExecutor() as owner:
+        verdict = owner.submit(Partition().verdict, interrupting).result()
+    assert (verdict["status"], verdict["reason"]) == ("failed", "HANDLER_ERROR")
+
+
+def test_interrupt_in_the_main_thread_is_raised() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Partition().feed(record(0, command("Crash", {"how": "interrupt"})))
+
+
+@pytest.mark.covers("bad-input")
+@pytest.mark.parametrize("how", ["trace", "profile"])
+def test_trace_function_of_code_ends(how: str) -> None:
+    """A function that raises interrupts its own command, not the commands of other batches."""
+
+    def decide() -> str:
+        try:
+            Partition().feed(record(0, command()), record(1, command("Crash", {"how": how}, id="2")))
+        except DecisionInterrupted as error:
+            return f"{error.offset}: {error}, {sys.gettrace()}, {sys.getprofile()}"
+        return f"{sys.gettrace()}, {sys.getprofile()}"
+
+    with ThreadPoolExecutor() as owner:
+        said = owner.submit(decide).result()
+    assert said.endswith("None, None")
+    assert said.startswith("1: tally.py:" if how == "trace" else "None")
 
 
 def test_blamed_command_fails_without_code() -> None:

@@ -103,8 +103,8 @@ ERASURE = [
         "cqrs_cli/core/fold.py",
         (
             (
-                "        aggregate.raise_redacted(error)\n    except BaseException",
-                "        raise\n    except BaseException",
+                "event.type, event.data)\n    except PROCESS_ERRORS as error:\n        aggregate.raise_redacted(error)",
+                "event.type, event.data)\n    except PROCESS_ERRORS as error:\n        raise",
             ),
         ),
         "tests/core/personal/test_redaction.py::test_process_error_has_no_words",

@@ -167,8 +167,8 @@ RULES = [
         "cqrs_cli/core/handle.py",
         (
             (
-                "(KeyboardInterrupt, *PROCESS_ERRORS):\n        raise\n    except Later",
-                "KeyboardInterrupt:\n        raise\n    except Later",
+                "    except PROCESS_ERRORS:\n        raise\n    except Later",
+                "    except ():\n        raise\n    except Later",
             ),
         ),
         "tests/core/test_decide.py::test_process_error_is_no_verdict",

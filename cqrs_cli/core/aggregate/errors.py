@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +25,23 @@ _REPLACEMENTS = (
 
 #: Errors of the process, not of the running code: a retry may succeed. `RecursionError` is an error of the code.
 PROCESS_ERRORS = (MemoryError, OSError, SystemExit)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return True for a `KeyboardInterrupt` that may be Ctrl-C, which Python raises in the main thread only.
+
+    In any other thread, such as an owner's, it is an exception of the running code like any other.
+    """
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def raised_by_cqrs(error: BaseException) -> bool:
+    """Return True if the innermost function of the traceback belongs to cqrs, and not to the code of the aggregate."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    module = "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__"))
+    return module.startswith("cqrs_cli.")
 
 
 class InvalidAggregate(TypeError):
@@ -85,7 +103,9 @@ def _message_of(error: BaseException) -> str:
     name = type(error).__name__
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
-    except Exception:
+    except BaseException as again:
+        if is_interrupt(again):
+            raise
         return name
     for pattern, replacement in _REPLACEMENTS:
         message = re.sub(pattern, replacement, message)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import Decider, Event
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, InvalidAggregate
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, InvalidAggregate, is_interrupt
 
 #: From the data of an event, a dict, to a current event.
 Upcaster = Callable[[dict[str, Any]], Event]
@@ -86,9 +86,11 @@ def upcasting_decoder(
             raise UpcastError(f"the data of {name} is not an object of its fields{found}")
         try:
             event = upcaster(old)
-        except (KeyboardInterrupt, *PROCESS_ERRORS):
+        except PROCESS_ERRORS:
             raise
         except BaseException as error:  # the aggregate's code may raise any exception
+            if is_interrupt(error):
+                raise
             raise UpcastError(f"the upcaster of {name} raised {describe_error(error)}") from error
         try:
             return read_back(event)

@@ -84,7 +84,9 @@ def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tup
         return wire_type, msgspec.json.encode(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
         raise Problem(400, "INVALID_PAYLOAD", redact_mismatch(str(error), kind, body)) from None
-    except Exception as error:  # raised by the command's own `__post_init__`
+    except (
+        BaseException
+    ) as error:  # raised by the command's own `__post_init__`; the server handles signals itself
         raise Problem(500, "HANDLER_ERROR", aggregate.describe_error(error)) from aggregate.redact_error(
             error
         )

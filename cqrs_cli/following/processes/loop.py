@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
+from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
@@ -171,9 +172,9 @@ class ReactLoop(Loop):
                 record, f"returned invalid commands for {event_type}", details, f"{loaded.location}: {error}"
             )
             raise stop from self.aggregate.redact_error(error)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # user code may raise any error
+            if is_interrupt(error):
+                raise
             reason = self.aggregate.describe_error(error, PROCESSES)
             raise self._stop_at(
                 record, f"raised on {event_type}", details, reason

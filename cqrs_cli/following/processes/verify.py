@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.reaction_id import ReactionId
 from cqrs_cli.core.messages.record import Record
@@ -199,9 +200,9 @@ def _expected_commands(
 ) -> list[ReactionPlace] | None:
     try:
         commands = composer.compose(recorded, call_react(loaded.process, recorded))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # user code may raise any error; such an error would have stopped the process
+    except BaseException as error:  # user code may raise any error; it would have stopped the process
+        if is_interrupt(error):
+            raise
         return None
     return [
         ReactionPlace(

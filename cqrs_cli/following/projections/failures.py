@@ -7,7 +7,7 @@ from cqrs_cli.following.projections.databases.dialect import RetryPolicy
 from cqrs_cli.following.projections.databases.known import dialect_of_error
 
 
-def retry_policy(error: Exception) -> RetryPolicy:
+def retry_policy(error: BaseException) -> RetryPolicy:
     """Return the retry policy.
 
     `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.

@@ -75,7 +75,7 @@ class Projector:
             self._project_log()
         except CqrsError as known:
             error = known
-        except Exception as bug:
+        except BaseException as bug:  # also `SystemExit` of the projection's code: a thread needs a result
             error = CqrsError(f"{self._name()}: {type(bug).__name__}: {error_text(bug)}", "see the log")
         self.result = ProjectorResult(self._source, self._events, began, time.time(), error)
 
@@ -132,7 +132,7 @@ class Projector:
             self._commit(events, before, after)
         except (PositionMovedError, CqrsError):
             raise
-        except Exception as error:
+        except BaseException as error:  # the projection's code may raise any exception
             if retry_policy(error) != "none":
                 raise
             self._write_singly(events, before, after)
@@ -144,7 +144,7 @@ class Projector:
                 self._commit([event], before, event.offset + 1)
             except (PositionMovedError, CqrsError):
                 raise
-            except Exception as error:
+            except BaseException as error:  # the projection's code may raise any exception
                 if retry_policy(error) != "none":
                     raise
                 self._check_tables()
@@ -178,7 +178,7 @@ class Projector:
                 source.aggregate, "events", source.topic, source.partition, record.offset, error
             ) from error
 
-    def _projection_error(self, event: Recorded[Event], error: Exception) -> CqrsError:
+    def _projection_error(self, event: Recorded[Event], error: BaseException) -> CqrsError:
         event_type, reason = (
             self._aggregate.type_of(event.event),
             self._aggregate.describe_error(error, PACKAGE),

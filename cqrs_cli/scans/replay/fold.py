@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
 from cqrs_cli.core.fold import FoldError, fold_next
 from cqrs_cli.core.messages.event import decode_event_fields, read_event
 from cqrs_cli.errors import CqrsError
@@ -149,11 +149,13 @@ class ReplayFold:
                 now[subject] = at = (version + 1, step(state, fact.type, fact.data), time)
                 if until is not None and time <= until:
                     kept[subject] = at
-        except (KeyboardInterrupt, CqrsError):
+        except CqrsError:
             raise
         except PROCESS_ERRORS as error:
             self._aggregate.raise_redacted(error)
-        except BaseException:  # the aggregate's own code may raise any error
+        except BaseException as error:  # the aggregate's own code may raise any error
+            if is_interrupt(error):
+                raise
             return index
         return len(values)
 

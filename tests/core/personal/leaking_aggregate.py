@@ -20,6 +20,8 @@ class Say(cqrs.Command):
             raise ValueError(f"{self.who} does not fit")
         if self.how == "undone":
             raise LookupError(self.who)
+        if self.how == "quit":
+            raise SystemExit(self.who)
 
 
 class Said(cqrs.Event):

@@ -83,7 +83,7 @@ def test_erase_is_a_command_of_personal_aggregates() -> None:
         assert refused.value.status == 404
 
 
-@pytest.mark.parametrize(("detail", "expected"), [("unfit", 400), ("undone", 500)])
+@pytest.mark.parametrize(("detail", "expected"), [("unfit", 400), ("undone", 500), ("quit", 500)])
 def test_answers_have_no_personal_value(detail: str, expected: int) -> None:
     """The command does not fit its class, or its own code raises."""
     with pytest.raises(Problem) as refused:

@@ -77,6 +77,20 @@ class MistakesContract:
         assert read_tables(database) == expected_tables(before)
         assert next_offsets(database)[0] <= bad.offset
 
+    @pytest.mark.parametrize("cls", [SystemExit, KeyboardInterrupt])
+    def test_any_exception_ends_with_an_error(
+        self, database: DatabaseAddress, cls: type[BaseException]
+    ) -> None:
+        logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+        plan = make_plan(logs, database)
+        take_over(plan, loaded)
+
+        def project(db: Connection, events: Events) -> None:
+            raise cls
+
+        (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+        assert "raised on order." in error and cls.__name__ in error
+
     def test_databases_errors_name_the_event(self, database: DatabaseAddress) -> None:
         logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
         plan = make_plan(logs, database)
