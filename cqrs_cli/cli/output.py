@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from cqrs_cli.cli.tracebacks import redacted_traceback, traceback_text
+from cqrs_cli.core.aggregate.errors import class_name
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.formatting import rough_time
@@ -152,7 +153,7 @@ class Printer:
         """Return the text of an unexpected error, or only its class if the text may contain a personal value."""
         if isinstance(error, OSError):
             return str(error)
-        kind = type(error).__name__
+        kind = class_name(type(error)) if self.has_personal_data else type(error).__name__
         try:
             return kind if self.has_personal_data else f"{kind}: {error}"
         except Exception:  # Spark's errors ask the JVM for their text, and the JVM may have exited

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Iterator
 
+from cqrs_cli.core.aggregate.errors import class_name
 from cqrs_cli.errors import CqrsError
 
 
@@ -28,4 +29,4 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _error_traceback(error: BaseException) -> str:
     text = f": {error.message}" if isinstance(error, CqrsError) else ""
     frames = "".join(traceback.format_tb(error.__traceback__))
-    return f"Traceback (most recent call last):\n{frames}{type(error).__name__}{text}\n"
+    return f"Traceback (most recent call last):\n{frames}{class_name(type(error))}{text}\n"

@@ -5,7 +5,7 @@ from itertools import islice
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected, State
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_name, is_interrupt
 from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import VersionedState
@@ -111,7 +111,7 @@ def invalid_result(aggregate: Aggregate, events: tuple[Event, ...], error: BaseE
     event_types: Iterable[type] = map(type, events)
     for event_type in event_types:
         if event_type not in aggregate.event_types and error.args == (event_type,):
-            return CheckFailed(Reason.HANDLER_ERROR, f"decide yielded {event_type.__name__}, not an event")
+            return CheckFailed(Reason.HANDLER_ERROR, f"decide yielded {class_name(event_type)}, not an event")
     return _handler_error(error, aggregate)
 
 

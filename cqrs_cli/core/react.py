@@ -9,6 +9,7 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.annotations import annotation_text, union_members
 from cqrs_cli.core.aggregate.decider import Command, Event
+from cqrs_cli.core.aggregate.errors import class_name
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.core.process import Process, Send
@@ -76,7 +77,7 @@ def _abbreviate(value: object) -> str:
 
 def _class_name(value: object) -> str:
     """Return a description of a value that may contain personal data of the event."""
-    return type(value).__name__
+    return class_name(type(value))
 
 
 def _check_send(send: object, describe: Callable[[object], str]) -> None:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_name, is_interrupt
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.personal.encryption import DecryptionError
 from cqrs_cli.core.stored import StoredState
@@ -47,7 +47,7 @@ def unpack(
     except BaseException as error:  # a `__post_init__` may raise anything
         if is_interrupt(error):
             raise
-        said = type(error).__name__ if aggregate.has_personal_fields else error
+        said = class_name(type(error)) if aggregate.has_personal_fields else error
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {said}",
             "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,18 @@ class InvalidAggregate(TypeError):
         self.where = where
 
 
+def class_name(cls: type) -> str:
+    """Return the name of a class for messages without personal values.
+
+    Code may create a class with a value as its name. So a class that its module does not know by its name has the name
+    of its first base class that is known.
+    """
+    for one in cls.__mro__:
+        if getattr(sys.modules.get(one.__module__), one.__name__, None) is one:
+            break
+    return one.__name__
+
+
 def describe_error(error: BaseException, package: str = "", with_message: bool = True) -> str:
     """Return line and message of an exception: `wallet.py:12: KeyError: 'EUR'`; the line only if it is in `package`.
 
@@ -60,7 +73,7 @@ def describe_error(error: BaseException, package: str = "", with_message: bool =
     """
     line, text = (
         error_line(error.__traceback__, package),
-        _message_of(error) if with_message else type(error).__name__,
+        _message_of(error) if with_message else class_name(type(error)),
     )
     return f"{line}: {text}" if line else text
 
@@ -71,7 +84,7 @@ def without_message(error: BaseException) -> BaseException:
     """
     kind = type(error)
     base = next((base_error for base_error in PROCESS_ERRORS if isinstance(error, base_error)), Exception)
-    bare_class: type[BaseException] = type(kind.__name__, (base,), {"__module__": kind.__module__})
+    bare_class: type[BaseException] = type(class_name(kind), (base,), {"__module__": kind.__module__})
     copy = bare_class().with_traceback(error.__traceback__)
     copy.__suppress_context__ = True  # a traceback would print `error` as its context
     return copy

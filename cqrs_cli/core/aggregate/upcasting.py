@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import Decider, Event
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, InvalidAggregate, is_interrupt
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, InvalidAggregate, class_name, is_interrupt
 
 #: From the data of an event, a dict, to a current event.
 Upcaster = Callable[[dict[str, Any]], Event]
@@ -98,7 +98,7 @@ def upcasting_decoder(
             result = (
                 f"{event!r}: {error}"
                 if shows_values
-                else f"{type(event).__name__}, which is no event of today"
+                else f"{class_name(type(event))}, which is no event of today"
             )
             raise UpcastError(f"the upcaster of {name} gave {result}") from error
 

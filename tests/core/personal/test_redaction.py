@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.cli.tracebacks import redacted_traceback
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_name
 from cqrs_cli.core.fold import UnreadableEventError, decode_event, fold_next
 from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.command import read_command
@@ -195,3 +196,11 @@ def test_other_code_says_only_the_class() -> None:
     )
     shown = HEARD.redact_error(raised.value)
     assert (type(shown).__name__, str(shown), shown.__traceback__) == ("LookupError", "", raised.tb)
+
+
+def test_class_with_a_value_as_name_is_not_named() -> None:
+    error = type(ANN, (KeyError,), {})()
+    assert HEARD.describe_error(error) == "KeyError"
+    assert ANN not in redacted_traceback(error)
+    assert ANN not in type(HEARD.redact_error(error)).__name__
+    assert class_name(Say) == "Say"
