@@ -37,7 +37,7 @@ HEAVY = {
 }
 
 #: Modules that every module may import: values and errors without further imports of the package.
-LEAVES = {"column", "errors", "version", "failpoints", "formatting"}
+LEAVES = {"column", "errors", "extras", "version", "failpoints", "formatting"}
 
 #: Further imports that the modules of each part may use. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"core", "keys", "payloads", "settings", "system"}

@@ -28,13 +28,14 @@ Function = TypeVar("Function", bound=Callable[..., int | None])
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, examples: Sequence[str]
+    app: typer.Typer, name: str | None = None, *, examples: Sequence[str], extras: Sequence[str] = ()
 ) -> Callable[[Function], Function]:
     """Register a function as a command of `app` and give it the common options.
 
     The function is returned unchanged, so that tests can call it. Its docstring is the help, which ends with the
     examples; each example is a whole command line that begins with `cqrs`. If the type of a parameter is a dataclass,
-    each of its fields is an option, so that commands can share options.
+    each of its fields is an option, so that commands can share options. `extras`: the extras of the package without
+    which the command ends with the line that installs them.
     """
 
     def register(function: Function) -> Function:
@@ -44,7 +45,7 @@ def command(
         listed = app.command(
             spelled, cls=PlainCommand, help=described, epilog=_epilog(examples), rich_help_panel=panel
         )
-        listed(_typer_function(function))
+        listed(_typer_function(function, extras))
         return function
 
     return register
@@ -65,7 +66,7 @@ def _unwrapped(docstring: str | None) -> str:
     return _escaped("\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n")))
 
 
-def _typer_function(function: Callable[..., int | None]) -> Callable[..., Call]:
+def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) -> Callable[..., Call]:
     """Return the function that Typer calls: its parameters are all options, its result is a `Call`."""
     _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
     types: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
@@ -91,7 +92,7 @@ def _typer_function(function: Callable[..., int | None]) -> Callable[..., Call]:
             "properties": properties or None,
             "topic_prefix": topic_prefix,
         }
-        return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments)
+        return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments, extras)
 
     common = list(inspect.signature(read).parameters.values())[:-1]
     own = [field for one in parameters for field in bundles.get(one.name, [one])]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cqrs_cli.cli.hints import with_flags
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
+from cqrs_cli.extras import require
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -150,6 +151,9 @@ class Call:
     cli: Cli
     function: Callable[..., int | None]
     arguments: Mapping[str, Any]
+    extras: Sequence[str] = ()  # that the function needs
 
     def __call__(self) -> int:
+        for extra in self.extras:
+            require(extra, f"cqrs {self.function.__name__.removesuffix('_command')}")
         return self.function(self.cli, **self.arguments) or 0

@@ -14,6 +14,7 @@ from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.interrupts import TerminationSignal, raise_on_termination
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.extras import explain_import
 from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 
 #: `-o json` in all its spellings, also after other short flags: `-qojson`.
@@ -55,9 +56,11 @@ def main(
         output.print_error(error, error if verbose else None)
         return error.exit_code
     except Exception as error:
+        missing = explain_import(error) if isinstance(error, ImportError) else None
         hint = "" if verbose else "-v shows the traceback"
-        output.print_error(CqrsError(output.error_text(error), hint), error if verbose else None)
-        return CqrsError.exit_code
+        failure = missing or CqrsError(output.error_text(error), hint)
+        output.print_error(failure, error if verbose else None)
+        return failure.exit_code
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:

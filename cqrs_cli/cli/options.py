@@ -10,7 +10,7 @@ import typer
 
 from cqrs_cli.cli.app import version_option
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import UsageError
 from cqrs_cli.settings.durations import parse_duration
 from cqrs_cli.settings.moments import parse_deadline, parse_moment
 
@@ -158,13 +158,3 @@ def parse_metrics_address(address: str | None) -> tuple[str, int] | None:
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise UsageError(f"--metrics-address {address}: no host", "write --metrics-address [::1]:9500")
     return host.strip("[]") or "127.0.0.1", int(number)
-
-
-def check_sqlalchemy() -> None:
-    """Raise `ConfigurationError` if the extra `projections` is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("sqlalchemy") is None:
-        raise ConfigurationError(
-            "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
-        )

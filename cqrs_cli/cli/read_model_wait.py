@@ -1,7 +1,7 @@
 """`cqrs send --wait-for`: read your own write. A command's events are waited for in a projection."""
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import check_sqlalchemy
+from cqrs_cli.extras import require
 
 
 class ReadModelWait:
@@ -9,7 +9,7 @@ class ReadModelWait:
 
     def __init__(self, cli: Cli, aggregate: str, name: str, database: str) -> None:
         """Raises `ConfigurationError` if the projection has never run for this aggregate."""
-        check_sqlalchemy()
+        require("projections", "--read-model")
         from cqrs_cli.following.projections.database import open_database, parse_database
 
         self._cli, self._name, self._topics = cli, name, cli.topics(aggregate)

@@ -7,7 +7,6 @@ from typing import Final, Literal, NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
-from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage
@@ -20,6 +19,9 @@ from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address
+
+#: Default limit on the bytes of the decoded states of one partition.
+CACHE_BYTES: Final = 64 * 1024 * 1024
 
 #: The suffix of the folder with an owner's keys, which is next to the shard: the shard `3` has its keys in `3.keys`.
 KEYS_SUFFIX: Final = ".keys"

@@ -19,13 +19,11 @@ from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import StateSeal, pack, unpack
+from cqrs_cli.deciding.plan import CACHE_BYTES
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.evidence import Evidence, evidence
 from cqrs_cli.state.store import Positions, Store, WriteBatch
-
-#: Default limit on the bytes of the decoded states of one partition.
-CACHE_BYTES = 64 * 1024 * 1024
 
 #: Aggregates that are dropped at once: each dirties a page in LMDB.
 _PORTION = 10_000

@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError, UsageError
+from cqrs_cli.extras import install
 from cqrs_cli.version import __version__
 
 #: The libraries of the extra.
 _LIBRARIES = ("starlette", "uvicorn")
-
-INSTALL_GATEWAY = "pip install 'cqrs-cli[gateway]'"
 
 #: Timeout in seconds for each answer.
 _TIMEOUT = 10.0
@@ -37,7 +36,10 @@ def check_gateway_extra(version_of: Callable[[str], str] = metadata.version) -> 
     else:
         missing = " and ".join(name for name in _LIBRARIES if name not in found)
         yield Check(
-            "gateway", "ok", f"without {missing}, which only cqrs serve needs", f"for it: {INSTALL_GATEWAY}"
+            "gateway",
+            "ok",
+            f"without {missing}, which only cqrs serve needs",
+            f"for it: {install('gateway')}",
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.extras import install, missing_modules
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -23,13 +24,31 @@ MIN_FREE_BYTES = 1 << 30  # bytes
 _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
 
 
-def check_java() -> Iterator[Check]:
-    """Report the Java of the embedded broker and of Spark, and why it was chosen."""
+def check_java(needed: bool = True) -> Iterator[Check]:
+    """Report the Java of the embedded broker and of Spark, and why it was chosen. `needed`: a missing Java is a
+    failure, not a warning.
+    """
     from cqrs_cli.system.java import choose_java, version
 
-    java = choose_java()
+    try:
+        java = choose_java()
+    except UnavailableError as error:
+        if needed:
+            raise
+        yield warn("java", f"{error.message}: the embedded Kafka needs it", error.hint)
+        return
     version(java.path)  # raises an error if it does not run
     yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
+
+
+def has_java() -> bool:
+    """Return True if a Java was found that runs."""
+    from cqrs_cli.system.java import choose_java
+
+    try:
+        return bool(choose_java())
+    except UnavailableError:
+        return False
 
 
 def check_python(optimized: bool | None = None) -> Iterator[Check]:
@@ -49,12 +68,14 @@ def check_python(optimized: bool | None = None) -> Iterator[Check]:
 
 def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     """Check the installed PySpark, without the start of a JVM."""
+    if missing_modules("spark"):
+        hint = f"for them: {install('spark')}"
+        yield Check("spark", "ok", "without PySpark, which run, replay and verify need", hint)
+        return
     try:
         import pyspark
     except ImportError as error:
-        raise UnavailableError(
-            f"pyspark cannot be imported: {error}", "reinstall: pip install cqrs-cli"
-        ) from None
+        raise UnavailableError(f"pyspark cannot be imported: {error}", install("spark")) from None
     here = Path(str(pyspark.__file__)).parent
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < MIN_SPARK:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT
 from cqrs_cli.kafka.writer import PRODUCE_TIMEOUT
-from cqrs_cli.state.shard import Limits
+from cqrs_cli.state.limits import Limits
 
 #: Commands that may wait to be applied. Larger changes with random ids dirty many pages, and LMDB then keeps hundreds
 #: of MB of anonymous memory (measured: 100,000 commands cost 200 MB per shard, and save 5 % of the time per id).

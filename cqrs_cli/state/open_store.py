@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.state.shard import Limits, Shard, open_shard
+from cqrs_cli.state.shard import Shard, open_shard
 
 
 class OpenStore(NamedTuple):

@@ -30,6 +30,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import MOUNTS, REBUILD, CorruptError, reject_network_file_system, translate_errors
 from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust_reason, write_marker
 from cqrs_cli.storage.private import PRIVATE_FOLDER
@@ -37,13 +38,6 @@ from cqrs_cli.system.lock import try_lock, wait_for_lock
 
 #: The number of quarantined shards to keep for each partition. The log contains all their data.
 KEPT_QUARANTINED = 2
-
-
-class Limits(NamedTuple):
-    """Timeouts in seconds for other processes while a shard is opened."""
-
-    lock: float = 30.0  # checking a shard takes milliseconds, removing an old shard about a second
-    change: float = 5.0  # a live owner's changes take at most about a second; a longer change never ends
 
 
 class OpenShard(NamedTuple):

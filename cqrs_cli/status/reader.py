@@ -11,6 +11,7 @@ from typing import Protocol
 
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.extras import missing_modules
 from cqrs_cli.following.processes.heard import SubscriptionReader
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.kafka.connection.connection import Connection
@@ -19,7 +20,6 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.status.aggregates import AggregateStatusReader
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot, with_rates, with_zero_rates
-from cqrs_cli.status.shards import with_shards
 from cqrs_cli.status.subscriptions import subscription_status
 
 #: Seconds between two polls of the claims, which show how fast commands are decided.
@@ -142,7 +142,9 @@ class StatusReader:
         ):
             own_statuses = [replace(status, store=store) for status in group]
             has_shards = name and store == "lmdb"  # with states in memory, a shard here is obsolete
-            if has_shards:
+            if has_shards and not missing_modules("spark"):  # without LMDB no shard was ever written here
+                from cqrs_cli.status.shards import with_shards
+
                 own_statuses = with_shards(
                     own_statuses, self._topics[name], self._state_dir, digest_states.get(name)
                 )

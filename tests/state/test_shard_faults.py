@@ -11,8 +11,9 @@ import pytest
 
 from cqrs_cli import failpoints
 from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import Limits, open_readonly, open_shard
+from cqrs_cli.state.shard import open_readonly, open_shard
 from tests.state.shards import IDENTITY, read_marker
 from tests.state.values import decision, look_up, recall, saved, write
 

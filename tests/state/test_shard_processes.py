@@ -10,7 +10,8 @@ import pytest
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.state import shard
-from cqrs_cli.state.shard import Limits, open_readonly
+from cqrs_cli.state.limits import Limits
+from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.system.lock import try_lock
 from tests.state.shards import IDENTITY, Opening, Python, change_marker, fill_and_close, read_marker
 from tests.state.values import saved

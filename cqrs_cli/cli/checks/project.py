@@ -16,28 +16,31 @@ if TYPE_CHECKING:
 def check_this_machine() -> "Iterator[Check]":
     from cqrs_cli.doctor import machine
     from cqrs_cli.doctor.check import run_check
+    from cqrs_cli.extras import missing_modules
 
-    yield from run_check("java", machine.check_java)
+    yield from run_check("java", lambda: machine.check_java(needed=not missing_modules("spark")))
     yield from run_check("python", machine.check_python)
     yield from run_check("spark", machine.check_spark)
-    yield from run_check("archives", _archives)
+    if machine.has_java():
+        yield from run_check("archives", _archives)
 
 
 def _archives() -> "Iterator[Check]":
     """Report the JVMs that have a class data archive. Without an archive a JVM only starts more slowly."""
     from cqrs_cli.doctor.check import ok
+    from cqrs_cli.extras import missing_modules
     from cqrs_cli.jobs.engine.spark_archive import spark_archive
     from cqrs_cli.kafka.embedded.jars import cache_folder
     from cqrs_cli.kafka.embedded.process import broker_archive
     from cqrs_cli.system.java import find_java
 
     java = find_java()
-    for program, archive in (
-        ("Spark", spark_archive(java)),
-        ("the embedded Kafka", broker_archive(java, cache_folder())),
-    ):
-        if process_uses_found := archive.find():
-            yield ok("archives", f"{program} starts from {process_uses_found}")
+    archives = {"the embedded Kafka": broker_archive(java, cache_folder())}
+    if not missing_modules("spark"):
+        archives = {"Spark": spark_archive(java), **archives}
+    for program, archive in archives.items():
+        if archive_file := archive.find():
+            yield ok("archives", f"{program} starts from {archive_file}")
         else:
             yield ok("archives", f"{program} has none; it starts sooner after cqrs warm")
 
@@ -49,20 +52,21 @@ def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
     from cqrs_cli.doctor.gateway import check_gateway_extra
     from cqrs_cli.doctor.keys import check_keyring
     from cqrs_cli.doctor.payloads import check_payloads
+    from cqrs_cli.extras import missing_modules
 
     yield from run_check("settings", lambda: machine.check_settings(settings))
     yield from run_check("aggregates", lambda: machine.check_aggregates(settings))
     yield from run_check("processes", lambda: _processes(settings))
-    in_memory = settings.store == "memory"
-    yield from run_check(
-        "state",
-        lambda: machine.check_memory(settings) if in_memory else machine.check_state(settings.state_dir),
-    )
+    shards = settings.store == "lmdb" and not missing_modules("spark")
+    if shards:
+        yield from run_check("state", lambda: machine.check_state(settings.state_dir))
+    elif settings.store == "memory":
+        yield from run_check("state", lambda: machine.check_memory(settings))
     yield from run_check("payloads", lambda: check_payloads(settings.payloads()))
     yield from run_check("keys", lambda: check_keyring(settings.keys(), personal_aggregates(settings), runs))
     yield from run_check("gateway", check_gateway_extra)
     yield from run_check("limits", lambda: machine.check_limits(settings))
-    if not in_memory:  # the in-memory store holds no state from older code
+    if shards:  # the in-memory store holds no state from older code
         yield from run_check("revision", lambda: _revisions(settings))
 
 
@@ -84,13 +88,11 @@ def process_uses(settings: "Settings") -> "list[ProcessUse]":
     """Return the topics of each process whose code can be loaded; another check reports the other processes."""
     from cqrs_cli.following.processes.load import load_process, process_names
 
-    process_uses_found = []
+    uses = []
     for name in process_names(settings.root):
         with suppress(CqrsError):
-            process_uses_found.append(
-                load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix)
-            )
-    return process_uses_found
+            uses.append(load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix))
+    return uses
 
 
 def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":

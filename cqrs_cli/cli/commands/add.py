@@ -10,6 +10,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, complete_aggregate, option
 from cqrs_cli.errors import UsageError
+from cqrs_cli.extras import install
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cqrs_cli.scaffold import SampleEvent
 
 #: The step before all others where the database's library is missing.
-_INSTALL = "python -m pip install 'cqrs-cli[projections]'"
+_INSTALL = f"python -m {install('projections')}"
 
 #: Types of fields, and what an event of the new test has in them.
 _SAMPLES: dict[object, str] = {

@@ -29,6 +29,7 @@ _RIGHTS = 0o666
         "cqrs certificate bank_account --out november.json",
         "cqrs certificate bank_account --check november.json",
     ],
+    extras=["spark"],
 )
 def certificate(
     cli: Cli,

@@ -7,6 +7,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
+from cqrs_cli.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,6 +53,8 @@ def check(
 def _read_logs(cli: Cli, names: "Iterable[str]", properties: "Mapping[str, str]") -> "dict[str, LogRead]":
     """The events of each aggregate's log, and those that cannot be read."""
     from cqrs_cli.cli.render.check import LogRead
+
+    require("spark", "cqrs check --log")
     from cqrs_cli.jobs.check import plan_reading, read_log
 
     settings, connection = cli.settings, cli.connection()

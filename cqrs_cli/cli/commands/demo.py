@@ -17,6 +17,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.render.demo import ACCOUNTS, OUTCOMES, comparison_text, demo_document, read_model_columns
 from cqrs_cli.cli.result import table
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.extras import install
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 
 #: The text in the place of rows.
-_MISSING = "It needs SQLAlchemy: pip install 'cqrs-cli[projections]'"
+_MISSING = f"It needs SQLAlchemy: {install('projections')}"
 
 
-@command(app, examples=["cqrs demo"])
+@command(app, examples=["cqrs demo"], extras=["spark"])
 def demo(cli: Cli) -> None:
     """Play a tour: commands of a bank, and an order that times out, decided on Spark and Kafka.
 

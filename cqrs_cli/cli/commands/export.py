@@ -20,6 +20,7 @@ from cqrs_cli.formatting import counted
         "cqrs export bank_account --out events",
         "cqrs export bank_account --out events --format jsonl",
     ],
+    extras=["spark"],
 )
 def export(
     cli: Cli,

@@ -13,7 +13,6 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import (
     MetricsAddress,
     argument,
-    check_sqlalchemy,
     complete_modules,
     option,
     parse_metrics_address,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         "cqrs project recent_orders --once",
         "cqrs project recent_orders --to postgresql://shop@db-1/shop",
     ],
+    extras=["spark", "projections"],
 )
 def project(
     cli: Cli,
@@ -64,7 +64,6 @@ def project(
     It waits for a database or broker that is down; with --once for a minute, then it exits with 4.
     docs/projections.md explains passwords and databases.
     """
-    check_sqlalchemy()
     from cqrs_cli.cli.render.display import RecordsDisplay
     from cqrs_cli.following.projections.database import parse_database, url_without_password
     from cqrs_cli.following.projections.load import load_projection

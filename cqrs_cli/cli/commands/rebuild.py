@@ -17,6 +17,7 @@ from cqrs_cli.formatting import counted
         "cqrs rebuild bank_account",
         "cqrs rebuild bank_account --partitions 12 --state-dir /var/lib/cqrs/grown",
     ],
+    extras=["spark"],
 )
 def rebuild(
     cli: Cli,

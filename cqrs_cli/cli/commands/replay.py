@@ -21,6 +21,7 @@ from cqrs_cli.errors import UsageError
         "cqrs replay bank_account --at 2026-11-21T01:02:03Z",
         "cqrs replay bank_account --out accounts --format json",
     ],
+    extras=["spark"],
 )
 def replay(
     cli: Cli,

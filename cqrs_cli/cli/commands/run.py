@@ -84,6 +84,7 @@ class InterventionOptions:
         "cqrs run",
         "cqrs run order payment --process checkout --once",
     ],
+    extras=["spark"],
 )
 def run(
     cli: Cli,

@@ -18,6 +18,7 @@ from cqrs_cli.errors import ConfigurationError
         "cqrs serve",
         "cqrs serve --host 0.0.0.0 --allow-host cqrs.example --token-file /run/secrets/cqrs-token",
     ],
+    extras=["gateway"],
 )
 def serve(
     cli: Cli,
@@ -47,15 +48,6 @@ def serve(
     topics, and answers with the outcome. GET /openapi.json describes the API. A gateway that other machines can reach
     needs a token, and a proxy with TLS.
     """
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError:
-        from cqrs_cli.doctor.gateway import INSTALL_GATEWAY
-
-        raise ConfigurationError(
-            "the gateway needs Starlette and uvicorn", f"install them: {INSTALL_GATEWAY}"
-        ) from None
     from cqrs_cli.client.background_sender import BackgroundSender
     from cqrs_cli.following.gateway.gateway import Gateway
     from cqrs_cli.following.gateway.guard import host_name

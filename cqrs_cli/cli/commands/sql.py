@@ -28,6 +28,7 @@ Format = Literal["table", "csv", "json", "parquet"]
         'cqrs sql "SELECT status, reason, count(*) FROM bank_account_outcomes GROUP BY ALL"',
         'cqrs sql "SELECT sum(balance) FROM bank_account_state" --at 2026-11-01',
     ],
+    extras=["spark"],
 )
 def sql(
     cli: Cli,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, check_sqlalchemy, option
+from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.processes import usable_processes
 from cqrs_cli.cli.render.status import status_document, status_text
+from cqrs_cli.extras import require
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
@@ -64,7 +65,7 @@ def status(
 
 
 def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PartitionStatus]":
-    check_sqlalchemy()
+    require("projections", "--projections")
     from cqrs_cli.following.projections.database import parse_database
     from cqrs_cli.status.projections import projection_statuses
 

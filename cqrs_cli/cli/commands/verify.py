@@ -62,7 +62,9 @@ class VerifyOptions:
             raise UsageError("a folder of --incremental is for one aggregate", "name it")
 
 
-@command(app, examples=["cqrs verify bank_account --state", "cqrs verify --process checkout"])
+@command(
+    app, examples=["cqrs verify bank_account --state", "cqrs verify --process checkout"], extras=["spark"]
+)
 def verify(
     cli: Cli,
     aggregates: AggregateNames = None,

@@ -10,6 +10,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, completion_from
 from cqrs_cli.errors import UsageError
+from cqrs_cli.extras import require
 
 #: The programs that start faster from an archive.
 PROGRAMS = ("spark", "kafka", "executors")
@@ -42,6 +43,8 @@ def warm_command(
 
     java = find_java()
     chosen = programs or ["spark", "kafka"]
+    if "kafka" not in chosen or len(chosen) > 1:
+        require("spark", "cqrs warm spark")
     if "spark" in chosen:
         _warm(cli, "Spark", partial(warm_spark, java), "Spark's JVM: half a minute")
     if "executors" in chosen:

@@ -21,6 +21,7 @@ from cqrs_cli.errors import UsageError
         "cqrs whatif bank_account --with drafts.bank_account",
         "cqrs whatif bank_account --with drafts.bank_account --since 2026-11-01 --at 2026-11-08",
     ],
+    extras=["spark"],
 )
 def whatif(
     cli: Cli,

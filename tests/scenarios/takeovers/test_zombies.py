@@ -27,7 +27,7 @@ from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import ClaimLost, LaterClaim
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.state.shard import Limits
+from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.store import Store
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness

@@ -1,0 +1,43 @@
+"""The optional dependencies: which extra of this package brings a library that is not installed."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from cqrs_cli.errors import ConfigurationError
+
+#: The modules of each extra, without which its commands cannot work; pyproject.toml has the extras.
+EXTRAS = {
+    "spark": ("pyspark", "lmdb", "numpy", "pandas", "pyarrow"),
+    "gateway": ("starlette", "uvicorn", "lmdb"),
+    "projections": ("sqlalchemy",),
+    "duckdb": ("duckdb",),
+    "payloads": ("pyarrow",),
+    "personal": ("cryptography",),
+}
+
+
+def install(extra: str) -> str:
+    """Return the command line that installs an extra."""
+    return f"pip install 'cqrs-cli[{extra}]'"
+
+
+def missing_modules(extra: str, find: Callable[[str], object] = find_spec) -> list[str]:
+    """Return the modules of an extra that are not installed. `find` returns None for such a module."""
+    return [module for module in EXTRAS[extra] if find(module) is None]
+
+
+def require(extra: str, user: str, find: Callable[[str], object] = find_spec) -> None:
+    """Raise `ConfigurationError` if modules of an extra are missing. `user` needs them, such as `cqrs run`."""
+    if missing := missing_modules(extra, find):
+        raise ConfigurationError(
+            f"{user} needs {', '.join(missing)}: not installed", f"type: {install(extra)}"
+        )
+
+
+def explain_import(error: ImportError) -> ConfigurationError | None:
+    """Return the error for a module of an extra that could not be imported; None for any other module."""
+    module = (error.name or "").partition(".")[0]
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return ConfigurationError(f"{module} is not installed", f"type: {install(extra)}")
+    return None
