@@ -112,8 +112,11 @@ def offset_at(
 
 
 def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) -> int | None:
-    """Return `offset_at`, with a given client. Raises `KafkaException`, `MissingError`: unknown partition."""
-    position = TopicPartition(topic, partition, timestamp)
+    """Return `offset_at`, with a given client. Raises `KafkaException`, `MissingError`: unknown partition.
+
+    Kafka uses negative timestamps as codes (-1: the end), so a time before 1970 means 1970.
+    """
+    position = TopicPartition(topic, partition, max(0, timestamp))
     (found,) = _from_leader(
         reader, topic, partition, lambda timeout: reader.offsets_for_times([position], timeout=timeout)
     )
