@@ -10,6 +10,7 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.schema import definition_name, schema_components
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.personal.personal_fields import personal_fields
 
@@ -69,12 +70,12 @@ def components(
     fields, as commands do.
     """
     classes = list(classes)
-    references, definitions = msgspec.json.schema_components(classes, ref_template=template)
+    references, definitions = schema_components(classes, template)
     seen: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
         _add_time_formats(tree_of(cls), reference, definitions, seen)
         for field in personal_fields(cls):
-            of_field = definitions[_named(reference["$ref"], definitions)]["properties"][field.wire]
+            of_field = definitions[definition_name(reference["$ref"], definitions)]["properties"][field.wire]
             of_field[PERSONAL] = {"erased": msgspec.json.decode(field.redacted_json)}
     _forbid_unknown_fields(classes, references, definitions)
     return list(references), definitions
@@ -101,7 +102,7 @@ def _collect_references(schema: Any, definitions: dict[str, Any], reached: set[s
             _collect_references(part, definitions, reached)
     elif isinstance(schema, dict):
         if isinstance(reference := schema.get("$ref"), str):
-            name = _named(reference, definitions)
+            name = definition_name(reference, definitions)
             if name not in reached:
                 reached.add(name)
                 _collect_references(definitions[name], definitions, reached)
@@ -109,18 +110,12 @@ def _collect_references(schema: Any, definitions: dict[str, Any], reached: set[s
             _collect_references(part, definitions, reached)
 
 
-def _named(reference: str, definitions: dict[str, Any]) -> str:
-    """Return the definition's name in a reference; a template may put a prefix before the name."""
-    name = reference.rpartition("/")[2]
-    return name if name in definitions else name.rpartition(".")[2]
-
-
 def _add_time_formats(kind: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
     """Add `format` to the schema of each time, in a parallel walk through type and schema."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
-        name = _named(schema["$ref"], definitions)
+        name = definition_name(schema["$ref"], definitions)
         if name in seen:
             return
         seen.add(name)

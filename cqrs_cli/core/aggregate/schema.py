@@ -1,7 +1,7 @@
 """Checks the field types of an aggregate's messages for their form in JSON, and computes the schema digest."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_type_hints
 
 import msgspec
@@ -9,6 +9,7 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
@@ -115,11 +116,47 @@ def _is_no_object(wire: Any) -> bool:
     return isinstance(wire, _NO_OBJECT)
 
 
+#: The names of the items of a named tuple or of an array-like object, which msgspec's schema lacks.
+ITEM_NAMES = "x-items"
+
+
+def schema_components(
+    classes: Sequence[type], template: str = "#/$defs/{name}"
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return msgspec's schemas, equal in every process: a reference for each class, and the definitions by name.
+
+    Default values are encoded as in messages, so the order of sets does not depend on the hash seed. Rows have the
+    names of their items, because exchanged names change the meaning of a stored row.
+    """
+    parts = [part for cls in classes for part in tree_of(cls).all_nodes() if part.form in ("object", "row")]
+    holders = {
+        part.wire.cls: part for part in parts if not isinstance(part.wire, msgspec_types.TypedDictType)
+    }
+    references, definitions = msgspec.json.schema_components([*classes, *holders], ref_template=template)
+    for reference, part in zip(references[len(classes) :], holders.values(), strict=True):
+        definition = definitions[definition_name(reference["$ref"], definitions)]
+        fields = part.wire.fields
+        items = definition.get("prefixItems", ())[-len(fields) :] if fields else ()
+        if items:  # an array-like object has its tag before its fields
+            definition[ITEM_NAMES] = [field.encode_name for field in fields]
+        schemas = items or [definition.get("properties", {}).get(field.encode_name, {}) for field in fields]
+        for field, schema in zip(fields, schemas, strict=False):
+            if "default" in schema and field.default is not msgspec.NODEFAULT:
+                schema["default"] = msgspec.json.decode(encode_json(field.default))
+    return list(references[: len(classes)]), definitions
+
+
+def definition_name(reference: str, definitions: Mapping[str, Any]) -> str:
+    """Return the definition's name in a reference; a template may put a prefix before the name."""
+    name = reference.rpartition("/")[2]
+    return name if name in definitions else name.rpartition(".")[2]
+
+
 def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str:
     """Return 16 hex digits that change with a field's name, type, default or personal-data annotation, and with the
     names of events that have an upcaster. Docstrings and the order of fields do not count.
     """
-    _, schemas = msgspec.json.schema_components(classes)
+    _, schemas = schema_components(classes)
     form = {name: without_prose(schema) for name, schema in schemas.items()}
     form |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
     for cls in classes:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.json_schema import PERSONAL, alternatives
+from cqrs_cli.core.aggregate.schema import ITEM_NAMES
 
 Schema = Mapping[str, Any]
 
@@ -87,6 +88,9 @@ class Comparison:
         pairs = (old.get("prefixItems", ()), new.get("prefixItems", ()))
         if len(pairs[0]) != len(pairs[1]):
             yield Difference(path, "type", f"had {len(pairs[0])} items, has {len(pairs[1])}")
+        before, today = old.get(ITEM_NAMES), new.get(ITEM_NAMES)
+        if before and today and before != today:  # an earlier contract may lack the names
+            yield Difference(path, "type", f"had the items {', '.join(before)}, has {', '.join(today)}")
         for number, (old_item, new_item) in enumerate(zip(*pairs, strict=False)):
             yield from self.differences(old_item, new_item, f"{path}[{number}]")
         yield from _bounds(old, new, path)
@@ -132,7 +136,7 @@ def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Differ
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
     """Compare limits like `minimum`: a removed limit is wider, a new or changed limit may reject old values."""
-    ignored = {*_STRUCTURE, "type", "format", "default", PERSONAL}
+    ignored = {*_STRUCTURE, "type", "format", "default", PERSONAL, ITEM_NAMES}
     before = {key: value for key, value in old.items() if key not in ignored}
     today = {key: value for key, value in new.items() if key not in ignored}
     if before != today:

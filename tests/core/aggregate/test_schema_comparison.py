@@ -1,9 +1,13 @@
 """Two schemas of a message are compared field by field, at every depth."""
 
+from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from cqrs_cli.core.aggregate.schema import ITEM_NAMES, schema_components, schema_digest
 from cqrs_cli.core.aggregate.schema_comparison import Comparison
 
 INT, TEXT, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"}
@@ -213,3 +217,27 @@ def test_named_type_is_like_its_own() -> None:
 
 def test_documents_without_named_types() -> None:
     assert list(Comparison({}, {}).differences(INT, INT)) == []
+
+
+def amount(*names: str) -> Any:
+    return namedtuple("Amount", names)
+
+
+def line(*names: str) -> Any:
+    return msgspec.defstruct("Line", [(name, Any) for name in names], array_like=True)
+
+
+@pytest.mark.parametrize("row", [amount, line])
+def test_names_of_items_are_compared(row: Callable[..., Any]) -> None:
+    """The stored row `[100, 19]` would be read with other names."""
+    (old,), before = schema_components([row("net", "tax")])
+    (new,), today = schema_components([row("tax", "net")])
+    (found,) = Comparison({"$defs": before}, {"$defs": today}).differences(old, new)
+    assert (found.kind, found.description) == ("type", "had the items net, tax, has tax, net")
+    for definition in before.values():  # a contract of an earlier release
+        del definition[ITEM_NAMES]
+    assert list(Comparison({"$defs": before}, {"$defs": today}).differences(old, new)) == []
+
+
+def test_names_of_items_change_the_digest() -> None:
+    assert schema_digest([line("net", "tax")]) != schema_digest([line("tax", "net")])
