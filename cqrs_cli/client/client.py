@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
-import msgspec
-
 from cqrs_cli.client.background_sender import BackgroundSender, Unsent
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, ReadyCommand, write_command
 from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.project_aggregates import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.aggregate.values import require_exact
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.personal.redaction import personal_texts_in, redact_text
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
@@ -160,8 +160,9 @@ class Client:
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
         owner, wire_type = self._aggregates.of_command(command, aggregate)
-        data = msgspec.json.encode(command)
+        data = encode_json(command)
         try:
+            require_exact(command)
             (
                 RESERVED_COMMANDS[wire_type].decode
                 if wire_type in RESERVED_COMMANDS

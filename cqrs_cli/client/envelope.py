@@ -3,13 +3,14 @@
 import re
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import Raw
 
 from cqrs_cli.client.uuid7 import uuid7
+from cqrs_cli.core.deferral.entry import MAX_TIMESTAMP
 from cqrs_cli.core.messages.attributes import MAX_TRACESTATE, PropagatedAttributes
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE
 from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.reaction_id import reserved_id_error
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
@@ -117,12 +118,17 @@ def write_command(
         given.expected or None,
         given.correlation or None,
         given.causation or None,
-        None if given.expiry is None else rfc3339(given.expiry),
-        None if given.not_before is None else rfc3339(given.not_before),
+        None if given.expiry is None else rfc3339(_within_calendar(given.expiry)),
+        None if given.not_before is None else rfc3339(_within_calendar(given.not_before)),
         **propagated,
         data=Raw(data),
     )
-    return ReadyCommand(command_id, aggregate, subject, wire_type, msgspec.json.encode(envelope))
+    return ReadyCommand(command_id, aggregate, subject, wire_type, encode_json(envelope))
+
+
+def _within_calendar(milliseconds: int) -> int:
+    """Return the time, cut to the years 1970 to 9999."""
+    return max(0, min(milliseconds, MAX_TIMESTAMP))
 
 
 def valid_propagated(event: PropagatedAttributes) -> dict[str, Any]:

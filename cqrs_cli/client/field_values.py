@@ -11,6 +11,8 @@ from msgspec.inspect import AnyType, NoneType
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
+from cqrs_cli.core.aggregate.values import require_finite
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.core.personal.redaction import personal_texts_in, redact_text
 from cqrs_cli.errors import UsageError
@@ -49,7 +51,7 @@ def command_data(
             raise UsageError(f"{shown}: {error}", known_fields) from None
     data = b""
     try:
-        data = msgspec.json.encode(values)
+        data = encode_json(values)
         decode(data)
     except ValueError as error:
         raise UsageError(
@@ -156,7 +158,9 @@ def _from_text(text: str, kind: TypeNode, place: str) -> Any:
     if isinstance(kind.wire, AnyType):
         return text
     try:
-        return msgspec.convert(text, kind.annotation, strict=False)
+        value = msgspec.convert(text, kind.annotation, strict=False)
+        require_finite(value)
+        return value
     except msgspec.ValidationError:
         if values := values_of(kind.annotation):
             raise ValueError(f"not one of {', '.join(values)}") from None

@@ -167,7 +167,7 @@ def test_unreachable_brokers_are_errors() -> None:
     [
         ("Deposit", {}, "not a command: 'Deposit'"),
         (Deposit("x"), {}, "bank_account.Deposit: Expected `int`, got `str`"),  # type: ignore[arg-type]
-        (Measure(float("nan")), {}, "sensor.Record: Expected `float`, got `null`"),
+        (Measure(float("nan")), {}, "sensor.Record: Record.value is a number that is not finite"),
         (Deposit(1), {"expect": "07"}, "^expect: not an expected version"),
         (Deposit(1), {"expect": True}, "^expect: not an expected version"),
         (Deposit(1), {"id": ""}, "^id has 0 bytes"),

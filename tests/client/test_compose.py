@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+import cqrs_cli as cqrs
 from cqrs_cli import registry
 from cqrs_cli.client.compose import complete_line, compose
 from cqrs_cli.client.envelope import Attributes
+from cqrs_cli.client.field_values import command_data
+from cqrs_cli.core.aggregate.values import command_decoder
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
@@ -136,6 +139,27 @@ def test_unknown_commands_are_refused() -> None:
 def test_non_json_numbers_are_refused(number: str) -> None:
     with pytest.raises(UsageError):
         compose(SENSOR, "s", "Record", [f"value={number}"])
+
+
+class Read(cqrs.Command):
+    temp: float | None = None
+    more: tuple[float | None, ...] = ()
+    by: dict[str, float | None] = cqrs.field(default_factory=dict)
+
+
+@pytest.mark.parametrize("field", ["temp=nan", "temp=-inf", "more=nan", "by[a]=inf"])
+def test_optional_numbers_are_finite(field: str) -> None:
+    with pytest.raises(UsageError, match="is a number that is not finite"):
+        command_data("meter.Read", Read, command_decoder(Read), [field])
+
+
+@pytest.mark.parametrize(
+    ("time", "text"), [(10**18, "9999-12-31T23:59:59.999Z"), (-1, "1970-01-01T00:00:00.000Z")]
+)
+def test_times_stay_within_the_calendar(time: int, text: str) -> None:
+    ready = compose(BANK, "a", "Deposit", ["amount=1"], Attributes(expiry=time, not_before=time))
+    written = json.loads(ready.value)
+    assert (written["expirytime"], written["notbefore"]) == (text, text)
 
 
 @pytest.mark.parametrize("expected", ["07", "+7", "-1", "7.0", "", str(2**63)])

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,6 +13,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.messages.attributes import PROPAGATED
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
@@ -81,7 +81,7 @@ def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tup
     """
     wire_type, kind, decode = _command_of(aggregate, command)
     try:
-        return wire_type, msgspec.json.encode(decode(body or b"{}"))
+        return wire_type, encode_json(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
         raise Problem(400, "INVALID_PAYLOAD", redact_mismatch(str(error), kind, body)) from None
     except (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, valid_propagated, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Event
-from cqrs_cli.core.deferral.entry import MAX_TIMESTAMP
+from cqrs_cli.core.aggregate.values import require_exact
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source
@@ -115,6 +115,7 @@ class Composer:
         wire_type, decode = _wire_type(aggregate, types, type(send.command))
         data = encode_json(send.command)
         try:
+            require_exact(send.command)
             decode(data)
         except ValueError as error:
             raise InvalidReaction(f"{wire_type}: {error}") from error
@@ -175,6 +176,5 @@ def _wire_type(
 
 
 def _to_milliseconds(time: int, moment: datetime | timedelta) -> int:
-    """Return a moment in ms, within the years that a command can represent; a timedelta counts from `time`."""
-    milliseconds = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
-    return max(0, min(milliseconds, MAX_TIMESTAMP))
+    """Return a moment in ms; a timedelta counts from `time`."""
+    return milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
