@@ -15,6 +15,7 @@ from msgspec import inspect as msgspec_types
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.spark.view_names import distinct_names
 
 if TYPE_CHECKING:
     import pyarrow
@@ -47,14 +48,17 @@ class FieldColumn(NamedTuple):
     optional: bool  # the field may be left out and has no default: its value is UNSET then
 
 
-def field_columns(cls: type[msgspec.Struct], taken: frozenset[str] = frozenset()) -> list[FieldColumn]:
+def field_columns(
+    cls: type[msgspec.Struct], taken: frozenset[str] = frozenset(), form: str = "data_{}"
+) -> list[FieldColumn]:
     """Return the fields of a message as columns, by their names on the wire.
 
-    A name in `taken` (compared without case, because Spark ignores case) gets the prefix `data_`.
+    A name in `taken` or of another field (compared without case, because Spark ignores case) is changed by `form`.
     """
     columns = []
-    for field, field_type in tree_of(cls).fields:
-        name = f"data_{field.encode_name}" if field.encode_name.lower() in taken else field.encode_name
+    fields = tree_of(cls).fields
+    names = distinct_names([field.encode_name for field, _ in fields], taken, form)
+    for name, (field, field_type) in zip(names, fields, strict=True):
         kind, convert = _column(field_type, (cls,))
         columns.append(FieldColumn(name, field.name, kind, convert, _is_optional(field)))
     return columns
@@ -165,13 +169,17 @@ def _object(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert
     from pyspark.sql import types
 
     inner_above = (*above, kind.wire.cls)
-    columns = [(field.encode_name, field.name, *_column(of, inner_above)) for field, of in kind.fields]
     is_dict = isinstance(kind.wire, msgspec_types.TypedDictType)
+    names = distinct_names([field.encode_name for field, _ in kind.fields], (), "data_{}")
+    columns = [
+        (name, field.encode_name if is_dict else field.name, *_column(of, inner_above))
+        for name, (field, of) in zip(names, kind.fields, strict=True)
+    ]
 
     def convert(value: Any) -> dict[str, Any]:
         found = {}
         for name, attribute, _, inner in columns:
-            field = value.get(name) if is_dict else getattr(value, attribute)
+            field = value.get(attribute) if is_dict else getattr(value, attribute)
             found[name] = (
                 None if field is None or field is UNSET else field if inner is None else inner(field)
             )

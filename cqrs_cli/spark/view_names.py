@@ -14,17 +14,40 @@ def state_view(aggregate: str) -> str:
 def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
     """Return the read options of each view: `order_events` for a topic, `order_Placed` for an event type.
 
-    A type whose view would have the name of a topic view or of the state view (Spark ignores case) gets the suffix
-    `_event`.
+    A type whose view would have the name of another view (Spark ignores case) gets the suffix `_event`.
     """
+    aggregates = list(aggregates)
     reads: dict[str, dict[str, str]] = {}
+    taken: set[str] = set()
     for aggregate in aggregates:
         topics = {f"{aggregate.name}_{kind}": kind for kind in SOURCE_KINDS}
         for name, kind in topics.items():
             reads[name] = {"aggregate": aggregate.name, "topic": kind}
-        taken = {name.lower() for name in (*topics, state_view(aggregate.name))}
-        for cls in aggregate.events.values():
-            name = f"{aggregate.name}_{cls.__name__}"
-            name = f"{name}_event" if name.lower() in taken else name
-            reads[name] = {"aggregate": aggregate.name, "type": cls.__name__}
+        taken |= {name.lower() for name in (*topics, state_view(aggregate.name))}
+    types = [(aggregate.name, cls.__name__) for aggregate in aggregates for cls in aggregate.events.values()]
+    names = distinct_names([f"{owner}_{type}" for owner, type in types], taken, "{}_event")
+    for name, (owner, type) in zip(names, types, strict=True):
+        reads[name] = {"aggregate": owner, "type": type}
     return reads
+
+
+def distinct_names(names: Iterable[str], taken: Iterable[str], form: str) -> list[str]:
+    """Return names that differ from each other and from `taken` (in lower case) also without case, as in Spark.
+
+    Each name that occurs for the first time is kept. Any other name is changed by `form`, such as `data_{}`, until no
+    name has it.
+    """
+    names, used = list(names), set(taken)
+    kept: set[int] = set()
+    for number, name in enumerate(names):
+        if name.lower() not in used:
+            used.add(name.lower())
+            kept.add(number)
+    for number, name in enumerate(names):
+        if number in kept:
+            continue
+        while name.lower() in used:
+            name = form.format(name)
+        used.add(name.lower())
+        names[number] = name
+    return names

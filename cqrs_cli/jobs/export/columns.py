@@ -15,6 +15,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.spark.arrow import struct_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
 from cqrs_cli.spark.rows import text_column
+from cqrs_cli.spark.view_names import distinct_names
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,15 +37,16 @@ class EventColumn(NamedTuple):
 def event_columns(aggregate: Aggregate) -> list[EventColumn]:
     """Return a column for each current event type that has fields, named after the type without the aggregate's prefix.
 
-    If the name collides with an envelope column, `_event` is appended: Spark ignores case in names.
+    If the name collides with another column, `_event` is appended: Spark ignores case in names.
     """
-    columns = []
-    for wire_type, cls in aggregate.events.items():
-        name = wire_type.removeprefix(f"{aggregate.name}.")
-        name = f"{name}_event" if name.lower() in ENVELOPE_NAMES else name
-        if fields := field_columns(cls):  # Parquet has no objects without fields
-            columns.append(EventColumn(name, cls, fields))
-    return columns
+    fields = {cls: field_columns(cls) for cls in aggregate.events.values()}
+    types = [
+        (wire_type.removeprefix(f"{aggregate.name}."), cls)
+        for wire_type, cls in aggregate.events.items()
+        if fields[cls]  # Parquet has no objects without fields
+    ]
+    names = distinct_names([name for name, _ in types], ENVELOPE_NAMES, "{}_event")
+    return [EventColumn(name, cls, fields[cls]) for name, (_, cls) in zip(names, types, strict=True)]
 
 
 def event_schema(aggregate: Aggregate) -> "StructType":

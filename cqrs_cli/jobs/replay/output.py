@@ -32,13 +32,7 @@ ROWS_PER_BATCH = 10_000
 
 def state_columns(state: type[msgspec.Struct]) -> list[FieldColumn]:
     """Return the fields of a state as columns. A field that is named like a key column gets a prefix: `state_id`."""
-    reserved = frozenset(_KEY_COLUMNS)
-    return [
-        column._replace(name=f"state_{column.name.removeprefix('data_')}")
-        if column.name.removeprefix("data_").lower() in reserved
-        else column
-        for column in field_columns(state, reserved)
-    ]
+    return field_columns(state, frozenset(_KEY_COLUMNS), "state_{}")
 
 
 def state_schema(state: type[msgspec.Struct]) -> "StructType":
