@@ -47,6 +47,47 @@ _CQRS_ERROR = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTIL
 
 _WORD = re.compile(r"\w+")
 
+#: Times in text have six digits, as in events, so no microsecond is lost.
+_TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+
+#: CSV as in RFC 4180: a quote is doubled, blanks are kept, and null is an empty cell, as is an empty text.
+_CSV = {
+    "header": "true",
+    "escape": '"',
+    "emptyValue": "",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+    "multiLine": "true",
+}
+
+
+def text_columns(answer: "DataFrame") -> "DataFrame":
+    """Return an answer with times as text, and lists and objects as JSON, which Python and CSV take as they are.
+
+    Python would convert a time to the local time zone, whose calendar may end earlier.
+    """
+    from pyspark.sql import functions, types
+
+    numbered = answer.toDF(*(f"c{number}" for number in range(len(answer.columns))))  # names may repeat
+    columns = []
+    for field, name in zip(numbered.schema, answer.columns, strict=True):
+        column = functions.col(field.name)
+        if isinstance(field.dataType, types.TimestampType):
+            column = functions.date_format(column, _TIME_FORMAT)
+        elif isinstance(field.dataType, types.TimestampNTZType):
+            column = functions.date_format(column, _TIME_FORMAT.removesuffix("XXX"))
+        elif isinstance(field.dataType, (types.ArrayType, types.MapType, types.StructType)):
+            column = functions.to_json(column, {"timestampFormat": _TIME_FORMAT})
+        columns.append(column.alias(name))
+    return numbered.select(*columns)
+
+
+def json_lines(answer: "DataFrame") -> "DataFrame":
+    """Return an answer as one column with a JSON object for each row."""
+    from pyspark.sql import functions
+
+    return answer.select(functions.to_json(functions.struct("*"), {"timestampFormat": _TIME_FORMAT}))
+
 
 def split_queries(text: str) -> list[str]:
     """Return the queries of a text, which semicolons separate; semicolons in quotes and comments do not count."""
@@ -111,8 +152,10 @@ class SqlSession:
     def write(self, answer: "DataFrame", target: Target) -> int:
         """Write an answer to a folder, which appears complete or not at all; return the number of rows."""
         with staging_folder(self._context, target) as folder, self.one_line_errors():
-            answer.write.mode("overwrite").option("header", "true").format(target.format).save(folder)
-            read = self._spark.read.format(target.format).option("header", "true").schema(answer.schema)
+            written = text_columns(answer) if target.format == "csv" else answer
+            options = _CSV if target.format == "csv" else {"timestampFormat": _TIME_FORMAT}
+            written.write.mode("overwrite").options(**options).format(target.format).save(folder)
+            read = self._spark.read.format(target.format).options(**options).schema(written.schema)
             return read.load(folder).count()
 
     @contextmanager

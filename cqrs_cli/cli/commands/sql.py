@@ -124,13 +124,16 @@ def _source_flags(cli: Cli) -> dict[str, str]:
 def _answer(
     cli: Cli, session: "SqlSession", query: str, output_format: Format, target: "Target | None"
 ) -> None:
+    from cqrs_cli.jobs.sql import json_lines, text_columns
+
     answer = session.query(query)
     if target is not None:
         count = session.write(answer, target)
         cli.print_result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
     elif answer.columns:
         with session.one_line_errors():
-            print_rows(cli, answer, output_format, session.check_results)
+            printed = json_lines(answer) if output_format == "json" else text_columns(answer)
+            print_rows(cli, printed, output_format, session.check_results)
     cli.flush()
 
 

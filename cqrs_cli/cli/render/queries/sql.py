@@ -2,9 +2,7 @@
 
 import base64
 import io
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,16 +24,13 @@ def print_rows(
     shape: Literal["table", "csv", "json", "parquet"],
     check: Callable[[], None],
 ) -> None:
-    """Print the answer of a query. `check` raises if rows are missing; rows derived from a partial input stay
-    unprinted.
+    """Print the answer of a query: from `json_lines` for JSON, else from `text_columns`.
+
+    `check` raises if rows are missing; rows derived from a partial input stay unprinted.
     """
     if shape == "json":
-        with warnings.catch_warnings():
-            # Of a later Spark, in which toJSON returns a DataFrame.
-            warnings.simplefilter("ignore", UserWarning)
-            documents = answer.toJSON()
-        for row in _checked(documents.toLocalIterator(), check):
-            cli.write_line(str(row).encode())
+        for (document,) in _checked(answer.toLocalIterator(), check):
+            cli.write_line(document.encode())
     elif shape == "csv":
         for line in csv_lines(answer.columns, _checked(answer.toLocalIterator(), check)):
             cli.write_line(line)
@@ -85,30 +80,11 @@ def _csv_line(cells: list[str]) -> bytes:
 
 
 def cell_text(value: Any) -> str:
-    """Return a value as text: times in UTC, lists and objects as JSON."""
-    from cqrs_cli.core.messages.json import encode_json
-
+    """Return a value as text. Times, lists and objects are text already (`text_columns`)."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
-    if isinstance(value, (list, dict, tuple)):
-        return encode_json(_plain(value)).decode()
     return str(value)
-
-
-def _plain(value: Any) -> Any:
-    """Convert lists and objects to values that JSON can represent."""
-    if hasattr(value, "asDict"):
-        return {name: _plain(one) for name, one in value.asDict().items()}
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return value if isinstance(value, (int, float, str, type(None))) else cell_text(value)
