@@ -78,7 +78,7 @@ def test_overfull_batch_is_halved_until_fitting(
     single_bank.check()
 
 
-@pytest.mark.parametrize("bound", [{"deciding": 0.0}, {"batch_bytes": 1}, {"piece": 3}], ids=str)
+@pytest.mark.parametrize("bound", [{"batch_seconds": 0.0}, {"batch_bytes": 1}, {"piece_size": 3}], ids=str)
 def test_cut_batches_decide_everything(single_bank: TopicHarness, bound: dict[str, Any]) -> None:
     """A batch ends early at its limit of time or memory. The remaining commands are decided in the next batches."""
     single_bank.send(*mixture(50))
