@@ -4,7 +4,6 @@ python docs/generate_cli.py
 """
 
 import inspect
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import typer
 
 from cqrs_cli import errors
-from cqrs_cli.cli.app import app
+from cqrs_cli.cli.app import PANELS, app
 from cqrs_cli.cli.main import load_commands
 from cqrs_cli.cli.options import COMMON
 
@@ -53,15 +52,12 @@ def reference() -> str:
 
 
 def overview(commands: list[tuple[str, Any]]) -> str:
-    """A table of all commands, each with the first sentence of its help."""
-    rows = ["| command | |", "|---|---|"]
-    for path, command in commands:
-        rows.append(f"| [`{path}`](#{path.replace(' ', '-')}) | {first_sentence(unescaped(command.help))} |")
-    return "\n".join(rows) + "\n"
-
-
-def first_sentence(help: str) -> str:
-    return re.split(r"(?<=\.)\s", help, maxsplit=1)[0].rstrip(".").replace("|", "\\|")
+    """The commands of each panel of `cqrs --help`, as links."""
+    panels: dict[str, list[str]] = {}
+    for path, _ in commands:
+        _, *words = path.split()
+        panels.setdefault(PANELS[words[0]], []).append(f"[`{' '.join(words)}`](#{path.replace(' ', '-')})")
+    return "\n".join(f"- {panel}: {', '.join(links)}" for panel, links in panels.items()) + "\n"
 
 
 def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -92,17 +88,13 @@ def section(path: str, command: Any) -> str:
         for param in command.params
         if param.param_type_name == "option" and param.rich_help_panel != COMMON and not param.hidden
     ]
-    words = [path, *(spelled(param) for param in arguments), *map(optional, options)]
-    parts = [f"## {path}\n", f"```\n{' '.join(words)}\n```\n", f"{unescaped(command.help)}\n"]
+    required = [spelled(option) for option in options if option.required]
+    usage = [path, *(spelled(param) for param in arguments), *required, "[OPTIONS]"]
+    parts = [f"## {path}\n", f"```\n{' '.join(usage)}\n```\n", f"{unescaped(command.help)}\n"]
     parts += [table("argument", arguments)] if arguments else []
     parts += [table("option", options)] if options else []
     parts.append("```console\n" + "\n".join(f"$ {example}" for example in examples(command)) + "\n```\n")
     return "\n".join(parts)
-
-
-def optional(option: Any) -> str:
-    """An option as the usage has it: in brackets if it may be left out."""
-    return spelled(option) if option.required else f"[{spelled(option)}]"
 
 
 def table(heading: str, params: list[Any]) -> str:
