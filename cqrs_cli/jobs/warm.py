@@ -15,6 +15,7 @@ from cqrs_cli.jobs.engine.spark_archive import (
     quote_options,
     spark_archive,
 )
+from cqrs_cli.runs.session_log import session_log
 from cqrs_cli.system.class_archive import WRITE_TIMEOUT
 from cqrs_cli.system.process import start_time, terminate
 
@@ -62,7 +63,8 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         with (
-            jvm.running_jvm(java, {}, folder / "cluster.log", loopback=True) as cluster_jvm,
+            session_log(folder / "cluster.log") as (log, output),
+            jvm.running_jvm(java, {}, log, output, loopback=True) as cluster_jvm,
             session(_start_cluster(cluster_jvm, folder), conf, folder / "warm.log", _NAME) as context,
         ):
             context.parallelize([1], 1).map(str).count()

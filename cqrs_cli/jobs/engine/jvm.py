@@ -11,13 +11,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS
-from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
 from cqrs_cli.system import java
 from cqrs_cli.system.class_archive import AT_EXIT, WRITE_TIMEOUT
 
@@ -46,16 +45,15 @@ logging.getLogger().addFilter(_is_not_py4js)
 
 @contextmanager
 def running_jvm(
-    java_path: Path, conf: Mapping[str, str], log: Path, loopback: bool
+    java_path: Path, conf: Mapping[str, str], log: Path, output: int, loopback: bool
 ) -> Iterator["ClientServer"]:
     """Yield a gateway to a new JVM of the `java_path` Java; the JVM is stopped at the end of the block.
 
-    The output of the JVM and of its workers goes to `log`, which is emptied first. Raises `ConfigurationError` for
-    arguments that the JVM does not accept and for a log that cannot be written, `CqrsError` if the start fails for
-    another reason.
+    The output of the JVM and of its workers goes to the descriptor `output` of the file `log`. Raises
+    `ConfigurationError` for arguments that the JVM does not accept, `CqrsError` if the start fails for another reason.
     """
     timeout = WRITE_TIMEOUT if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
-    with _environment(loopback, java_path), _open_log(log) as output:
+    with _environment(loopback, java_path):
         gateway = _launch(conf, output, log)
         try:
             yield gateway
@@ -151,20 +149,3 @@ def _set_environment(variables: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-@contextmanager
-def _open_log(log: Path) -> Iterator[int]:
-    try:
-        log.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        output = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC)
-        with suppress(PermissionError):  # another user owns the log
-            log.chmod(PRIVATE_FILE)  # the log may date from before this rule
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot write {log}: {error.strerror or error}", "make it writable"
-        ) from error
-    try:
-        yield output
-    finally:
-        os.close(output)

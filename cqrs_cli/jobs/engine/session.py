@@ -16,6 +16,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, Usa
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, with_archives
 from cqrs_cli.registry import source_archive
+from cqrs_cli.runs.session_log import session_log
 from cqrs_cli.system import java
 from cqrs_cli.system.memory import ARENAS
 
@@ -67,22 +68,24 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     """Yield a Spark context on `master` (`local[N]`, `spark://…`), and stop it with the block; one at a time in a
     process.
 
-    `conf` holds the user's own settings (`--conf`). Spark's messages go to `log_file`. The web UI is off unless
-    `spark.ui.enabled` is true; with local masters, all ports listen on loopback only. The caller keeps its handler of
-    SIGINT. Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master or setting
-    that Spark does not accept, `UsageError` for a setting that would break a guarantee.
+    `conf` holds the user's own settings (`--conf`). Spark's messages go to `log_file` (see `session_log`). The web UI
+    is off unless `spark.ui.enabled` is true; with local masters, all ports listen on loopback only. The caller keeps
+    its handler of SIGINT. Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master
+    or setting that Spark does not accept, `UsageError` for a setting that would break a guarantee.
     """
     loopback = _is_local(master)
-    settings = {**_settings(master, conf, name, loopback), LOG_PROPERTY: str(log_file)}
+    settings = _settings(master, conf, name, loopback)
     _check_master(master)
     java_path = java.find_java()
     settings |= with_archives(java_path, settings)
-    with jvm.running_jvm(java_path, settings, log_file, loopback) as gateway:
-        context = _context(settings, gateway, log_file)
-        try:
-            yield context
-        finally:
-            _stop(context)
+    with session_log(log_file) as (log, output):
+        settings[LOG_PROPERTY] = str(log)
+        with jvm.running_jvm(java_path, settings, log, output, loopback) as gateway:
+            context = _context(settings, gateway, log)
+            try:
+                yield context
+            finally:
+                _stop(context)
 
 
 @contextmanager

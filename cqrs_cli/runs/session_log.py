@@ -1,0 +1,71 @@
+"""The log of a session: the output of Spark's JVM and of its workers.
+
+Each session has a log of its own. Logs of earlier sessions are kept, because a service manager may restart a run before
+an operator has read why it ended.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count, pairwise
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
+from cqrs_cli.system.lock import try_lock
+
+#: The number of earlier logs to keep: `run.log.1` is the log of the last session.
+KEPT_LOGS = 3
+
+
+@contextmanager
+def session_log(log: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the path of an empty log, and its descriptor: `run.log`, or `run.2.log` while another session uses it.
+
+    Raises `ConfigurationError` if the log cannot be written.
+    """
+    try:
+        log.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        path, descriptor = _open_free(log)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {log}: {error.strerror or error}", "make it writable"
+        ) from error
+    try:
+        yield path, descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_free(log: Path) -> tuple[Path, int]:
+    """Open the first log that no session has locked. The lock is held by the driver, the JVM and its workers."""
+    for number in count(1):
+        path = log if number == 1 else log.with_name(f"{log.stem}.{number}{log.suffix}")
+        previous = _open(path)
+        if not try_lock(previous):
+            os.close(previous)
+            continue
+        if os.fstat(previous).st_size == 0:
+            return path, previous
+        _rotate(path)
+        current = _open(path)
+        os.close(previous)
+        if try_lock(current):
+            return path, current
+        os.close(current)
+    raise AssertionError("never reached")
+
+
+def _open(path: Path) -> int:
+    descriptor = opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with suppress(PermissionError):  # another user owns the log
+        path.chmod(PRIVATE_FILE)  # the log may date from before this rule
+    return descriptor
+
+
+def _rotate(path: Path) -> None:
+    """Rename the log of the last session, and earlier logs; the oldest is replaced."""
+    logs = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, KEPT_LOGS + 1))]
+    for newer, older in reversed([*pairwise(logs)]):
+        if newer.exists():
+            newer.replace(older)
