@@ -30,7 +30,7 @@ from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.runs.plan_watch import PlanWatch
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
-from cqrs_cli.runs.run_partitions import RunPartition, run_partitions
+from cqrs_cli.runs.run_partitions import RunPartition, partition_name, run_partitions
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 
@@ -146,6 +146,9 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         return super().is_over(other_results) or self._progress.takeover.has_stalled(
             self.timing.next_claim_timeout
         )
+
+    def partition_names(self, numbers: Assignment) -> Sequence[str]:
+        return [partition_name(partition) for partition in self._partitions_of(numbers)]
 
     def unowned_partitions(self, progress: Snapshot) -> Sequence[str]:
         return () if self.timing.standby_timeout is not None else progress.unowned_names()

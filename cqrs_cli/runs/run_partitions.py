@@ -9,3 +9,12 @@ RunPartition = Partition | Subscription
 def run_partitions(plan: Plan, processes: ProcessPlan | None) -> list[RunPartition]:
     """Return all partitions and subscriptions in the order of their numbers."""
     return [*plan.partitions(), *(processes.subscriptions if processes else [])]
+
+
+def partition_name(partition: RunPartition) -> str:
+    """Return the name of a partition or subscription in messages: `counter:3`, `checkout:order:3`."""
+    return (
+        partition.address
+        if isinstance(partition, Subscription)
+        else f"{partition.aggregate}:{partition.number}"
+    )

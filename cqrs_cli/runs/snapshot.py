@@ -9,6 +9,7 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.runs.run_partitions import partition_name
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, idle_partitions
 from cqrs_cli.status.running import process_statuses
 
@@ -71,8 +72,8 @@ class Snapshot:
         """Return the names of the partitions without an owner, and of the subscriptions without an owner."""
         subscriptions = [] if self.processes is None else self.processes.unowned
         return [
-            *(f"{name}:{number}" for name, number in self.unowned),
-            *(subscription.address for subscription in sorted(subscriptions)),
+            *map(partition_name, self.unowned),
+            *map(partition_name, sorted(subscriptions)),
         ]
 
     def partition_statuses(self) -> list[PartitionStatus]:

@@ -74,6 +74,10 @@ class LongWork(ABC, Generic[_R, _P]):
         """True if these results of owners end the run."""
         return any(self.endless or result.error for result in results)
 
+    def partition_names(self, partitions: Assignment) -> Sequence[str]:
+        """Return the names of these partitions, as `unowned_partitions` returns them."""
+        return ()
+
     def unowned_partitions(self, progress: _P) -> Sequence[str]:
         """Return the names of the partitions without an owner."""
         return ()

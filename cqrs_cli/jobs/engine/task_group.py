@@ -97,8 +97,8 @@ class TaskGroup(Generic[_R, _P]):
         }
         return [result for _, result in sorted(results.items())]
 
-    def resubmit_due(self) -> bool:
-        """Resubmit the lost tasks whose pause is over; return True if a pause was over."""
+    def resubmit_due(self) -> list[Assignment]:
+        """Resubmit the lost tasks whose pause is over; return the partitions of each."""
         due_tasks = [
             task
             for task in self._tasks
@@ -109,7 +109,7 @@ class TaskGroup(Generic[_R, _P]):
             self._submission += 1
             self._work.note_submission(task.partitions, self._submission)
             task.job = self._submit_job(task.partitions)
-        return bool(due_tasks)
+        return [task.partitions for task in due_tasks]
 
     def interrupt_silent(self) -> None:
         """Interrupt the tasks of dead workers that Spark has not noticed: they are resubmitted as lost tasks."""

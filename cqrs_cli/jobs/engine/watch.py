@@ -55,8 +55,8 @@ def _watch_tasks(group: TaskGroup[_R, _P], work: LongWork[_R, _P], report: Calla
     while group.is_running():
         group.wait(work.timing.progress_interval)
         group.is_finished = group.is_finished or work.is_over(group.results())
-        if group.resubmit_due():
-            unowned.restart()
+        for partitions in group.resubmit_due():
+            unowned.restart(work.partition_names(partitions))
         lost, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
             progress, lost = None, group.lost_tasks()  # the previous poll counts
@@ -95,9 +95,12 @@ class UnownedPartitions:
         self._timeout, self._clock = timeout, clock
         self._since: dict[str, float] = {}
 
-    def restart(self) -> None:
-        """Restart the measurement of all partitions: a task has just been submitted, or Kafka is away."""
-        self._since.clear()
+    def restart(self, partitions: Iterable[str] | None = None) -> None:
+        """Restart the measurement of these partitions, whose task has just been submitted; None: of all partitions,
+        because Kafka is away.
+        """
+        for partition in list(self._since) if partitions is None else partitions:
+            self._since.pop(partition, None)
 
     def overdue(self, unowned: Iterable[str]) -> list[str]:
         """Store the partitions that have no owner now; return those whose timeout is over."""

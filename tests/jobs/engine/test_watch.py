@@ -30,7 +30,18 @@ def test_a_place_with_an_owner_starts_over() -> None:
     assert unowned.overdue([]) == unowned.overdue(["a:0"]) == []
 
 
-def test_a_submission_restarts_all() -> None:
+def test_a_submission_restarts_its_own_places() -> None:
+    """A task that is lost again and again does not extend the timeout of other tasks."""
+    clock = Clock()
+    unowned = UnownedPartitions(60, clock)
+    unowned.overdue(["a:0", "a:1"])
+    clock.now = 59
+    unowned.restart(["a:0"])
+    clock.now = 61
+    assert unowned.overdue(["a:0", "a:1"]) == ["a:1"]
+
+
+def test_a_lost_broker_restarts_all() -> None:
     clock = Clock()
     unowned = UnownedPartitions(60, clock)
     unowned.overdue(["a:0"])
