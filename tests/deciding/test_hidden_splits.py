@@ -63,7 +63,9 @@ def test_counts_need_no_split(pair: TopicHarness) -> None:
 def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
     """The timeout equals the timeout of `repartition`."""
     waiting = (segments.find_partition_counts, segments.find_lineage)
-    assert {signature(one).parameters["patience"].default for one in waiting} == {HIDDEN_RECORD_TIMEOUT}
+    assert {signature(function).parameters["timeout"].default for function in waiting} == {
+        HIDDEN_RECORD_TIMEOUT
+    }
     grow(pair, 4)
     found = []
     reader = threading.Thread(

@@ -48,7 +48,7 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
     quietly(people.plan())
     ringed(people, new=b"n" * 64, old=b"m" * 64)
     point = f"upkeep.noted:{portion}:kill"
-    assert Process(people.plan(once=False), point, transaction_timeout=3.0, keys_at_once=2).killed()
+    assert Process(people.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2).killed()
     assert count_kek_usage(people.connection, people.topics)["old"].current == 5 - 2 * (portion - 1)
     with running(people.plan(once=False)):
         eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)

@@ -120,7 +120,7 @@ def test_doctor_tries_the_store(
     counters.send(*increments(10))
     quietly(plan(counters, checkpoint_every=3600.0, **place))
     store, level = found()
-    assert store == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints answers and can be written")
+    assert store == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints responds and is writable")
     assert level[0] == "ok" and "partition 0" in level[1]
     shutil.rmtree(bucket.folder)
     ((status, told),) = found()
