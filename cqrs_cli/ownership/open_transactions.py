@@ -1,7 +1,7 @@
 """Texts about open transactions that hide the records after them.
 
 Two modules decide whether and how to resolve a transaction that Kafka left open. `deciding.in_doubt` knows all topics
-of its writer, to which no other client writes. `following.processes.settle` handles commands topics, to which all
+of its writer, to which no other client writes. `following.processes.in_doubt` handles commands topics, to which all
 clients write.
 """
 

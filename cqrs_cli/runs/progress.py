@@ -10,7 +10,7 @@ from cqrs_cli.deciding.measures import REBUILDING
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.following.processes.explain import explain_trial
+from cqrs_cli.following.processes.errors import explain_trial
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka.admin.transactions import OpenTransaction

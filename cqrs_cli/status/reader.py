@@ -12,8 +12,8 @@ from typing import Protocol
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.extras import missing_modules
-from cqrs_cli.following.processes.heard import SubscriptionReader
 from cqrs_cli.following.processes.load import LoadedProcess
+from cqrs_cli.following.processes.subscription_reader import SubscriptionReader
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics

@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
-from cqrs_cli.following.processes.explain import explain_trial
-from cqrs_cli.following.processes.heard import SubscriptionState
+from cqrs_cli.following.processes.errors import explain_trial
 from cqrs_cli.following.processes.plan import subscription_folder
+from cqrs_cli.following.processes.subscription_reader import SubscriptionState
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.status.partition import PROCESS, PartitionStatus, owner_of
 from cqrs_cli.telemetry.blocked_file import read_reason

@@ -111,9 +111,9 @@ KEY_VERIFICATION = [
     ),
     Mutation(
         "what a process sent counts with its personal fields",
-        "cqrs_cli/following/processes/sent.py",
+        "cqrs_cli/following/processes/sent_commands.py",
         (("        value = masked(value)\n", "        pass\n"),),
-        "tests/following/processes/test_sent.py::test_personal_fields_do_not_count",
+        "tests/following/processes/test_sent_commands.py::test_personal_fields_do_not_count",
     ),
     Mutation(
         "a shard may have plain values",

@@ -126,9 +126,9 @@ PROCESSES = [
     ),
     Mutation(
         "a copy that is escaped otherwise is not seen",
-        "cqrs_cli/following/processes/sent.py",
+        "cqrs_cli/following/processes/sent_commands.py",
         ((' or b"\\\\" in value', ""),),
-        "tests/following/processes/test_sent.py",
+        "tests/following/processes/test_sent_commands.py",
     ),
     Mutation(
         "an operator's earlier skips are forgotten",

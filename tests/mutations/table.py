@@ -92,14 +92,14 @@ RULES = [
     ),
     Mutation(
         "the offset of a process's lost position is committed",
-        "cqrs_cli/following/processes/settle.py",
+        "cqrs_cli/following/processes/in_doubt.py",
         (
             (
                 "    return traces.position >= 0 and not traces.visible_in_group",
                 "    return not traces.visible_in_group",
             ),
         ),
-        "tests/following/processes/test_settle.py::test_offset_of_a_lost_position_goes",
+        "tests/following/processes/test_in_doubt.py::test_offset_of_a_lost_position_goes",
     ),
     Mutation(
         "event ids are random",

@@ -53,7 +53,7 @@ _PURE = (
     "tests/following/gateway/test_erasing.py",
     "tests/following/projections/test_personal.py",
     "tests/following/processes/test_compose.py",
-    "tests/following/processes/test_sent.py",
+    "tests/following/processes/test_sent_commands.py",
     "tests/following/processes/test_position.py",
     "tests/scans/erased/test_search_patterns.py",
     "tests/status/test_shards.py",

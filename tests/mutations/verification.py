@@ -242,20 +242,20 @@ VERIFICATION = [
     ),
     Mutation(
         "a process manager's forwarded command is compared by its position",
-        "cqrs_cli/following/processes/sent.py",
+        "cqrs_cli/following/processes/sent_commands.py",
         (
             (
                 "if digest in (original_digest, self._forwarded_copies.get(original)):",
                 "if original_digest or original in self._forwarded_copies:",
             ),
         ),
-        "tests/following/processes/test_sent.py::test_altered_copy_is_a_second_one",
+        "tests/following/processes/test_sent_commands.py::test_altered_copy_is_a_second_one",
     ),
     Mutation(
         "a forwarded copy is a second command of a process",
-        "cqrs_cli/following/processes/sent.py",
+        "cqrs_cli/following/processes/sent_commands.py",
         (("if digest in (original_digest, self._forwarded_copies.get(original)):", "if False:"),),
-        "tests/following/processes/test_sent.py::test_forwarded_copy_is_no_second_one",
+        "tests/following/processes/test_sent_commands.py::test_forwarded_copy_is_no_second_one",
     ),
     Mutation(
         "a process has sent all by the partitions of today",

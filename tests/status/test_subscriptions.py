@@ -2,9 +2,9 @@
 
 import pytest
 
-from cqrs_cli.following.processes.heard import SubscriptionReader
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.retire import retire_processes
+from cqrs_cli.following.processes.subscription_reader import SubscriptionReader
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.subscriptions import subscription_status

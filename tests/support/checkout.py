@@ -1,7 +1,7 @@
 """A process manager written for tests, and the process manager `checkout` as its commands show it."""
 
-from cqrs_cli.following.processes.heard import read_subscriptions
 from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.subscription_reader import read_subscriptions
 from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
 from cqrs_cli.status.partition import PartitionStatus

@@ -14,10 +14,10 @@ from cqrs_cli.core.react import InvalidReaction, call_react
 from cqrs_cli.core.recorded import read_recorded_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
-from cqrs_cli.following.processes.explain import poison_event
-from cqrs_cli.following.processes.heirs import TargetPartitions
+from cqrs_cli.following.processes.errors import poison_event
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
+from cqrs_cli.following.processes.target_partitions import TargetPartitions
 from cqrs_cli.kafka.event_tail import PartitionTail, ReportProgress
 from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.position_notation import format_position

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.following.processes.heirs import TargetPartitions
+from cqrs_cli.following.processes.in_doubt import resolve_in_doubt_transaction
 from cqrs_cli.following.processes.loop import ReactionContext, ReactLoop
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key, start_position
 from cqrs_cli.following.processes.positions import read_positions, read_source_state
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.following.processes.settle import resolve_in_doubt_transaction
+from cqrs_cli.following.processes.target_partitions import TargetPartitions
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim, with_suspects

@@ -14,13 +14,13 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.following.processes.compose import Composer
-from cqrs_cli.following.processes.explain import missing_acl_error, missing_topic_error
+from cqrs_cli.following.processes.errors import missing_acl_error, missing_topic_error
+from cqrs_cli.following.processes.in_doubt import resolve_in_doubt_transaction
 from cqrs_cli.following.processes.load import LoadedProcess, load_process
 from cqrs_cli.following.processes.loop import ReactionContext
 from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.retire import replace_claim
-from cqrs_cli.following.processes.settle import resolve_in_doubt_transaction
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.processes.explain import recreated_topic_error
+from cqrs_cli.following.processes.errors import recreated_topic_error
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, track_topics
 

@@ -15,10 +15,10 @@ from cqrs_cli.core.react import call_react
 from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.following.processes.compose import Composer
-from cqrs_cli.following.processes.heard import SubscriptionState, read_subscriptions
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
-from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
+from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_digest
+from cqrs_cli.following.processes.subscription_reader import SubscriptionState, read_subscriptions
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts

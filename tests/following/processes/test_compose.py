@@ -21,7 +21,7 @@ from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import UsageError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.plan import CommandsTopic
-from cqrs_cli.following.processes.sent import command_digest
+from cqrs_cli.following.processes.sent_commands import command_digest
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from tests.core.personal.customer import CUSTOMER, Order, Registered
 from tests.support import ROOT

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.processes.explain import explain_trial, poison_event
+from cqrs_cli.following.processes.errors import explain_trial, poison_event
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS

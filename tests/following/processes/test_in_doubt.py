@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cqrs_cli.following.processes.settle import ReactionTraces, must_commit
+from cqrs_cli.following.processes.in_doubt import ReactionTraces, must_commit
 
 PARTS = ("first command", "second command", "position", "offset")
 

@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reaction_id import process_source
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
+from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_digest
 from cqrs_cli.proof.documents import masking
 from tests.core.personal.customer import CUSTOMER
 from tests.support.commands import document
