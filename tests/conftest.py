@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.support.times"]  # pytest --times
 
 # What their checks compare is told when they fail.
-pytest.register_assert_rewrite("tests.support.harness", "tests.following.processes.stage")
+pytest.register_assert_rewrite("tests.support.harness", "tests.following.processes.process_harness")
 
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"

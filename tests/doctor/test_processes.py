@@ -10,7 +10,7 @@ from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.processes.stage import Stage
+from tests.following.processes.process_harness import Stage
 from tests.support import ROOT
 from tests.support.topic_settings import configure
 

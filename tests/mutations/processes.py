@@ -4,7 +4,7 @@ from tests.mutations.table import Mutation
 
 _BROKER = "tests/following/processes/test_broker.py"
 _CRASHES = "tests/following/processes/test_crashes.py"
-_DEADLY = "tests/following/processes/test_deadly.py"
+_DEADLY = "tests/following/processes/test_poison_events.py"
 
 PROCESSES = [
     Mutation(

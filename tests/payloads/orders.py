@@ -3,7 +3,7 @@
 from aggregates.order import Placed
 from cqrs_cli.core.messages.payload_reference import PayloadReference, data_of_document, with_reference
 from cqrs_cli.core.messages.record import Record
-from tests.following.processes.stage import placed
+from tests.following.processes.process_harness import placed
 from tests.payloads.bank import LARGE
 from tests.payloads.stores import FolderStore
 

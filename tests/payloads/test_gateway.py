@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.following.gateway.server import open_followers
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
-from tests.following.processes.stage import placed
+from tests.following.processes.process_harness import placed
 from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE, Bank
 from tests.payloads.orders import large_order

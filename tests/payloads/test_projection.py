@@ -10,7 +10,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.telemetry.task_messages import TaskNotes
-from tests.following.processes.stage import placed
+from tests.following.processes.process_harness import placed
 from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE
 from tests.payloads.orders import large_order
@@ -33,7 +33,7 @@ def test_projection_waits_for_a_lost_event(
     from cqrs_cli.following.projections.plan import ProjectorResult
     from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
     from cqrs_cli.following.projections.task import run_task
-    from tests.following.projections.feeding import errors, read_tables, recent_orders
+    from tests.following.projections.projector_harness import errors, read_tables, recent_orders
 
     events = make_orders(connection, prefix, 1).events
     event, reference = large_order(store, prefix, 1)

@@ -13,7 +13,7 @@ from cqrs_cli.following.processes.supervisor import ReactingSupervisor, create_s
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked_file import read_reason
 from cqrs_cli.telemetry.task_messages import TaskNotes
-from tests.following.processes.stage import Stage, orders, records
+from tests.following.processes.process_harness import Stage, orders, records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support.checkout import statuses, verified

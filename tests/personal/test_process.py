@@ -14,7 +14,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.keys.address import KeyRingAddress
-from tests.following.processes.stage import run_in_this_process
+from tests.following.processes.process_harness import run_in_this_process
 from tests.personal.people import FIRST, SECOND, People
 from tests.support.harness import IMPATIENT
 

@@ -8,7 +8,7 @@ from cqrs_cli.following.processes.subscription_reader import SubscriptionReader
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.subscriptions import subscription_status
-from tests.following.processes.stage import Stage, run_in_this_process
+from tests.following.processes.process_harness import Stage, run_in_this_process
 from tests.support import ROOT
 from tests.support.waiting import eventually
 

@@ -6,7 +6,7 @@ from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.subscriptions import subscription_status
-from tests.following.processes.stage import Stage
+from tests.following.processes.process_harness import Stage
 from tests.support import ROOT
 
 PROCESS = """

@@ -23,7 +23,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.keys.address import keyring_at
-from tests.following.processes.stage import Stage, records
+from tests.following.processes.process_harness import Stage, records
 from tests.support.brokers import broker
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness

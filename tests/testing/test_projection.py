@@ -6,7 +6,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, insert
 import cqrs_cli as cqrs
 from aggregates.order import Cancelled, Placed
 from cqrs_cli.testing import BrokenLaw, projection
-from tests.following.projections.feeding import recent_orders
+from tests.following.projections.projector_harness import recent_orders
 
 RECENT = recent_orders().projection
 ORDERS, CUSTOMERS = projection(RECENT), RECENT.metadata.tables["customers"]

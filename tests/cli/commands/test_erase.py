@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, TopicPlan, To
 from tests.cli.conftest import Cqrs
 from tests.core.personal.batches import context
 from tests.core.personal.customer import CUSTOMER, Registered
-from tests.following.projections.feeding import record
+from tests.following.projections.projector_harness import record
 from tests.support.topic_settings import configure
 from tests.support.waiting import eventually
 

@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
-from tests.following.processes.stage import RunningProcess, Stage, orders
+from tests.following.processes.process_harness import RunningProcess, Stage, orders
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

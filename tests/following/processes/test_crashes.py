@@ -3,7 +3,7 @@
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.processes.stage import DyingProcess, Stage, orders
+from tests.following.processes.process_harness import DyingProcess, Stage, orders
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

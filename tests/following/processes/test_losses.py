@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from tests.following.processes.stage import Stage, errors, orders, records, run_in_this_process
+from tests.following.processes.process_harness import Stage, errors, orders, records, run_in_this_process
 
 pytestmark = pytest.mark.kafka
 

@@ -12,7 +12,7 @@ from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.status.columns import partition_document
 from cqrs_cli.status.rates import StatusSnapshot
 from cqrs_cli.telemetry.blocked_file import read_reason
-from tests.following.processes.stage import RunningProcess, Stage, orders, run_in_this_process
+from tests.following.processes.process_harness import RunningProcess, Stage, orders, run_in_this_process
 from tests.support.checkout import statuses
 from tests.support.short_timeouts import impatience
 from tests.support.transactional_topic import begin

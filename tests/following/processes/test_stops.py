@@ -8,7 +8,7 @@ import pytest
 from aggregates.order import Shipped
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.processes.stage import Stage, orders, placed
+from tests.following.processes.process_harness import Stage, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import request_repartitioning
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.processes.stage import Stage, placed, records
+from tests.following.processes.process_harness import Stage, placed, records
 from tests.support.checkout import PROCESS, verified
 from tests.support.user_code import write_process
 

@@ -13,7 +13,7 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.kafka.event_tail import require_all_partitions
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     TOPIC,
     Logs,
     make_plan,

@@ -22,7 +22,7 @@ from cqrs_cli.following.projections.reading import topic_identity
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     errors,
     next_offsets,
     read_tables,
@@ -113,7 +113,7 @@ def moved_positions(database: DatabaseAddress, to: int) -> Iterator[None]:
     """Move every position."""
     from sqlalchemy import text
 
-    from tests.following.projections.feeding import open_engine
+    from tests.following.projections.projector_harness import open_engine
 
     with open_engine(database) as engine, engine.begin() as db:
         db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))

@@ -14,7 +14,7 @@ from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     command_line_url,
     next_offsets,
     query_rows,

@@ -18,7 +18,13 @@ from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from tests.following.projections.feeding import errors, query_rows, record, run_projectors, take_over
+from tests.following.projections.projector_harness import (
+    errors,
+    query_rows,
+    record,
+    run_projectors,
+    take_over,
+)
 from tests.support import ROOT
 from tests.support.user_code import write_projection
 

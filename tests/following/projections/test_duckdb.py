@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.following.projections.databases import duckdb
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.contract import DatabaseContract
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     errors,
     expected_tables,
     make_plan,
@@ -34,7 +34,7 @@ sys.stdin.read()
 PROJECT_PROGRAM = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.feeding import *
+from tests.following.projections.projector_harness import *
 logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
 sys.exit(bool(errors(run_projectors(make_plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), batch=1))))
 """

@@ -6,7 +6,7 @@ import pytest
 from aggregates.order import Placed, Shipped
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.following.projections.load import load_projection
-from tests.following.projections.feeding import recent_orders
+from tests.following.projections.projector_harness import recent_orders
 from tests.support import ROOT
 from tests.support.user_code import write_projection
 

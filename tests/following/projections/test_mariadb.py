@@ -42,7 +42,7 @@ from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables, read_table_record
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.contract.server import ServerContract
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Events,
     errors,
     expected_tables,

@@ -12,7 +12,7 @@ from cqrs_cli.following.projections.databases import mariadb_session
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.failures import retry_policy
 from cqrs_cli.kafka.event_tail import EventPartition
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Events,
     ListTail,
     errors,

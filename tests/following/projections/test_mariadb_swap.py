@@ -20,15 +20,7 @@ from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.failures import retry_policy
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
-from tests.following.projections.exchanging import (
-    buyers,
-    create_shadow_tables,
-    fill_live_tables,
-    has_shadow_tables,
-    second_revision,
-    swap_to_second_revision,
-)
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Logs,
     errors,
     expected_tables,
@@ -40,6 +32,14 @@ from tests.following.projections.feeding import (
     recent_orders,
     run_projectors,
     source,
+)
+from tests.following.projections.table_swaps import (
+    buyers,
+    create_shadow_tables,
+    fill_live_tables,
+    has_shadow_tables,
+    second_revision,
+    swap_to_second_revision,
 )
 from tests.support import ROOT
 from tests.support.mariadb import MariaDb
@@ -63,8 +63,8 @@ SWAP_PROGRAM = """
 import os, signal, sys
 from cqrs_cli.following.projections.databases import mariadb
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.exchanging import *
-from tests.following.projections.feeding import *
+from tests.following.projections.table_swaps import *
+from tests.following.projections.projector_harness import *
 database, point = DatabaseAddress(sys.argv[1]), sys.argv[2]
 logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
 live = make_plan(logs, database, "old")

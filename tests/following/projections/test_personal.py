@@ -16,7 +16,13 @@ from cqrs_cli.following.projections.plan import ProjectorResult
 from cqrs_cli.following.projections.projection import Projection
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.core.personal.customer import CUSTOMER, Registered
-from tests.following.projections.feeding import make_plan, query_rows, record, run_projectors, take_over
+from tests.following.projections.projector_harness import (
+    make_plan,
+    query_rows,
+    record,
+    run_projectors,
+    take_over,
+)
 
 METADATA = MetaData()
 NAMES = Table("names", METADATA, Column("id", String, primary_key=True), Column("name", String))

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     expected_tables,
     make_plan,
     random_log,

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.contract import DatabaseContract
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     ListTail,
     errors,
     expected_tables,

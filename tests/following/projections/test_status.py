@@ -15,7 +15,7 @@ from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.status.projections import projection_statuses
-from tests.following.projections.feeding import command_line_url, random_log, recent_orders
+from tests.following.projections.projector_harness import command_line_url, random_log, recent_orders
 from tests.following.projections.topics import make_orders, write_events
 from tests.support import ROOT
 

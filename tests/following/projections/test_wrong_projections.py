@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Events,
     errors,
     make_plan,

@@ -10,7 +10,7 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import Settings
-from tests.following.projections.feeding import expected_tables, random_log, source
+from tests.following.projections.projector_harness import expected_tables, random_log, source
 
 
 def make_orders(connection: Connection, prefix: str, partitions: int = 4) -> Topics:

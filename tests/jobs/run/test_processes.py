@@ -25,7 +25,7 @@ from cqrs_cli.runs.run_partitions import run_partitions
 from cqrs_cli.runs.run_plan import OperatorOverrides, plan_run
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own_partitions
-from tests.following.processes.stage import RunningProcess, Stage, orders
+from tests.following.processes.process_harness import RunningProcess, Stage, orders
 from tests.support.commands import command
 from tests.support.driver import Context
 from tests.support.harness import IMPATIENT, TopicHarness

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.takeover import Takeover
-from tests.following.processes.stage import Stage
+from tests.following.processes.process_harness import Stage
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
-from tests.following.processes.stage import Stage, errors, orders, run_in_this_process
+from tests.following.processes.process_harness import Stage, errors, orders, run_in_this_process
 from tests.scenarios.secured.acls import grant, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.support.waiting import eventually

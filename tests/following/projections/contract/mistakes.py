@@ -12,7 +12,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Events,
     errors,
     expected_tables,
@@ -33,7 +33,7 @@ from tests.support import ROOT
 KILLED_PROGRAM = """
 import os, signal, sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.feeding import *
+from tests.following.projections.projector_harness import *
 database, mark = DatabaseAddress(sys.argv[1]), int(sys.argv[2])
 logs = {source(p): random_log(p, 300) for p in range(2)}
 loaded = recent_orders()

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from cqrs_cli.errors import ConfigurationError, NoOutcomeError, TakenOverError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.projections import wait
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Events,
     ListTail,
     errors,

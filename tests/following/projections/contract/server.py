@@ -9,8 +9,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.projections.database import url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from tests.following.projections.exchanging import create_shadow_tables, fill_live_tables, second_revision
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Events,
     ListTail,
     errors,
@@ -26,6 +25,7 @@ from tests.following.projections.feeding import (
     take_over,
     with_project_function,
 )
+from tests.following.projections.table_swaps import create_shadow_tables, fill_live_tables, second_revision
 
 
 class Server(Protocol):

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
-from tests.following.processes.stage import Stage, orders
+from tests.following.processes.process_harness import Stage, orders
 from tests.support import ROOT, hanging_repartitioning
 from tests.support.checkout import verified
 from tests.support.commands import increments

@@ -13,7 +13,7 @@ from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.lineage_log import HiddenLineageError
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     ListTail,
     Logs,
     errors,

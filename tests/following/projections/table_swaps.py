@@ -17,7 +17,7 @@ from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections import upsert
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     Logs,
     errors,
     make_plan,

@@ -14,18 +14,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
-from tests.following.projections.exchanging import (
-    buyers,
-    catch_up,
-    create_shadow_tables,
-    fill_live_tables,
-    has_shadow_tables,
-    referencing_tables,
-    second_revision,
-    swap_to_second_revision,
-    table_names,
-)
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     errors,
     expected_tables,
     make_plan,
@@ -38,12 +27,23 @@ from tests.following.projections.feeding import (
     run_projectors,
     source,
 )
+from tests.following.projections.table_swaps import (
+    buyers,
+    catch_up,
+    create_shadow_tables,
+    fill_live_tables,
+    has_shadow_tables,
+    referencing_tables,
+    second_revision,
+    swap_to_second_revision,
+    table_names,
+)
 from tests.support import ROOT
 
 OLDER_PROGRAM = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.feeding import *
+from tests.following.projections.projector_harness import *
 logs = {source(0): random_log(0, 60)}
 class Tail(ListTail):
     def poll(self, batch):

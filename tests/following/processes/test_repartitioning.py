@@ -15,7 +15,13 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.processes.stage import RunningProcess, Stage, errors, orders, run_in_this_process
+from tests.following.processes.process_harness import (
+    RunningProcess,
+    Stage,
+    errors,
+    orders,
+    run_in_this_process,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import Suspects
-from tests.following.processes.stage import DyingProcess, Stage, orders, placed
+from tests.following.processes.process_harness import DyingProcess, Stage, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 

@@ -9,7 +9,13 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.projections.database import open_database, parse_database
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import retry_until_available
-from tests.following.projections.feeding import make_plan, random_log, recent_orders, run_projectors, source
+from tests.following.projections.projector_harness import (
+    make_plan,
+    random_log,
+    recent_orders,
+    run_projectors,
+    source,
+)
 
 pytest.importorskip("psycopg", reason="needs the extra `projections`")
 

@@ -15,13 +15,7 @@ from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
-from tests.following.projections.exchanging import (
-    buyers,
-    create_shadow_tables,
-    fill_live_tables,
-    second_revision,
-)
-from tests.following.projections.feeding import (
+from tests.following.projections.projector_harness import (
     expected_tables,
     open_engine,
     query_rows,
@@ -32,14 +26,20 @@ from tests.following.projections.feeding import (
     source,
     take_over,
 )
+from tests.following.projections.table_swaps import (
+    buyers,
+    create_shadow_tables,
+    fill_live_tables,
+    second_revision,
+)
 from tests.support import ROOT
 
 SWAP_PROGRAM = """
 import os, signal, sys
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
-from tests.following.projections.exchanging import *
-from tests.following.projections.feeding import *
+from tests.following.projections.table_swaps import *
+from tests.following.projections.projector_harness import *
 database = DatabaseAddress(sys.argv[1])
 logs = {source(p): random_log(p, 60) for p in range(2)}
 loaded = second_revision()

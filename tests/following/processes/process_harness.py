@@ -34,7 +34,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.runs.task import own_partitions, without_aggregates
 from cqrs_cli.settings.settings import load_settings
-from tests.following.projections.feeding import record
+from tests.following.projections.projector_harness import record
 from tests.following.projections.topics import write_events
 from tests.support import ROOT
 from tests.support.harness import IMPATIENT
