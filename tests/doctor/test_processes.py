@@ -10,7 +10,7 @@ from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.processes.process_harness import Stage
+from tests.following.processes.process_harness import ProcessHarness
 from tests.support import ROOT
 from tests.support.topic_settings import configure
 
@@ -18,31 +18,31 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def stage(connection: Connection, prefix: str) -> Stage:
-    return Stage(connection, prefix)
+def harness(connection: Connection, prefix: str) -> ProcessHarness:
+    return ProcessHarness(connection, prefix)
 
 
-def checks(stage: Stage) -> list[Check]:
-    use = load_process("checkout", ROOT, "aggregates").use(stage.prefix)
-    aggregates = [Topics("order", stage.prefix)]
-    return list(cluster.check_cluster(stage.connection, aggregates, timedelta(days=1), ("run",), [use]))
+def checks(harness: ProcessHarness) -> list[Check]:
+    use = load_process("checkout", ROOT, "aggregates").use(harness.prefix)
+    aggregates = [Topics("order", harness.prefix)]
+    return list(cluster.check_cluster(harness.connection, aggregates, timedelta(days=1), ("run",), [use]))
 
 
-def of_processes(stage: Stage) -> list[tuple[str, str]]:
-    return [(one.status, one.detail) for one in checks(stage) if one.name == "processes"]
+def of_processes(harness: ProcessHarness) -> list[tuple[str, str]]:
+    return [(one.status, one.detail) for one in checks(harness) if one.name == "processes"]
 
 
-def test_positions_are_checked(stage: Stage) -> None:
-    hears = f"{stage.events}, {stage.topic('events')}"
-    assert of_processes(stage) == [("ok", f"checkout: hears {hears}")]
-    configure(stage.connection, stage.topics.positions, {"cleanup.policy": "delete"})
-    (check,) = of_processes(stage)
+def test_positions_are_checked(harness: ProcessHarness) -> None:
+    hears = f"{harness.events}, {harness.topic('events')}"
+    assert of_processes(harness) == [("ok", f"checkout: hears {hears}")]
+    configure(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
+    (check,) = of_processes(harness)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]
-    stage.delete(stage.topics.positions)
-    assert of_processes(stage) == [("warn", "checkout has no topic: cqrs run leaves it out")]
+    harness.delete_topics(harness.topics.positions)
+    assert of_processes(harness) == [("warn", "checkout has no topic: cqrs run leaves it out")]
 
 
-def test_needs_of_processes_are_judged(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needs_of_processes_are_judged(harness: ProcessHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = Admin.missing_acls
     asked: list[str] = []
 
@@ -52,6 +52,6 @@ def test_needs_of_processes_are_judged(stage: Stage, monkeypatch: pytest.MonkeyP
         return missing(admin, listed)
 
     monkeypatch.setattr(Admin, "missing_acls", noted)
-    checks(stage)
-    assert any(stage.topics.positions in need for need in asked)
-    assert any(stage.topics.group in need for need in asked)
+    checks(harness)
+    assert any(harness.topics.positions in need for need in asked)
+    assert any(harness.topics.group in need for need in asked)

@@ -49,7 +49,7 @@ ERASURE = [
         "what stops a process has values of the event",
         "cqrs_cli/following/processes/compose.py",
         (("            if not values:\n", "            if True:\n"),),
-        f"{_COMPOSE}::test_words_hold_no_personal_value",
+        f"{_COMPOSE}::test_errors_contain_no_personal_value",
     ),
     Mutation(
         "what `react` gave is quoted",

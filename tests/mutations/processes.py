@@ -16,7 +16,7 @@ PROCESSES = [
                 "        session.position = ProcessPosition(start.offset, session.own_claim, *start[1:])\n",
             ),
         ),
-        f"{_BROKER}::test_start_is_kept_before_polling",
+        f"{_BROKER}::test_start_is_committed_before_polling",
     ),
     Mutation(
         "two owners of a partition do not fence each other",
@@ -168,25 +168,25 @@ PROCESSES = [
         "an id does not have the event's time",
         "cqrs_cli/following/processes/compose.py",
         (("recorded.id, time, 0)", "recorded.id, 0, 0)"),),
-        "tests/following/processes/test_compose.py::test_ids_are_of_the_event",
+        "tests/following/processes/test_compose.py::test_ids_derive_from_the_event",
     ),
     Mutation(
         "a topic that was made again is gone on with",
         "cqrs_cli/following/processes/position.py",
         (("    if position.claim.topic_id != state.topic_id:", "    if False:"),),
-        "tests/following/processes/test_position.py::test_contradictions_stop",
+        "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
         "a moved offset of the group is gone on with",
         "cqrs_cli/following/processes/position.py",
         (("    if group is not None and group != position.offset:", "    if False:"),),
-        "tests/following/processes/test_position.py::test_contradictions_stop",
+        "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
         "positions that are lost make a new process",
         "cqrs_cli/following/processes/position.py",
         (("        if group is None:\n", "        if True:\n"),),
-        "tests/following/processes/test_position.py::test_contradictions_stop",
+        "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
         "an accepted loss is accepted again",

@@ -99,7 +99,7 @@ RULES = [
                 "    return not traces.visible_in_group",
             ),
         ),
-        "tests/following/processes/test_in_doubt.py::test_offset_of_a_lost_position_goes",
+        "tests/following/processes/test_in_doubt.py::test_offset_without_its_position_is_aborted",
     ),
     Mutation(
         "event ids are random",

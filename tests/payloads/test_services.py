@@ -13,7 +13,7 @@ from cqrs_cli.following.processes.supervisor import ReactingSupervisor, create_s
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked_file import read_reason
 from cqrs_cli.telemetry.task_messages import TaskNotes
-from tests.following.processes.process_harness import Stage, orders, records
+from tests.following.processes.process_harness import ProcessHarness, orders, records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support.checkout import statuses, verified
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def stage(connection: Connection, prefix: str, store: FolderStore, tmp_path: Path) -> Stage:
+def harness(connection: Connection, prefix: str, store: FolderStore, tmp_path: Path) -> ProcessHarness:
     """A process manager with a payload store."""
-    return Stage(replace(connection, payloads=store.place), prefix, state_dir=tmp_path / "state")
+    return ProcessHarness(replace(connection, payloads=store.place), prefix, state_dir=tmp_path / "state")
 
 
 @contextmanager
@@ -40,48 +40,48 @@ def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
 
 
 @pytest.mark.covers("payloads")
-def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path: Path) -> None:
+def test_process_hands_large_data_on(harness: ProcessHarness, store: FolderStore, tmp_path: Path) -> None:
     """Large data go from an event to a command by reference. An owner decides it, and the verification finds it."""
-    event, reference = large_order(store, stage.prefix, 1)
-    stage.write([event])
-    stage.place(2, 1)
-    stage.react(beginning=True)
-    assert stage.asked() == orders(1, 2)
-    large, small = stage.commands()
+    event, reference = large_order(store, harness.prefix, 1)
+    harness.write_events([event])
+    harness.place_orders(2, 1)
+    harness.run_once(beginning=True)
+    assert harness.payment_requests() == orders(1, 2)
+    large, small = harness.sent_commands()
     assert (large["datasha256"], small["data"]) == (reference.sha256, {"customer": "ann"})
-    assert store.file(reference, f"{stage.prefix}payment").exists()
-    payments = TopicHarness(stage.connection, stage.prefix, tmp_path, "payment")
+    assert store.file(reference, f"{harness.prefix}payment").exists()
+    payments = TopicHarness(harness.connection, harness.prefix, tmp_path, "payment")
     quietly(payments.plan())
     assert [outcome.data.status for outcome in payments.outcomes()] == ["accepted"] * 2
     assert payments.violations() == []
-    found = verified(stage)
+    found = verified(harness)
     assert (found.named, found.commands, found.others) == ([], 4, 0)
 
 
 @pytest.mark.covers("payloads")
-def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
+def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderStore) -> None:
     """A process manager reacts to earlier events, and waits for a lost payload. The status reports it.
 
     It waits in the same way for the payloads of its own commands.
     """
-    event, reference = large_order(store, stage.prefix, 1)
-    kept = store.file(reference, f"{stage.prefix}order").read_bytes()
-    store.lose(reference, f"{stage.prefix}order")
-    stage.place(0, 1)
-    stage.write([event])
-    stage.place(2, 1)
-    at = next(one.offset for one in records(stage.connection, stage.events, 0) if one.key == event.key)
-    plan = stage.plan(once=False, beginning=True)
+    event, reference = large_order(store, harness.prefix, 1)
+    kept = store.file(reference, f"{harness.prefix}order").read_bytes()
+    store.lose(reference, f"{harness.prefix}order")
+    harness.place_orders(0, 1)
+    harness.write_events([event])
+    harness.place_orders(2, 1)
+    at = next(one.offset for one in records(harness.connection, harness.events, 0) if one.key == event.key)
+    plan = harness.plan(once=False, beginning=True)
     with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, reports=heard.address)) as process:
         (note,) = eventually(heard.take_new)
-        assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
-        assert stage.asked() == orders(0, 1)
-        eventually(lambda: "it is missing" in str(statuses(stage)["order"].waits_for))
-        (store.path / f"{stage.prefix}payment").write_text("a file where the folder should be")
-        store.put(kept, f"{stage.prefix}order")
+        assert f"{harness.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
+        assert harness.payment_requests() == orders(0, 1)
+        eventually(lambda: "it is missing" in str(statuses(harness)["order"].waits_for))
+        (store.path / f"{harness.prefix}payment").write_text("a file where the folder should be")
+        store.put(kept, f"{harness.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
-        eventually(lambda: "could not be stored" in str(statuses(stage)["order"].waits_for))
-        assert stage.asked() == orders(0, 1)
-        (store.path / f"{stage.prefix}payment").unlink()
-        eventually(lambda: stage.asked() == orders(0, 3))
+        eventually(lambda: "could not be stored" in str(statuses(harness)["order"].waits_for))
+        assert harness.payment_requests() == orders(0, 1)
+        (store.path / f"{harness.prefix}payment").unlink()
+        eventually(lambda: harness.payment_requests() == orders(0, 3))
         eventually(lambda: not read_reason(process.plan.status_folder(process.subscription)))

@@ -6,7 +6,7 @@ from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.subscriptions import subscription_status
-from tests.following.processes.process_harness import Stage
+from tests.following.processes.process_harness import ProcessHarness
 from tests.support import ROOT
 
 PROCESS = """
@@ -24,14 +24,14 @@ process = cqrs.Process(react)
 """
 
 
-def statuses(stage: Stage) -> dict[str, PartitionStatus]:
+def statuses(harness: ProcessHarness) -> dict[str, PartitionStatus]:
     """Return the status of each source, by aggregate."""
-    loaded = load_process(stage.name, ROOT, "aggregates")
-    found = read_subscriptions(stage.connection, stage.topics, loaded.sources)
-    places = (subscription_status(one, stage.topics, stage.settings.state_dir) for one in found)
+    loaded = load_process(harness.name, ROOT, "aggregates")
+    found = read_subscriptions(harness.connection, harness.topics, loaded.sources)
+    places = (subscription_status(one, harness.topics, harness.settings.state_dir) for one in found)
     return {place.aggregate: place for place in places}
 
 
-def verified(stage: Stage) -> Reactions:
-    loaded = load_process(stage.name, stage.root, "aggregates")
-    return verify_process(stage.connection, stage.settings, loaded, lambda _: None)
+def verified(harness: ProcessHarness) -> Reactions:
+    loaded = load_process(harness.name, harness.root, "aggregates")
+    return verify_process(harness.connection, harness.settings, loaded, lambda _: None)

@@ -23,7 +23,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.keys.address import keyring_at
-from tests.following.processes.process_harness import Stage, records
+from tests.following.processes.process_harness import ProcessHarness, records
 from tests.support.brokers import broker
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
@@ -133,27 +133,29 @@ def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record])
 
 
 def react_hanging(
-    stage: Stage, broker: Raw, visible: Collection[ReactionPart], hidden: Collection[ReactionPart]
+    harness: ProcessHarness, broker: Raw, visible: Collection[ReactionPart], hidden: Collection[ReactionPart]
 ) -> None:
     """Write the process manager's commands for new events, with some parts committed and others left open."""
-    plan, before = stage.plan(), stage.position()
+    plan, before = harness.plan(), harness.position()
     assert before is not None
-    subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
+    subscription = next(one for one in plan.subscriptions if one.source.topic == harness.events)
     doing = create_supervisors(plan, [subscription], 0, threading.Event())[0].context
     sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
-    for one in records(stage.connection, stage.events, 0):
+    for one in records(harness.connection, harness.events, 0):
         if one.offset >= before.offset:
-            event = read_recorded_event(doing.loaded.sources["order"], one.value, stage.events, 0, one.offset)
+            event = read_recorded_event(
+                doing.loaded.sources["order"], one.value, harness.events, 0, one.offset
+            )
             for sent in doing.composer.compose(event, call_react(doing.loaded.process, event)):
                 sent_to[sent.topic].append((sent.value, sent.key, now))
             end = one.offset + 1
     after = replace(before, offset=end)
-    sent_to[stage.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
-    named = {"payment": stage.topic("commands"), "order": stage.topic("commands", "order")}
-    topic_of = {**named, "positions": stage.topics.positions}
+    sent_to[harness.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
+    named = {"payment": harness.topic("commands"), "order": harness.topic("commands", "order")}
+    topic_of = {**named, "positions": harness.topics.positions}
     outputs = {part: Output(topic, 0, sent_to[topic]) for part, topic in topic_of.items()}
-    place = TopicPartition(stage.events, 0, end, after.claim.metadata())
-    id = stage.topics.transactional_id(stage.events, 0)
-    hanging = Hanging(id, stage.topics.group, outputs, place, "group")
-    hanging.leave(stage.connection, broker, visible, hidden)
+    place = TopicPartition(harness.events, 0, end, after.claim.metadata())
+    id = harness.topics.transactional_id(harness.events, 0)
+    hanging = Hanging(id, harness.topics.group, outputs, place, "group")
+    hanging.leave(harness.connection, broker, visible, hidden)

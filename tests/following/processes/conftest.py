@@ -5,12 +5,12 @@ import pytest
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
-    from tests.following.processes.process_harness import Stage
+    from tests.following.processes.process_harness import ProcessHarness
 
 
 @pytest.fixture
-def stage(connection: "Connection", prefix: str, tmp_path: Path) -> "Stage":
+def harness(connection: "Connection", prefix: str, tmp_path: Path) -> "ProcessHarness":
     """The example process manager between orders and payments, on one partition."""
-    from tests.following.processes.process_harness import Stage
+    from tests.following.processes.process_harness import ProcessHarness
 
-    return Stage(connection, prefix, state_dir=tmp_path / "state")
+    return ProcessHarness(connection, prefix, state_dir=tmp_path / "state")

@@ -1,4 +1,6 @@
-"""The topics of orders and payments with a process manager, which runs in the test or in a process that dies."""
+"""A process manager on topics of orders and payments. It runs in the test's process, in a thread, or in a process
+that a failpoint kills.
+"""
 
 import multiprocessing
 import os
@@ -44,7 +46,7 @@ from tests.support.waiting import eventually
 _PROCESSES = multiprocessing.get_context("forkserver")
 
 
-class Stage:
+class ProcessHarness:
     """Orders and payments on topics with their own prefix, and one process manager that subscribes to orders."""
 
     def __init__(
@@ -61,9 +63,9 @@ class Stage:
         self.topics = ProcessTopics(name, prefix)
         self.events = Topics("order", prefix).events
         self.settings = load_settings({"topic_prefix": prefix, "state_dir": state_dir}, root)
-        self.make()
+        self.create_topics()
 
-    def make(self) -> None:
+    def create_topics(self) -> None:
         """Create the topics that are missing."""
         with Admin(self.connection) as admin:
             for name in ("order", "payment"):
@@ -73,65 +75,67 @@ class Stage:
     def plan(self, once: bool = True, **options: Any) -> ProcessPlan:
         """Return the plan of a new run."""
         loaded = {self.name: load_process(self.name, self.root, "aggregates")}
-        made = prepare_processes(self.settings, self.connection, loaded, once=once, **options)
-        return replace(made, timing=IMPATIENT)
+        plan = prepare_processes(self.settings, self.connection, loaded, once=once, **options)
+        return replace(plan, timing=IMPATIENT)
 
-    def write(self, log: Iterable[Record], partition: int = 0) -> None:
+    def write_events(self, log: Iterable[Record], partition: int = 0) -> None:
         """Write events as an owner does."""
         write_events(self.connection, self.events, partition, log, seed=partition)
 
-    def place(self, first: int, count: int, partition: int = 0) -> None:
+    def place_orders(self, first: int, count: int, partition: int = 0) -> None:
         """Place orders."""
-        self.write([placed(number, partition) for number in range(first, first + count)], partition)
+        self.write_events([placed(number, partition) for number in range(first, first + count)], partition)
 
-    def react(self, **options: Any) -> list[ProcessResult]:
-        """Run with `--once`, which must succeed, and return the results."""
+    def run_once(self, **options: Any) -> list[ProcessResult]:
+        """Run the process manager with `--once`, which must succeed, and return the results."""
         results = run_in_this_process(self.plan(**options))
         assert errors(results) == []
         return results
 
-    def error(self, **options: Any) -> CqrsError:
-        """Run with `--once`, which must fail, and return the error."""
+    def run_once_error(self, **options: Any) -> CqrsError:
+        """Run the process manager with `--once`, which must fail, and return the error."""
         return next(result.error for result in run_in_this_process(self.plan(**options)) if result.error)
 
-    def commands(self, aggregate: str = "payment") -> list[dict[str, Any]]:
+    def sent_commands(self, aggregate: str = "payment") -> list[dict[str, Any]]:
         """Return the committed commands of an aggregate, by partition."""
         topic = Topics(aggregate, self.prefix).commands
         return [
-            {**msgspec.json.decode(one.value or b""), "partition": number, "key": one.key}
+            {**msgspec.json.decode(record.value or b""), "partition": number, "key": record.key}
             for number in range(self.partitions)
-            for one in records(self.connection, topic, number)
+            for record in records(self.connection, topic, number)
         ]
 
-    def asked(self) -> Counter[str]:
+    def payment_requests(self) -> Counter[str]:
         """Count the payment requests by order."""
-        return Counter(one["subject"] for one in self.commands() if one["type"] == "payment.Request")
+        return Counter(
+            command["subject"] for command in self.sent_commands() if command["type"] == "payment.Request"
+        )
 
     def position(self, partition: int = 0) -> ProcessPosition | None:
         return read_positions(self.connection, self.topics).get(f"{self.events}/{partition}".encode())
 
-    def delete(self, *names: str) -> None:
+    def delete_topics(self, *names: str) -> None:
         """Delete topics, and wait until the broker has deleted them."""
         delete_topics(self.connection, *names)
 
-    def shorten(self, below: int) -> None:
-        """Delete events of partition 0, as retention does."""
+    def delete_events_before(self, offset: int) -> None:
+        """Delete the events of partition 0 before `offset`, as retention does."""
         admin = self._admin()
-        for done in admin.delete_records([TopicPartition(self.events, 0, below)]).values():
-            done.result(10)
+        for future in admin.delete_records([TopicPartition(self.events, 0, offset)]).values():
+            future.result(10)
 
-    def forget_group(self) -> None:
+    def delete_group(self) -> None:
         """Delete the group's offsets, as a broker does for a group that was unused for a week."""
         admin = self._admin()
-        for done in admin.delete_consumer_groups([self.topics.group]).values():
-            done.result(10)
+        for future in admin.delete_consumer_groups([self.topics.group]).values():
+            future.result(10)
 
-    def move_group(self, offset: int) -> None:
+    def reset_group_offset(self, offset: int) -> None:
         """Commit another offset, as `kafka-consumer-groups --reset-offsets` does."""
-        moved = ConsumerGroupTopicPartitions(self.topics.group, [TopicPartition(self.events, 0, offset)])
+        offsets = ConsumerGroupTopicPartitions(self.topics.group, [TopicPartition(self.events, 0, offset)])
         admin = self._admin()
-        for done in admin.alter_consumer_group_offsets([moved]).values():
-            done.result(10)
+        for future in admin.alter_consumer_group_offsets([offsets]).values():
+            future.result(10)
 
     def _admin(self) -> AdminClient:
         return AdminClient(self.connection.librdkafka())
@@ -140,8 +144,8 @@ class Stage:
         return Topics(aggregate, self.prefix).name(kind)
 
 
-class RunningProcess:
-    """A run in a thread, until it is retired."""
+class ThreadedRun:
+    """A run of the process manager in a thread, until the test retires it."""
 
     def __init__(self, plan: ProcessPlan) -> None:
         self.plan = plan
@@ -152,57 +156,57 @@ class RunningProcess:
     def _run(self) -> None:
         self.results = run_in_this_process(self.plan)
 
-    def error(self) -> CqrsError | None:
-        """Wait for the end, and return the error."""
+    def wait_for_error(self) -> CqrsError | None:
+        """Wait for the end of the run, and return its error."""
         self._thread.join(60)
         assert not self._thread.is_alive()
         return next((result.error for result in self.results if result.error), None)
 
-    def end(self) -> None:
-        """Retire the run, as the driver does."""
+    def retire(self) -> None:
+        """Retire the run, as the driver does, and wait for its end."""
 
-        def ended() -> bool:
+        def has_ended() -> bool:
             if self._thread.is_alive():
                 retire_processes(self.plan)
             return not self._thread.is_alive()
 
-        eventually(ended)
+        eventually(has_ended)
 
 
-class DyingProcess:
-    """A run in a process of its own. `fault` is a failpoint."""
+class ForkedRun:
+    """A run of the process manager in a process of its own. `fault` is a failpoint, such as `commit.sent:4:kill`."""
 
     def __init__(self, plan: ProcessPlan, fault: str = "", batch: int = 7) -> None:
         plan = replace(plan, timing=replace(plan.timing, batch_limit=batch))
-        self._ours, theirs = _PROCESSES.Pipe(duplex=False)
-        self._process = _PROCESSES.Process(target=_serve, args=(plan, fault, theirs), daemon=True)
+        self._receiver, sender = _PROCESSES.Pipe(duplex=False)
+        self._process = _PROCESSES.Process(target=_run_and_exit, args=(plan, fault, sender), daemon=True)
         self._process.start()
-        theirs.close()
+        sender.close()
 
-    def killed(self) -> bool:
-        """Wait for the end. True if SIGKILL ended it."""
+    def was_killed(self) -> bool:
+        """Wait for the end of the process; return True if SIGKILL ended it."""
         self._process.join(60)
         return self._process.exitcode == -signal.SIGKILL
 
-    def ended(self) -> tuple[int | None, CqrsError | None]:
-        """Wait for the end. Return the exit code (negative for a signal), and the error if it did not die."""
+    def wait_for_exit(self) -> tuple[int | None, CqrsError | None]:
+        """Wait for the end of the process; return its exit code (negative for a signal), and its error."""
         self._process.join(60)
-        error = self._ours.recv() if self._process.exitcode in (0, 1) else None
+        error = self._receiver.recv() if self._process.exitcode in (0, 1) else None
         return self._process.exitcode, error
 
-    def stopped(self) -> bool:
-        """True while a SIGSTOP pauses it."""
+    def is_paused(self) -> bool:
+        """Return True while a SIGSTOP pauses the process."""
         stat = Path(f"/proc/{self._process.pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] == "T"
 
-    def go_on(self) -> int | None:
-        """Send SIGCONT, wait for the end, and return the exit code: 6 if another run took over."""
+    def resume(self) -> int | None:
+        """Send SIGCONT, wait for the end of the process, and return its exit code: 6 if another run took over."""
         os.kill(self._process.pid or 0, signal.SIGCONT)
         self._process.join(60)
         return self._process.exitcode
 
 
-def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
+def _run_and_exit(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
     os.environ[failpoints.VARIABLE] = fault
     failures = [result.error for result in run_in_this_process(plan) if result.error]
     pipe.send(failures[0] if failures else None)
@@ -211,8 +215,8 @@ def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
 
 def run_in_this_process(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
-    endings = own_partitions(without_aggregates(plan), plan.subscriptions, attempt, plan)
-    return [one for one in endings if isinstance(one, ProcessResult)]
+    results = own_partitions(without_aggregates(plan), plan.subscriptions, attempt, plan)
+    return [result for result in results if isinstance(result, ProcessResult)]
 
 
 def placed(number: int, partition: int = 0, event: Event | None = None) -> Record:
@@ -223,7 +227,7 @@ def placed(number: int, partition: int = 0, event: Event | None = None) -> Recor
 def records(connection: Connection, topic: str, partition: int) -> list[Record]:
     """Return all committed records of a partition."""
     start, end = readers.bounds(connection, topic, [partition], "read_uncommitted")[partition]
-    return [one for batch in readers.read(connection, topic, partition, start, end) for one in batch]
+    return [record for batch in readers.read(connection, topic, partition, start, end) for record in batch]
 
 
 def errors(results: Iterable[ProcessResult]) -> list[str]:

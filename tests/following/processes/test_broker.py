@@ -5,57 +5,57 @@ import pytest
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
-from tests.following.processes.process_harness import RunningProcess, Stage, orders
+from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, orders
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("reacted-once")
-def test_new_processes_begin_at_the_end(stage: Stage) -> None:
-    stage.place(0, 5)
-    stage.react()
-    assert stage.commands() == []
-    stage.place(5, 20)
-    stage.react()
-    assert stage.asked() == orders(5, 20)
-    stage.react(beginning=True)  # the option counts only for a new process manager
-    assert stage.asked() == orders(5, 20)
+def test_new_process_starts_at_the_end(harness: ProcessHarness) -> None:
+    harness.place_orders(0, 5)
+    harness.run_once()
+    assert harness.sent_commands() == []
+    harness.place_orders(5, 20)
+    harness.run_once()
+    assert harness.payment_requests() == orders(5, 20)
+    harness.run_once(beginning=True)  # the option counts only for a new process manager
+    assert harness.payment_requests() == orders(5, 20)
 
 
-def test_beginning_must_be_asked_for(stage: Stage) -> None:
-    stage.place(0, 5)
-    stage.react(beginning=True)
-    assert stage.asked() == orders(0, 5)
+def test_option_starts_at_the_beginning(harness: ProcessHarness) -> None:
+    harness.place_orders(0, 5)
+    harness.run_once(beginning=True)
+    assert harness.payment_requests() == orders(0, 5)
 
 
 @pytest.mark.covers("reacted-once")
-def test_start_is_kept_before_polling(stage: Stage) -> None:
-    """A new process manager commits its start before it listens, so no later event is missed if it dies."""
-    stage.place(0, 3)
-    first = stage.plan(once=False)
-    running = RunningProcess(first)
-    eventually(lambda: stage.position() is not None)
-    position = stage.position()
-    running.end()
-    stage.place(3, 4)
-    stage.react()
+def test_start_is_committed_before_polling(harness: ProcessHarness) -> None:
+    """A new process manager commits its start position before it polls, so no later event is missed if it dies."""
+    harness.place_orders(0, 3)
+    first = harness.plan(once=False)
+    running = ThreadedRun(first)
+    eventually(lambda: harness.position() is not None)
+    position = harness.position()
+    running.retire()
+    harness.place_orders(3, 4)
+    harness.run_once()
     assert position is not None
     assert position.claim.run == first.run
-    assert stage.asked() == orders(3, 4)
+    assert harness.payment_requests() == orders(3, 4)
 
 
-def test_commands_say_where_they_come_from(connection: Connection, prefix: str) -> None:
-    stage = Stage(connection, prefix, partitions=3)
+def test_commands_have_ids_of_their_events(connection: Connection, prefix: str) -> None:
+    harness = ProcessHarness(connection, prefix, partitions=3)
     for partition in range(3):
-        stage.place(0, 8, partition)
-    stage.react(beginning=True)
-    commands = stage.commands()
+        harness.place_orders(0, 8, partition)
+    harness.run_once(beginning=True)
+    commands = harness.sent_commands()
     assert len(commands) == 24
     for command in commands:
         _, partition, number = command["subject"].split("-")
         time = 1_800_000_000_000 + int(number)
-        assert command["id"] == f"checkout/{stage.events}/{partition}/{number}/0@{time}/0"
+        assert command["id"] == f"checkout/{harness.events}/{partition}/{number}/0@{time}/0"
         assert command["causationid"] == f"{partition}/{number}/0"
         assert command["correlationid"] == f"c-{number}"
         assert command["source"] == "/cqrs/process/checkout"
@@ -65,14 +65,14 @@ def test_commands_say_where_they_come_from(connection: Connection, prefix: str) 
 
 
 @pytest.mark.covers("reacted-once")
-def test_later_runs_take_over(stage: Stage) -> None:
-    first = RunningProcess(stage.plan(once=False, beginning=True))
-    stage.place(0, 5)
-    eventually(lambda: stage.asked() == orders(0, 5))
-    second = RunningProcess(stage.plan(once=False))
-    error = first.error()
-    stage.place(5, 5)
-    eventually(lambda: stage.asked() == orders(0, 10))
-    second.end()
+def test_later_runs_take_over(harness: ProcessHarness) -> None:
+    first = ThreadedRun(harness.plan(once=False, beginning=True))
+    harness.place_orders(0, 5)
+    eventually(lambda: harness.payment_requests() == orders(0, 5))
+    second = ThreadedRun(harness.plan(once=False))
+    error = first.wait_for_error()
+    harness.place_orders(5, 5)
+    eventually(lambda: harness.payment_requests() == orders(0, 10))
+    second.retire()
     assert isinstance(error, TakenOverError)
     assert "took over process checkout" in error.message

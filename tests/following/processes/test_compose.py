@@ -48,7 +48,7 @@ def document(command: ComposedCommand) -> dict[str, Any]:
     return dict(msgspec.json.decode(command.value))
 
 
-def test_commands_are_whole() -> None:
+def test_commands_have_all_attributes() -> None:
     send = Send("payment", "o-1", Request("ann"), expect=3, expires=timedelta(hours=1))
     (command,) = COMPOSER.compose(recorded(), (send,))
     assert document(command) == {
@@ -77,7 +77,7 @@ def test_commands_are_whole() -> None:
         (datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC), "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_moments_count_from_events(moment: datetime | timedelta, text: str) -> None:
+def test_durations_count_from_the_event(moment: datetime | timedelta, text: str) -> None:
     """The record does not depend on the time of composing."""
     (command,) = COMPOSER.compose(recorded(), (Send("order", "o-1", Ship(), not_before=moment),))
     assert document(command)["notbefore"] == text
@@ -97,10 +97,10 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         ((None, None), (None, None)),
     ],
 )
-def test_traces_are_handed_on(
+def test_trace_context_is_propagated(
     trace: tuple[str | None, str | None], propagated: tuple[str | None, str | None]
 ) -> None:
-    """Invalid traces are dropped, because a command with an invalid trace would be refused."""
+    """Invalid traces are dropped, because the owner would not accept a command with an invalid trace."""
     event = msgspec.structs.replace(recorded(), traceparent=trace[0], tracestate=trace[1])
     (command,) = COMPOSER.compose(event, (Send("order", "o-1", Ship()),))
     attributes = document(command)
@@ -111,7 +111,7 @@ events = st.builds(
     recorded,
     st.from_regex(r"[0-9]{1,3}/[0-9]{1,9}/[0-9]{1,2}", fullmatch=True),
     st.datetimes(datetime(2000, 1, 1), timezones=st.just(UTC)).map(
-        lambda command: command.replace(microsecond=0)
+        lambda moment: moment.replace(microsecond=0)
     ),
     st.sampled_from(["order.events", "payment.events"]),
 )
@@ -119,44 +119,42 @@ events = st.builds(
 
 @pytest.mark.covers("reacted-once")
 @given(events, events, st.integers(1, 4))
-def test_ids_are_of_the_event(command: Recorded[Placed], other: Recorded[Placed], count: int) -> None:
+def test_ids_derive_from_the_event(event: Recorded[Placed], other: Recorded[Placed], count: int) -> None:
     """Ids do not depend on time, and differ for other events, also for the same offset in a recreated topic."""
 
-    def ids(event: Recorded[Placed]) -> list[str]:
-        return [
-            document(attributes)["id"]
-            for attributes in COMPOSER.compose(event, (Send("order", "o", Ship()),) * count)
-        ]
+    def command_ids(event: Recorded[Placed]) -> list[str]:
+        commands = COMPOSER.compose(event, (Send("order", "o", Ship()),) * count)
+        return [document(command)["id"] for command in commands]
 
-    assert ids(command) == ids(command)
-    assert len(set(ids(command))) == count
-    unchanged = (command.id, command.time, command.topic) == (other.id, other.time, other.topic)
-    assert bool(set(ids(command)) & set(ids(other))) == unchanged
+    assert command_ids(event) == command_ids(event)
+    assert len(set(command_ids(event))) == count
+    is_same_event = (event.id, event.time, event.topic) == (other.id, other.time, other.topic)
+    assert bool(set(command_ids(event)) & set(command_ids(other))) == is_same_event
 
 
 @pytest.mark.parametrize(
     ("send", "problem"),
     [
-        (Send("nobody", "o-1", Ship()), "no aggregate 'nobody'"),
+        (Send("unknown", "o-1", Ship()), "no aggregate 'unknown'"),
         (Send("payment", "o-1", Ship()), r"aggregates\.order\.Ship is not a command of 'payment'"),
         (Send("sensor", "o-1", Ship()), "commands topic of 'sensor' did not exist"),
         (Send("order", "x" * 1025, Ship()), "aggregate_id has 1025 bytes"),
     ],
 )
-def test_wrong_commands_are_refused(send: Send, problem: str) -> None:
+def test_invalid_commands_raise(send: Send, problem: str) -> None:
     with pytest.raises(InvalidReaction, match=problem):
         COMPOSER.compose(recorded(), (send,))
 
 
 def test_large_data_become_payloads() -> None:
-    """The verification treats both alike."""
-    place = PayloadStoreAddress("file:///nowhere", threshold=1024)
-    storing = Composer(
-        "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), place
+    """The verification computes one digest for a command with its data and with a payload reference."""
+    address = PayloadStoreAddress("file:///nowhere", threshold=1024)
+    composer_with_store = Composer(
+        "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), address
     )
     sends = (Send("payment", "o-1", Request("ann" * 500)), Send("payment", "o-1", Request("ann")))
     without_store, small = COMPOSER.compose(recorded(), sends)
-    with_reference, unchanged = storing.compose(recorded(), sends)
+    with_reference, unchanged = composer_with_store.compose(recorded(), sends)
     ((reference, data),) = with_reference.payloads.items()
     assert find_reference(with_reference.value) == reference and data_of_document(without_store.value) == data
     assert len(with_reference.value) < 1024 < len(data) < with_reference.size and small == unchanged
@@ -180,7 +178,7 @@ def test_processes_erase() -> None:
     read_command(Record(0, 0, command.key, command.value, list(HEADERS)))
 
 
-def test_processes_erase_only_what_is_personal() -> None:
+def test_only_personal_aggregates_can_be_erased() -> None:
     with pytest.raises(InvalidReaction, match="'order' has no personal fields, so it cannot be erased"):
         COMPOSER.compose(recorded(), (Send("order", "o-1", cqrs.Erase()),))
     with pytest.raises(InvalidReaction, match="Cancel is not a command of 'customer'"):
@@ -191,7 +189,7 @@ def test_processes_erase_only_what_is_personal() -> None:
     ("event", "aggregate"),
     [(Registered("Elm Street", "e@m", "free"), "elm street"), (Placed("ann"), "Elm Street")],
 )
-def test_words_hold_no_personal_value(event: cqrs.Event, aggregate: str) -> None:
+def test_errors_contain_no_personal_value(event: cqrs.Event, aggregate: str) -> None:
     """The error contains no value of the event, and none of the command."""
 
     def load(name: str) -> Aggregate:

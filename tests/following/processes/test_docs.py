@@ -26,14 +26,14 @@ GRANTS = re.findall(r"^kafka-acls\.sh (.*)$", TEXT, re.MULTILINE)
 
 
 @pytest.mark.program
-def test_process_shown_is_right(tmp_path: Path) -> None:
+def test_example_process_works(tmp_path: Path) -> None:
     write_process(tmp_path, PROCESS, "checkout")
     assert sorted(load_process("checkout", tmp_path, "aggregates").sources) == ["order", "payment"]
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize("line", [*CONSOLE, "cqrs run --process checkout --skip checkout:order:3@250"])
-def test_calls_shown_are_calls(line: str) -> None:
+def test_command_lines_are_valid(line: str) -> None:
     assert isinstance(parse(shlex.split(line)[1:]), Call)
 
 
@@ -45,5 +45,5 @@ def test_page_lists_the_acls() -> None:
     assert sorted(shown) == sorted(process_acls(ProcessTopics("checkout"), events, commands))
 
 
-def test_limits_are_as_said() -> None:
+def test_limits_are_documented() -> None:
     assert f"more than {MAX_SENT:,} commands or\n{MAX_COMMAND_BYTES >> 20} MiB for one event" in TEXT

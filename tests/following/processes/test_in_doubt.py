@@ -1,4 +1,4 @@
-"""A hanging transaction of a process manager is committed exactly if a part of it is visible."""
+"""An in-doubt transaction of a process manager is committed exactly if a part of it is visible."""
 
 import pytest
 from hypothesis import assume, given
@@ -20,7 +20,7 @@ PARTS = ("first command", "second command", "position", "offset")
 def test_visible_part_commits_the_rest(
     before: int, events: int, with_commands: bool, unmarked: set[str], committed: bool
 ) -> None:
-    """A hanging transaction on the events from `before` on is committed if one of its parts is visible.
+    """An in-doubt transaction for the events from offset `before` on is committed if one of its parts is visible.
 
     The parts in `unmarked` got no end marker.
     """
@@ -29,12 +29,12 @@ def test_visible_part_commits_the_rest(
     assume(parts & unmarked)
     visible = parts - unmarked if committed else set()
     commands = {"first command", "second command"}
-    shown, repeats = "position" in visible, "offset" in visible
+    position_visible, offset_visible = "position" in visible, "offset" in visible
     traces = ReactionTraces(
-        position=before + events if shown else before,
-        visible_in_group=shown is repeats,
+        position=before + events if position_visible else before,
+        visible_in_group=position_visible is offset_visible,
         hidden_position="position" in unmarked,
-        hidden_in_group=repeats,
+        hidden_in_group=offset_visible,
         sent=bool(visible & commands),
         hidden_event=before if parts & unmarked & commands else None,
     )
@@ -42,6 +42,6 @@ def test_visible_part_commits_the_rest(
 
 
 @pytest.mark.covers("reacted-once")
-def test_offset_of_a_lost_position_goes() -> None:
-    """A hanging group offset is aborted if the position of the same transaction was lost."""
+def test_offset_without_its_position_is_aborted() -> None:
+    """An in-doubt group offset is aborted if the position of the same transaction was lost."""
     assert not must_commit(ReactionTraces(position=-1, visible_in_group=False, hidden_position=False))

@@ -7,7 +7,7 @@ from cqrs_cli.following.processes.load import load_process, process_names
 from tests.support import ROOT
 from tests.support.user_code import write_process
 
-WHOLE = """
+PROCESS = """
 from collections.abc import Iterator
 import cqrs_cli as cqrs
 from aggregates.order import Placed, Ship
@@ -22,19 +22,19 @@ process = cqrs.Process(react)
 
 def test_example_is_found() -> None:
     assert "checkout" in process_names(ROOT)
-    found = load_process("checkout", ROOT, "aggregates")
-    assert sorted(found.sources) == ["order", "payment"]
-    assert {kind.__name__ for kind in found.events} == {"Placed", "Cancelled", "Paid"}
-    assert found.command_targets == ("order", "payment")
-    assert found.location.startswith("processes/checkout.py:")
+    loaded = load_process("checkout", ROOT, "aggregates")
+    assert sorted(loaded.sources) == ["order", "payment"]
+    assert {kind.__name__ for kind in loaded.events} == {"Placed", "Cancelled", "Paid"}
+    assert loaded.command_targets == ("order", "payment")
+    assert loaded.location.startswith("processes/checkout.py:")
 
 
-def test_whole_process_loads(tmp_path: Path) -> None:
-    assert load_process("mine", write_process(tmp_path, WHOLE), "aggregates").command_targets == ("order",)
+def test_complete_process_loads(tmp_path: Path) -> None:
+    assert load_process("mine", write_process(tmp_path, PROCESS), "aggregates").command_targets == ("order",)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "problem"),
     [
         ("process = cqrs.Process(react)", "", "processes/mine.py defines no process"),
         ("Placed | Paid, at", "str, at", r"processes/mine.py:7: annotate the events that react hears"),
@@ -58,24 +58,24 @@ def test_whole_process_loads(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert old in WHOLE
-    root = write_process(tmp_path, WHOLE.replace(old, new))
-    with pytest.raises(ConfigurationError, match=said):
+def test_mistakes_are_named(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    assert old in PROCESS
+    root = write_process(tmp_path, PROCESS.replace(old, new))
+    with pytest.raises(ConfigurationError, match=problem):
         load_process("mine", root, "aggregates")
 
 
-def test_misspelt_aggregates_name_the_close(tmp_path: Path) -> None:
+def test_misspelt_aggregate_suggests_another(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as failed:
-        load_process("mine", write_process(tmp_path, WHOLE.replace('"order"', '"ordre"')), "aggregates")
+        load_process("mine", write_process(tmp_path, PROCESS.replace('"order"', '"ordre"')), "aggregates")
     assert failed.value.hint.startswith("did you mean order? known: ")
 
 
-def test_unknown_processes_name_the_known() -> None:
+def test_unknown_process_suggests_another() -> None:
     with pytest.raises(UsageError, match="no process 'chekout'; did you mean checkout"):
         load_process("chekout", ROOT, "aggregates")
 
 
-def test_projects_without_any_say_so(tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CqrsError, match="there is no folder 'processes' with any in"):
         load_process("mine", tmp_path, "aggregates")

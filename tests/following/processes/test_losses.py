@@ -1,4 +1,4 @@
-"""Topics, offsets and events are lost: the process manager stops, and names the remedy."""
+"""Topics, offsets and events are lost: the process manager stops, and the error names the option to continue."""
 
 import re
 from dataclasses import replace
@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from tests.following.processes.process_harness import Stage, errors, orders, records, run_in_this_process
+from tests.following.processes.process_harness import (
+    ProcessHarness,
+    errors,
+    orders,
+    records,
+    run_in_this_process,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -19,84 +25,85 @@ def accept_loss_arguments(error: CqrsError) -> list[str]:
 
 
 @pytest.fixture
-def processed_stage(stage: Stage) -> Stage:
+def processed_harness(harness: ProcessHarness) -> ProcessHarness:
     """Ten orders, all processed."""
-    stage.place(0, 10)
-    stage.react(beginning=True)
-    return stage
+    harness.place_orders(0, 10)
+    harness.run_once(beginning=True)
+    return harness
 
 
 @pytest.mark.covers("reacted-once")
-def test_topics_made_again_stop(processed_stage: Stage) -> None:
-    processed_stage.delete(processed_stage.events)
-    processed_stage.make()
-    processed_stage.place(100, 5)
-    error = processed_stage.error()
+def test_recreated_topic_stops_the_process(processed_harness: ProcessHarness) -> None:
+    processed_harness.delete_topics(processed_harness.events)
+    processed_harness.create_topics()
+    processed_harness.place_orders(100, 5)
+    error = processed_harness.run_once_error()
     assert "the topic was recreated" in error.message
-    (place,) = accept_loss_arguments(error)
-    assert place == "checkout:order:0@0"
-    processed_stage.react(accept_loss=[place])
-    assert processed_stage.asked() == orders(0, 10) + orders(100, 5)
-    processed_stage.react(accept_loss=[place])  # the option was left in a script
-    assert processed_stage.asked() == orders(0, 10) + orders(100, 5)
+    (argument,) = accept_loss_arguments(error)
+    assert argument == "checkout:order:0@0"
+    processed_harness.run_once(accept_loss=[argument])
+    assert processed_harness.payment_requests() == orders(0, 10) + orders(100, 5)
+    processed_harness.run_once(accept_loss=[argument])  # the option was left in a script
+    assert processed_harness.payment_requests() == orders(0, 10) + orders(100, 5)
 
 
 @pytest.mark.covers("reacted-once")
-def test_lost_group_offsets_change_nothing(processed_stage: Stage) -> None:
-    before = processed_stage.position()
-    processed_stage.forget_group()
-    processed_stage.place(10, 5)
-    processed_stage.react()
-    assert before is not None
-    assert processed_stage.asked() == orders(0, 15)
+def test_lost_group_offsets_change_nothing(processed_harness: ProcessHarness) -> None:
+    processed_harness.delete_group()
+    processed_harness.place_orders(10, 5)
+    processed_harness.run_once()
+    assert processed_harness.payment_requests() == orders(0, 15)
 
 
 @pytest.mark.covers("reacted-once")
-def test_moved_group_offsets_stop(processed_stage: Stage) -> None:
-    at = processed_stage.position()
-    processed_stage.place(10, 5)
-    processed_stage.move_group(2)
-    error = processed_stage.error()
-    assert at is not None
-    assert f"the position is {at.offset}, but the group's offset is 2" in error.message
-    processed_stage.react(accept_loss=accept_loss_arguments(error))
-    assert processed_stage.asked() == orders(0, 15)
+def test_reset_group_offset_stops_the_process(processed_harness: ProcessHarness) -> None:
+    position = processed_harness.position()
+    processed_harness.place_orders(10, 5)
+    processed_harness.reset_group_offset(2)
+    error = processed_harness.run_once_error()
+    assert position is not None
+    assert f"the position is {position.offset}, but the group's offset is 2" in error.message
+    processed_harness.run_once(accept_loss=accept_loss_arguments(error))
+    assert processed_harness.payment_requests() == orders(0, 15)
 
 
 @pytest.mark.covers("reacted-once")
-def test_deleted_events_stop(processed_stage: Stage) -> None:
-    processed_stage.place(10, 10)
-    below = next(
-        one.offset
-        for one in records(processed_stage.connection, processed_stage.events, 0)
-        if one.key == b"o-0-13"
+def test_deleted_events_stop_the_process(processed_harness: ProcessHarness) -> None:
+    processed_harness.place_orders(10, 10)
+    start = next(
+        record.offset
+        for record in records(processed_harness.connection, processed_harness.events, 0)
+        if record.key == b"o-0-13"
     )
-    processed_stage.shorten(below)
-    error = processed_stage.error()
-    assert f"but events before {below} are deleted" in error.message
-    processed_stage.react(accept_loss=accept_loss_arguments(error))
-    assert processed_stage.asked() == orders(0, 10) + orders(13, 7)
+    processed_harness.delete_events_before(start)
+    error = processed_harness.run_once_error()
+    assert f"but events before {start} are deleted" in error.message
+    processed_harness.run_once(accept_loss=accept_loss_arguments(error))
+    assert processed_harness.payment_requests() == orders(0, 10) + orders(13, 7)
 
 
 @pytest.mark.covers("reacted-once")
-def test_lost_positions_stop(processed_stage: Stage) -> None:
-    at = processed_stage.position()
-    processed_stage.place(10, 5)
-    processed_stage.delete(processed_stage.topics.positions)
+def test_lost_positions_stop_the_process(processed_harness: ProcessHarness) -> None:
+    position = processed_harness.position()
+    processed_harness.place_orders(10, 5)
+    processed_harness.delete_topics(processed_harness.topics.positions)
     with pytest.raises(ConfigurationError, match="does not exist"):
-        processed_stage.plan()
-    processed_stage.make()
-    error = processed_stage.error()
-    assert at is not None
-    assert f"the group's offset is {at.offset}, but no position is recorded" in error.message
-    processed_stage.react(accept_loss=[*accept_loss_arguments(error), "checkout:payment:0@0"])
-    assert processed_stage.asked() == orders(0, 15)
+        processed_harness.plan()
+    processed_harness.create_topics()
+    error = processed_harness.run_once_error()
+    assert position is not None
+    assert f"the group's offset is {position.offset}, but no position is recorded" in error.message
+    processed_harness.run_once(accept_loss=[*accept_loss_arguments(error), "checkout:payment:0@0"])
+    assert processed_harness.payment_requests() == orders(0, 15)
 
 
-def test_grown_topics_are_refused(processed_stage: Stage) -> None:
-    plan = processed_stage.plan()
-    grown = {
+def test_repartitioned_topic_needs_a_new_plan(processed_harness: ProcessHarness) -> None:
+    plan = processed_harness.plan()
+    with_two_partitions = {
         **plan.events,
-        processed_stage.events: plan.events[processed_stage.events]._replace(partitions=2),
+        processed_harness.events: plan.events[processed_harness.events]._replace(partitions=2),
     }
-    assert "had 1 partitions and now has 2" in errors(run_in_this_process(replace(plan, events=grown)))[0]
+    assert (
+        "had 1 partitions and now has 2"
+        in errors(run_in_this_process(replace(plan, events=with_two_partitions)))[0]
+    )

@@ -15,46 +15,46 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import Suspects
-from tests.following.processes.process_harness import DyingProcess, Stage, orders, placed
+from tests.following.processes.process_harness import ForkedRun, ProcessHarness, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 
-#: The most deaths: before the event is processed alone, and of the event alone.
+#: The maximum number of deaths: three in batches of several events, and `ATTEMPTS` with the event alone.
 MAX_DEATHS = 3 + ATTEMPTS
 
 
-def deadly_stage(connection: Connection, prefix: str, folder: Path, code: str) -> Stage:
-    """Return a stage with ten orders, whose process manager runs `code` at the sixth."""
-    stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
-    stage.react()
-    stage.write(map(placed, range(10)))
-    return stage
+def deadly_harness(connection: Connection, prefix: str, folder: Path, code: str) -> ProcessHarness:
+    """Return a harness with ten orders, whose process manager runs `code` at the sixth."""
+    harness = ProcessHarness(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
+    harness.run_once()
+    harness.write_events(map(placed, range(10)))
+    return harness
 
 
-def resubmit_until_error(stage: Stage, **times: Any) -> tuple[CqrsError, list[int | None]]:
-    """Run, and submit lost tasks again. Return the error that ends the run, and the exit codes of the lost tasks."""
-    plan, exit_codes = stage.plan(), list[int | None]()
+def resubmit_until_error(harness: ProcessHarness, **times: Any) -> tuple[CqrsError, list[int | None]]:
+    """Run, and resubmit lost tasks. Return the error that ends the run, and the exit codes of the lost tasks."""
+    plan, exit_codes = harness.plan(), list[int | None]()
     plan = replace(plan, timing=replace(plan.timing, **times))
     while True:
-        died, error = DyingProcess(replace(plan, submission=len(exit_codes))).ended()
+        exit_code, error = ForkedRun(replace(plan, submission=len(exit_codes))).wait_for_exit()
         if error is not None:
             return error, exit_codes
-        assert died in (-signal.SIGKILL, os.EX_SOFTWARE) and len(exit_codes) < MAX_DEATHS
-        exit_codes.append(died)
+        assert exit_code in (-signal.SIGKILL, os.EX_SOFTWARE) and len(exit_codes) < MAX_DEATHS
+        exit_codes.append(exit_code)
 
 
 @pytest.mark.kafka
 @pytest.mark.covers("reacted-once")
 def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    stage = deadly_stage(connection, prefix, tmp_path, "import os; os.kill(os.getpid(), 9)")
-    error, exit_codes = resubmit_until_error(stage)
+    harness = deadly_harness(connection, prefix, tmp_path, "import os; os.kill(os.getpid(), 9)")
+    error, exit_codes = resubmit_until_error(harness)
     assert ATTEMPTS <= len(exit_codes) <= MAX_DEATHS
-    check_stop(stage, error, f"the worker died on it {ATTEMPTS} times")
-    position = stage.position()
+    check_stop(harness, error, f"the worker died on it {ATTEMPTS} times")
+    position = harness.position()
     assert position is not None and position.claim.suspects is None  # corrected code starts unsuspected
-    assert stage.asked() == orders(0, 5)
-    stage.react(skip=[error.hint.partition("--skip ")[2]])
-    assert stage.asked() == orders(0, 10) - Counter({"o-0-5": 1})
+    assert harness.payment_requests() == orders(0, 5)
+    harness.run_once(skip=[error.hint.partition("--skip ")[2]])
+    assert harness.payment_requests() == orders(0, 10) - Counter({"o-0-5": 1})
 
 
 @pytest.mark.kafka
@@ -64,23 +64,26 @@ def test_endless_event_stops_the_process(connection: Connection, prefix: str, tm
 
     A busy machine may be slow with the other events, so the limit exceeds a pause that counts as the machine's.
     """
-    stage = deadly_stage(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
-    error, exit_codes = resubmit_until_error(stage, decide_timeout=Timing().pause_threshold + 1.0)
+    harness = deadly_harness(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
+    error, exit_codes = resubmit_until_error(harness, decide_timeout=Timing().pause_threshold + 1.0)
     assert exit_codes == [os.EX_SOFTWARE]
-    check_stop(stage, error, "it did not end within ")
-    assert stage.asked() == orders(0, 5)
+    check_stop(harness, error, "it did not end within ")
+    assert harness.payment_requests() == orders(0, 5)
 
 
-def check_stop(stage: Stage, error: CqrsError, why: str) -> None:
-    position = stage.position()
+def check_stop(harness: ProcessHarness, error: CqrsError, reason: str) -> None:
+    position = harness.position()
     assert position is not None and position.stopped is not None
     assert error.exit_code == 1
-    place = f"{stage.events}:0@{position.stopped}"
-    assert f"process mine cannot process order.Placed {place} ('o-0-5', version 1): {why}" in error.message
+    event_address = f"{harness.events}:0@{position.stopped}"
+    assert (
+        f"process mine cannot process order.Placed {event_address} ('o-0-5', version 1): {reason}"
+        in error.message
+    )
     assert error.hint.endswith(f"--skip mine:order:0@{position.stopped}")
 
 
-def test_trials_are_told_as_events() -> None:
+def test_poison_detection_is_described() -> None:
     assert "the next 128 events are tried 2 at a time" in explain_trial(Suspects(128))
     assert "event 7 is tried alone: a worker died on it never yet" in explain_trial(Suspects(1).announce(7))
     dead = Suspects(1, 7, ATTEMPTS)

@@ -29,11 +29,11 @@ def position_at(offset: int, topic_id: str = "id-1", **fields: Any) -> ProcessPo
 
 
 def state(position: ProcessPosition | None = None, group: int | None = None, **changes: Any) -> SourceState:
-    built = SourceState("checkout", SOURCE, "id-1", 8, 0, 90, 100, position, group)
-    return built._replace(**changes)
+    default = SourceState("checkout", SOURCE, "id-1", 8, 0, 90, 100, position, group)
+    return default._replace(**changes)
 
 
-def test_new_processes_begin_where_told() -> None:
+def test_new_process_starts_at_end_or_beginning() -> None:
     assert start_position(state()) == StartPosition(90, start=90)  # the last stable offset
     assert start_position(state(), beginning=True) == StartPosition(0, start=0)
 
@@ -48,14 +48,14 @@ def test_deleted_beginning_stops() -> None:
 
 
 def test_start_is_kept() -> None:
-    """An accepted loss before the start moves it; a recreated topic has no known start."""
-    known = position_at(40, start=7, stopped=40)
-    assert start_position(state(known)).start == start_position(state(known), skip=40).start == 7
-    assert [start_position(state(known, 39), accepted_loss=one).start for one in (9, 5)] == [7, 5]
+    """An accepted loss before the start moves the start; a recreated topic has no known start."""
+    position = position_at(40, start=7, stopped=40)
+    assert start_position(state(position)).start == start_position(state(position), skip=40).start == 7
+    assert [start_position(state(position, 39), accepted_loss=offset).start for offset in (9, 5)] == [7, 5]
     assert start_position(state(position_at(40, "id-0", start=7)), accepted_loss=9).start is None
 
 
-def test_known_processes_go_on() -> None:
+def test_recorded_position_is_continued() -> None:
     assert start_position(state(position_at(40), 40)) == StartPosition(40)
     assert start_position(state(position_at(40), None), beginning=True) == StartPosition(40)
 
@@ -65,7 +65,7 @@ def test_bounds_of_the_log_are_positions() -> None:
     assert start_position(state(position_at(100), 100)) == StartPosition(100)
 
 
-CONTRADICTIONS = [
+INCONSISTENCIES = [
     (state(position_at(40, "id-0"), 40), "the topic was recreated", 0),
     (state(position_at(40), 39), "the group's offset is 39: another program moved it", 40),
     (state(position_at(40), None, start=41), "events before 41 are deleted", 41),
@@ -75,8 +75,8 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.covers("reacted-once")
-@pytest.mark.parametrize(("source_state", "problem", "continue_at"), CONTRADICTIONS)
-def test_contradictions_stop(source_state: SourceState, problem: str, continue_at: int) -> None:
+@pytest.mark.parametrize(("source_state", "problem", "continue_at"), INCONSISTENCIES)
+def test_inconsistencies_raise(source_state: SourceState, problem: str, continue_at: int) -> None:
     with pytest.raises(ContradictionError, match=problem) as stopped:
         start_position(source_state, beginning=True)
     assert stopped.value.hint.endswith(f"--accept-loss checkout:order:3@{continue_at}")
@@ -88,13 +88,13 @@ def test_contradictions_stop(source_state: SourceState, problem: str, continue_a
 
 
 def test_accepted_losses_count_once() -> None:
-    spent = state(position_at(40, accepted=60), 39)
+    already_accepted = state(position_at(40, accepted=60), 39)
     with pytest.raises(ContradictionError):
-        start_position(spent, accepted_loss=60)
-    assert start_position(spent, accepted_loss=61).offset == 61
+        start_position(already_accepted, accepted_loss=60)
+    assert start_position(already_accepted, accepted_loss=61).offset == 61
 
 
-def test_grown_topics_are_refused() -> None:
+def test_repartitioned_topic_needs_a_new_plan() -> None:
     with pytest.raises(ConfigurationError, match=r"had 8 partitions and now has 9"):
         start_position(state(position_at(40), 40, partitions=9), accepted_loss=40)
 
@@ -122,7 +122,7 @@ positions = st.builds(
 
 
 @given(st.none() | positions, st.none() | numbers, numbers, numbers, numbers, st.booleans())
-def test_words_move_only_what_is_stuck(
+def test_options_move_only_a_stopped_process(
     position: ProcessPosition | None,
     group: int | None,
     start: int,
@@ -131,12 +131,12 @@ def test_words_move_only_what_is_stuck(
     beginning: bool,
 ) -> None:
     """Without a fault, an operator's options move the position by at most the event at which it stopped."""
-    built = state(position, group, start=start, end=200)
+    current = state(position, group, start=start, end=200)
     try:
-        expected = start_position(built, beginning=beginning)
+        expected = start_position(current, beginning=beginning)
     except ContradictionError:
         return
-    chosen = start_position(built, beginning=beginning, skip=skip, accepted_loss=accepted_loss)
+    chosen = start_position(current, beginning=beginning, skip=skip, accepted_loss=accepted_loss)
     if position is not None and position.stopped == position.offset == skip:
         assert chosen.offset == expected.offset + 1
     else:
@@ -177,10 +177,10 @@ def test_every_skip_is_kept() -> None:
     assert first == StartPosition(51, None, 50)
     second = start_position(state(position_at(60, stopped=60, skipped=50)), skip=60)
     assert second == StartPosition(61, None, 60, None, (50,))
-    kept = position_at(70, skipped=60, skipped_before=(50,))
-    assert kept.all_skipped == (50, 60) and position_at(70).all_skipped == ()
-    assert start_position(state(kept)) == StartPosition(70, None, 60, None, (50,))
-    assert read_position(kept.encode()) == kept
+    position = position_at(70, skipped=60, skipped_before=(50,))
+    assert position.all_skipped == (50, 60) and position_at(70).all_skipped == ()
+    assert start_position(state(position)) == StartPosition(70, None, 60, None, (50,))
+    assert read_position(position.encode()) == position
     assert start_position(state(position_at(120, skipped=60, skipped_before=(50,))), accepted_loss=90)[
         2:5
     ] == (

@@ -1,4 +1,4 @@
-"""Commands that count as sent by a process manager, in either mode and in any spelling."""
+"""Commands that count as sent by a process manager, in both CloudEvents modes and in any spelling of their JSON."""
 
 import json
 
@@ -27,7 +27,7 @@ BINARY: Headers = [
 
 
 def origins_of(value: bytes | None, headers: Headers | None = None) -> list[str]:
-    """Return the origins of the commands that count."""
+    """Return the origins of the commands that count as sent by `checkout`."""
     sent = ProcessCommands("checkout")
     sent.add_if_sent(Record(5, 0, b"o-7", value, headers or [*HEADERS]), "payment.commands", 0)
     return [origin for by_origin in sent.locations.values() for origin in by_origin]
@@ -58,26 +58,28 @@ def test_modes_hide_no_command() -> None:
         SENT.replace(b"@7/0", b"@7"),
     ],
 )
-def test_others_do_not_count(value: bytes | None) -> None:
+def test_other_commands_do_not_count(value: bytes | None) -> None:
     """A command that an owner has resubmitted does not count either."""
     assert origins_of(value) == []
 
 
 def test_key_is_part_of_the_command() -> None:
-    places = {command_digest("t", key, SENT) for key in (b"o-7", b"o-8", None)}
-    assert len(places) == 3
+    digests = {command_digest("t", key, SENT) for key in (b"o-7", b"o-8", None)}
+    assert len(digests) == 3
 
 
 @pytest.mark.covers("reacted-once")
 def test_personal_fields_do_not_count() -> None:
     """Personal fields do not count for a command's digest, because `react` gets redacted values after an erasure."""
-    sent = [
+    documents = [
         json.dumps({"type": "customer.Order", "data": {"amount": amount, "street": street}}).encode()
         for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]
     ]
-    elm, erased, other_amount = (command_digest("t", b"c", location, masking(CUSTOMER)) for location in sent)
+    elm, erased, other_amount = (
+        command_digest("t", b"c", document, masking(CUSTOMER)) for document in documents
+    )
     assert elm == erased != other_amount
-    assert len({command_digest("t", b"c", location) for location in sent}) == 3
+    assert len({command_digest("t", b"c", document) for document in documents}) == 3
 
 
 def test_forwarded_copy_is_no_second_one() -> None:

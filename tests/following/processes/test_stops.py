@@ -8,18 +8,18 @@ import pytest
 from aggregates.order import Shipped
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.processes.process_harness import Stage, orders, placed
+from tests.following.processes.process_harness import ProcessHarness, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 
 pytestmark = pytest.mark.kafka
 
 
-def failing_stage(connection: Connection, prefix: str, folder: Path, code: str) -> Stage:
-    """Return a stage with ten orders, whose process manager runs `code` at the sixth."""
-    stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
-    stage.write([placed(0), placed(1), placed(2, event=Shipped()), *map(placed, range(3, 10))])
-    return stage
+def failing_harness(connection: Connection, prefix: str, folder: Path, code: str) -> ProcessHarness:
+    """Return a harness with ten orders, whose process manager runs `code` at the sixth."""
+    harness = ProcessHarness(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
+    harness.write_events([placed(0), placed(1), placed(2, event=Shipped()), *map(placed, range(3, 10))])
+    return harness
 
 
 STOPS = {
@@ -43,7 +43,7 @@ def test_process_stops_at_the_event(connection: Connection, prefix: str, tmp_pat
 
 
 @pytest.mark.covers("reacted-once")
-def test_refused_commands_stop(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_rejected_records_stop_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
     large = "Request(random.Random(1).randbytes(900_000).hex())"
     expected_message = (
         "cannot send the commands for order.Placed {place} ('o-0-5', version 1): "
@@ -59,65 +59,65 @@ def test_refused_commands_stop(connection: Connection, prefix: str, tmp_path: Pa
 
 
 def check_stop(connection: Connection, prefix: str, tmp_path: Path, code: str, expected_message: str) -> None:
-    """Check that earlier events are committed, and that the event sends no command on any try, until it is skipped."""
-    stage = failing_stage(connection, prefix, tmp_path, code)
-    error = stage.error(beginning=True)
-    position = stage.position()
+    """Check that earlier events are committed, and that no run sends a command for the event, until it is skipped."""
+    harness = failing_harness(connection, prefix, tmp_path, code)
+    error = harness.run_once_error(beginning=True)
+    position = harness.position()
     assert position is not None
     assert position.stopped == position.offset
-    place = f"{stage.events}:0@{position.offset}"
+    event_address = f"{harness.events}:0@{position.offset}"
     assert type(error) is CqrsError
     assert error.message.startswith("process mine ")
-    assert expected_message.format(place=place) in error.message
+    assert expected_message.format(place=event_address) in error.message
     before = orders(0, 5)
     del before["o-0-2"]
-    assert stage.asked() == before
-    assert stage.error().message == error.message
-    assert stage.asked() == before
+    assert harness.payment_requests() == before
+    assert harness.run_once_error().message == error.message
+    assert harness.payment_requests() == before
     skip = f"mine:order:0@{position.offset}"
     assert error.hint.endswith(f"cqrs run --process mine --skip {skip}")
-    stage.react(skip=[skip])
-    stage.react(skip=[skip])  # the option was left in a script
-    assert stage.asked() == before + orders(6, 4)
-    skipped = stage.position()
+    harness.run_once(skip=[skip])
+    harness.run_once(skip=[skip])  # the option was left in a script
+    assert harness.payment_requests() == before + orders(6, 4)
+    skipped = harness.position()
     assert skipped is not None
     assert (skipped.skipped, skipped.stopped) == (position.offset, None)
 
 
-def test_corrected_processes_go_on(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    stage = failing_stage(connection, prefix, tmp_path, "1 / 0")
-    stage.error(beginning=True)
+def test_corrected_process_continues(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    harness = failing_harness(connection, prefix, tmp_path, "1 / 0")
+    harness.run_once_error(beginning=True)
     write_process(tmp_path, PROCESS.format(then="pass"), "mine")
-    stage.name = "mine"
+    harness.name = "mine"
     del sys.modules["processes.mine"]
-    stage.react()
+    harness.run_once()
     expected = orders(0, 10)
     del expected["o-0-2"]
-    assert stage.asked() == expected
+    assert harness.payment_requests() == expected
 
 
 @pytest.mark.covers("reacted-once")
-def test_only_what_stopped_is_skipped(stage: Stage) -> None:
-    stage.place(0, 3)
+def test_only_a_stopped_event_is_skipped(harness: ProcessHarness) -> None:
+    harness.place_orders(0, 3)
     with pytest.raises(UsageError, match="it has not started"):
-        stage.plan(skip=["checkout:order:0@1"])
-    stage.react()
-    position = stage.position()
+        harness.plan(skip=["checkout:order:0@1"])
+    harness.run_once()
+    position = harness.position()
     assert position is not None
-    ahead = position.offset
-    with pytest.raises(UsageError, match=f"its position is {ahead}"):
-        stage.plan(skip=[f"checkout:order:0@{ahead}"])
-    assert stage.plan(skip=["checkout:order:0@0"])  # before the position: already used
+    next_offset = position.offset
+    with pytest.raises(UsageError, match=f"its position is {next_offset}"):
+        harness.plan(skip=[f"checkout:order:0@{next_offset}"])
+    assert harness.plan(skip=["checkout:order:0@0"])  # before the position: already used
 
 
-@pytest.mark.parametrize("place", ["checkout:order:0", "order:0@3", "checkout:order:7@3", "checkout:x:0@3"])
-def test_other_places_are_refused(stage: Stage, place: str) -> None:
+@pytest.mark.parametrize("skip", ["checkout:order:0", "order:0@3", "checkout:order:7@3", "checkout:x:0@3"])
+def test_invalid_skips_raise(harness: ProcessHarness, skip: str) -> None:
     with pytest.raises(UsageError, match=r"is not a position in a topic|is not a subscription of this run"):
-        stage.plan(skip=[place])
+        harness.plan(skip=[skip])
 
 
 def test_missing_topics_are_named(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """The error names the topics of an aggregate in the code, before any claim."""
-    stage = failing_stage(connection, prefix, tmp_path, 'yield cqrs.Send("sensor", "s", Request("x"))')
+    harness = failing_harness(connection, prefix, tmp_path, 'yield cqrs.Send("sensor", "s", Request("x"))')
     with pytest.raises(ConfigurationError, match=r"sensor\.commands does not exist"):
-        stage.plan()
+        harness.plan()

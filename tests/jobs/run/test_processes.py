@@ -25,7 +25,7 @@ from cqrs_cli.runs.run_partitions import run_partitions
 from cqrs_cli.runs.run_plan import OperatorOverrides, plan_run
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own_partitions
-from tests.following.processes.process_harness import RunningProcess, Stage, orders
+from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, orders
 from tests.support.commands import command
 from tests.support.driver import Context
 from tests.support.harness import IMPATIENT, TopicHarness
@@ -37,8 +37,8 @@ HASTY = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05)
 
 
 @pytest.fixture
-def stage(connection: Connection, prefix: str) -> Stage:
-    return Stage(connection, prefix)
+def harness(connection: Connection, prefix: str) -> ProcessHarness:
+    return ProcessHarness(connection, prefix)
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def drive(
 
 
 @pytest.mark.covers("reacted-once")
-def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> None:
-    stage.react()  # commits its start position
-    stage.place(0, 5)
+def test_one_run_decides_and_reacts(harness: ProcessHarness, payments: TopicHarness) -> None:
+    harness.run_once()  # commits its start position
+    harness.place_orders(0, 5)
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
-    done, _ = drive(payments.plan(), stage.plan())
+    done, _ = drive(payments.plan(), harness.plan())
     assert done.processes is not None
     assert (done.processes.events, done.processes.commands) == (
         5,
@@ -75,8 +75,8 @@ def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> Non
     )  # a request and a deferred cancellation
     assert done.total("accepted") >= 1  # the process manager's commands may be decided, too
     assert done.summary()["processes"]["checkout"]["lag"] == 0
-    assert stage.asked() == orders(0, 5) + Counter({"o-x": 1})
-    position, (_, claim) = stage.position(), payments.standing()
+    assert harness.payment_requests() == orders(0, 5) + Counter({"o-x": 1})
+    position, (_, claim) = harness.position(), payments.standing()
     assert position and claim and position.claim.run == claim.run
     assert position.claim.attempt == claim.attempt == TERMINAL
 
@@ -85,40 +85,40 @@ def sessions_alive() -> list[Session[Any]]:
     return [found for found in gc.get_objects() if isinstance(found, Session)]
 
 
-def test_ended_task_lets_go_of_clients(stage: Stage, payments: TopicHarness) -> None:
+def test_ended_task_lets_go_of_clients(harness: ProcessHarness, payments: TopicHarness) -> None:
     """Each client has threads and one of the few thread-local storage keys of a process. A worker serves many tasks."""
-    stage.react()
-    stage.place(0, 1)
+    harness.run_once()
+    harness.place_orders(0, 1)
     before = sessions_alive()
     gc.disable()
     try:
-        drive(payments.plan(), stage.plan())
+        drive(payments.plan(), harness.plan())
         assert sessions_alive() == before
     finally:
         gc.enable()
 
 
-def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> None:
+def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHarness) -> None:
     """The error names the process manager and its remedy.
 
     The aggregates' partitions end without errors, and are fenced.
     """
-    stage.react()
+    harness.run_once()
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
-    plan, hears = payments.plan(once=False), stage.plan(once=False)
+    plan, hears = payments.plan(once=False), harness.plan(once=False)
     refuse = replace(hears, commands={name: one for name, one in hears.commands.items() if name != "payment"})
 
     def place_once_claimed() -> None:
         eventually(lambda: payments.standing()[1])
-        stage.place(0, 3)
+        harness.place_orders(0, 3)
 
     with ThreadPoolExecutor(1) as beside, pytest.raises(CqrsError) as raised:
         beside.submit(place_once_claimed)
         drive(plan, refuse)
     assert raised.value.exit_code == 1
-    stopped = stage.position()
+    stopped = harness.position()
     assert stopped and stopped.stopped is not None
-    at = f"{stage.events}:0@{stopped.stopped}"
+    at = f"{harness.events}:0@{stopped.stopped}"
     assert raised.value.message.startswith(
         f"process checkout returned invalid commands for order.Placed {at} "
     )
@@ -127,13 +127,13 @@ def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> N
     assert claim and claim.attempt == TERMINAL
 
 
-def test_lost_process_is_named(stage: Stage, payments: TopicHarness) -> None:
-    stage.react()
-    plan, hears = payments.plan(once=False), stage.plan(once=False)
-    later = RunningProcess(stage.plan())
+def test_lost_process_is_named(harness: ProcessHarness, payments: TopicHarness) -> None:
+    harness.run_once()
+    plan, hears = payments.plan(once=False), harness.plan(once=False)
+    later = ThreadedRun(harness.plan())
 
     def ends(_: Plan, processes: ProcessPlan) -> list[ProcessResult]:
-        assert later.error() is None
+        assert later.wait_for_error() is None
         return [ProcessResult(processes.subscriptions[0], error=TakenOverError("taken"))]
 
     with pytest.raises(TakenOverError) as raised:
@@ -144,41 +144,43 @@ def test_lost_process_is_named(stage: Stage, payments: TopicHarness) -> None:
     assert raised.value.hint.endswith(": cqrs run payment")
 
 
-def test_once_leaves_reactions_to_others(stage: Stage) -> None:
-    assert unhandled_part(stage.plan(), print) is not None  # a new process manager commits its start position
-    stage.react()
-    assert unhandled_part(stage.plan(), print) is None
-    stage.place(0, 3)
-    plan = stage.plan()
+def test_once_leaves_reactions_to_others(harness: ProcessHarness) -> None:
+    assert (
+        unhandled_part(harness.plan(), print) is not None
+    )  # a new process manager commits its start position
+    harness.run_once()
+    assert unhandled_part(harness.plan(), print) is None
+    harness.place_orders(0, 3)
+    plan = harness.plan()
     assert unhandled_part(plan, print, timeout=0.0) == plan
 
 
-def stage_cli(stage: Stage) -> Cli:
-    """A call with the stage's settings."""
-    cli = Cli({"topic_prefix": stage.prefix})
-    cli.__dict__["settings"] = stage.settings
+def harness_cli(harness: ProcessHarness) -> Cli:
+    """A call with the settings of the harness."""
+    cli = Cli({"topic_prefix": harness.prefix})
+    cli.__dict__["settings"] = harness.settings
     return cli
 
 
-def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_processes_without_a_topic_wait(harness: ProcessHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """They are left out unless they are named; places of processes that do not run are refused."""
-    cli = stage_cli(stage)
-    assert [one.name for one in selected_processes(cli, stage.connection, None)] == ["checkout"]
-    stage.delete(stage.topics.positions)
-    assert selected_processes(cli, stage.connection, None) == []
+    cli = harness_cli(harness)
+    assert [one.name for one in selected_processes(cli, harness.connection, None)] == ["checkout"]
+    harness.delete_topics(harness.topics.positions)
+    assert selected_processes(cli, harness.connection, None) == []
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
-    assert [one.name for one in selected_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
+    assert [one.name for one in selected_processes(cli, harness.connection, ["checkout"])] == ["checkout"]
     with pytest.raises(UsageError, match="is a position of a process manager, and this run has none"):
-        plan_run(stage.settings, stage.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
+        plan_run(harness.settings, harness.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
 
 
-def test_process_managers_run_without_aggregates(stage: Stage) -> None:
-    stage.place(0, 3)
-    (checkout,) = usable_processes(stage_cli(stage), ["checkout"])
-    made = plan_run(stage.settings, stage.connection, {}, [checkout], beginning=True, once=True)
+def test_process_managers_run_without_aggregates(harness: ProcessHarness) -> None:
+    harness.place_orders(0, 3)
+    (checkout,) = usable_processes(harness_cli(harness), ["checkout"])
+    made = plan_run(harness.settings, harness.connection, {}, [checkout], beginning=True, once=True)
     assert made.deciding_plan.topics == {} and made.process_plan is not None and made.process_plan.beginning
     done, _ = drive(made.deciding_plan, made.process_plan)
     assert done.processes is not None and done.processes.events == 3
-    again = plan_run(stage.settings, stage.connection, {}, [checkout], once=True)
+    again = plan_run(harness.settings, harness.connection, {}, [checkout], once=True)
     assert again.remaining_part(print) is None
     assert again.finished_snapshot().summary()["processes"]["checkout"]["lag"] == 0

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.takeover import Takeover
-from tests.following.processes.process_harness import Stage
+from tests.following.processes.process_harness import ProcessHarness
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -30,8 +30,8 @@ def plan(counters: TopicHarness) -> Plan:
 
 
 @pytest.fixture
-def stage(connection: Connection, prefix: str) -> Stage:
-    return Stage(connection, prefix)
+def harness(connection: Connection, prefix: str) -> ProcessHarness:
+    return ProcessHarness(connection, prefix)
 
 
 def claimed(plan: Plan, later: int) -> CommittedClaim:
@@ -65,9 +65,9 @@ def test_standby_waits_for_its_turn(plan: Plan) -> None:
     assert not takeover.has_stalled(5)
 
 
-def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
+def test_own_processes_take_nothing_over(plan: Plan, harness: ProcessHarness) -> None:
     """The run's process managers are prepared later, so their epoch is higher."""
-    hears = replace(stage.plan(), run=plan.run, run_epoch=plan.run_epoch + 1)
+    hears = replace(harness.plan(), run=plan.run, run_epoch=plan.run_epoch + 1)
     heard, *_ = hears.subscriptions
     now = 100.0
     takeover = Takeover(plan, hears, clock=lambda: now)

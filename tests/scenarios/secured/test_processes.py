@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
-from tests.following.processes.process_harness import Stage, errors, orders, run_in_this_process
+from tests.following.processes.process_harness import ProcessHarness, errors, orders, run_in_this_process
 from tests.scenarios.secured.acls import grant, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.support.waiting import eventually
@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
-    stage, user = Stage(secured.administrator, prefix), f"{prefix}reactor"
-    stage.place(0, 5)
+    harness, user = ProcessHarness(secured.administrator, prefix), f"{prefix}reactor"
+    harness.place_orders(0, 5)
     with Admin(secured.administrator) as admin:
         for name in ("order", "payment"):
             create_lineage_topic(
@@ -29,21 +29,21 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
             )  # the ACLs of a missing topic show only Describe
     secured.add_users(user)
     events, commands = (
-        [stage.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")
+        [harness.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")
     )
-    needs = process_acls(stage.topics, events, commands)
+    needs = process_acls(harness.topics, events, commands)
     grant(secured, user, needs)
     settings = load_settings({"command_config": secured.login(user)}, secured.folder)
-    stage.connection = Connection(secured.address("SASL"), settings.client_properties())
-    with Admin(stage.connection) as admin:
+    harness.connection = Connection(secured.address("SASL"), settings.client_properties())
+    with Admin(harness.connection) as admin:
         eventually(lambda: admin.missing_acls(needs) == [])
-        assert errors(run_in_this_process(stage.plan(beginning=True))) == []
+        assert errors(run_in_this_process(harness.plan(beginning=True))) == []
         for need in needs:
             take_away(secured, user, need)
             eventually(lambda: admin.missing_acls(needs))
             with pytest.raises(ConfigurationError, match=re.escape(str(need))):
-                stage.plan()
+                harness.plan()
             grant(secured, user, [need])
             eventually(lambda: admin.missing_acls(needs) == [])
-    stage.connection = secured.administrator
-    assert stage.asked() == orders(0, 5)
+    harness.connection = secured.administrator
+    assert harness.payment_requests() == orders(0, 5)

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
-from tests.following.processes.process_harness import Stage, orders
+from tests.following.processes.process_harness import ProcessHarness, orders
 from tests.support import ROOT, hanging_repartitioning
 from tests.support.checkout import verified
 from tests.support.commands import increments
@@ -164,18 +164,18 @@ REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
 def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker: Raw, half: str) -> None:
     """The next owner of the process manager resolves the transaction: no command is sent twice, and none is lost."""
     visible, hidden = REACTIONS[half]
-    stage = Stage(connection, prefix)
-    stage.place(0, 3)
-    stage.react(beginning=True)
-    stage.place(3, 2)
-    react_hanging(stage, broker, visible, hidden)
+    harness = ProcessHarness(connection, prefix)
+    harness.place_orders(0, 3)
+    harness.run_once(beginning=True)
+    harness.place_orders(3, 2)
+    react_hanging(harness, broker, visible, hidden)
     with impatience():
-        results = stage.react()
+        results = harness.run_once()
         notes = [note for result in results for note in result.notes]
-        stage.place(5, 2)
-        stage.react()
-        assert stage.asked() == orders(0, 7)
-        found = verified(stage)
+        harness.place_orders(5, 2)
+        harness.run_once()
+        assert harness.payment_requests() == orders(0, 7)
+        found = verified(harness)
     assert (found.named, found.others) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
 
