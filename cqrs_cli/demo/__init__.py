@@ -1,1 +1,1 @@
-"""The performance of `cqrs demo`: a bank's commands, decided on Spark with a real Kafka broker, in its own project."""
+"""`cqrs demo`: commands of a bank, decided on Spark with a Kafka broker, in a project of its own."""

@@ -1,4 +1,4 @@
-"""The last act of the demo: an order is not paid, and the process manager `checkout` cancels it after a timeout."""
+"""The order of the demo: it is not paid, and the process manager `checkout` cancels it after a timeout."""
 
 import time
 from collections import Counter
@@ -29,9 +29,9 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-#: The expected commands of the act with their outcomes. The cancellation usually has a second outcome before (`WAITS`):
-#: it is deferred, and resubmitted later.
-TOLD = Counter(
+#: How often each pair of command type and outcome is expected. The cancellation usually has an earlier outcome, too
+#: (`OPTIONAL_OUTCOMES`): it is deferred, and resubmitted when the timeout has passed.
+EXPECTED_OUTCOMES = Counter(
     [
         ("order.Place", "accepted"),
         ("payment.Request", "accepted"),
@@ -41,46 +41,45 @@ TOLD = Counter(
 )
 
 #: On a busy machine the timeout may pass before the first decision on the cancellation; then it is not deferred.
-WAITS = Counter([("order.Cancel", "deferred")])
+OPTIONAL_OUTCOMES = Counter([("order.Cancel", "deferred")])
 
-#: Maximum clock difference in ms: the order's records may seem older than the order, because clocks differ.
-_SKEW = 3_600_000
+#: Maximum clock skew in ms: timestamps of records come from several machines, so they may precede the order's.
+_MAX_CLOCK_SKEW = 3_600_000
 
 
-class Timeout(NamedTuple):
+class OrderTimeout(NamedTuple):
     """An unpaid order, and all events and commands that followed from it."""
 
     order: str
     lineage: Lineage
 
     @property
-    def surprises(self) -> list[str]:
+    def unexpected_results(self) -> list[str]:
         """One sentence for each unexpected outcome."""
-        found = Counter(
+        outcomes = Counter(
             (node.command.type, _status(node)) for node in _commands(self.lineage) if node.command
         )
-        differing = (TOLD - found) + (found - TOLD - WAITS)
+        differences = (EXPECTED_OUTCOMES - outcomes) + (outcomes - EXPECTED_OUTCOMES - OPTIONAL_OUTCOMES)
         return [
-            f"{type} of {self.order} ended {found[type, status]} times as {status}, not {TOLD[type, status]}"
-            for type, status in differing
+            f"{type} of {self.order} was {status} {outcomes[type, status]} times, "
+            f"expected {EXPECTED_OUTCOMES[type, status]}"
+            for type, status in differences
         ]
 
 
-class CheckoutPlay:
-    """One performance: creates the topics, places the order during a run with the process manager, collects the
-    results.
-    """
+class OrderDemo:
+    """Creates the topics of the order, places the order during a run, and collects the results."""
 
-    def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
-        """`name` distinguishes the order of this performance from other orders in the same topics."""
+    def __init__(self, settings: "Settings", connection: Connection, demo_name: str) -> None:
+        """`demo_name` distinguishes the order of this demo from orders of earlier demos in the same topics."""
         self.settings, self.connection = settings, connection
         self.aggregates = {
-            one: registry.load(one, settings.aggregates, settings.root) for one in (ORDER, PAYMENT)
+            name: registry.load(name, settings.aggregates, settings.root) for name in (ORDER, PAYMENT)
         }
-        self.topics = {one: Topics(one, settings.topic_prefix) for one in self.aggregates}
-        self.order = f"cleo-{name}"
+        self.topics = {name: Topics(name, settings.topic_prefix) for name in self.aggregates}
+        self.order = f"cleo-{demo_name}"
 
-    def make_topics(self) -> None:
+    def create_topics(self) -> None:
         """Create missing topics."""
         with Admin(self.connection) as admin:
             for topics in self.topics.values():
@@ -88,43 +87,43 @@ class CheckoutPlay:
                 ensure_topics(admin, topics, TopicPlan(partitions=1))
             ensure_positions(admin, ProcessTopics(PROCESS, self.settings.topic_prefix))
 
-    def hearing(self, plan: Plan) -> ProcessPlan:
-        """Return the plan of the process manager within a run with this plan."""
+    def process_plan(self, plan: Plan) -> ProcessPlan:
+        """Return the plan of the process manager for the run with the given plan of the aggregates."""
         process = load_process(PROCESS, self.settings.root, self.settings.aggregates)
-        hears = prepare_processes(self.settings, self.connection, {PROCESS: process})
-        return replace(hears, run=plan.run, timing=plan.timing)
+        process_plan = prepare_processes(self.settings, self.connection, {PROCESS: process})
+        return replace(process_plan, run=plan.run, timing=plan.timing)
 
-    def timeout(self) -> Timeout:
-        """Return the order with everything that followed from it."""
-        since = time.time_ns() // 1_000_000 - _SKEW
-        traced = trace_messages(self.connection, self.topics, self.order, since, lambda _: None)
-        return Timeout(self.order, lineage(traced.messages))
+    def trace_order(self) -> OrderTimeout:
+        """Return the order with all events and commands that followed from it."""
+        since = time.time_ns() // 1_000_000 - _MAX_CLOCK_SKEW
+        trace = trace_messages(self.connection, self.topics, self.order, since, lambda _: None)
+        return OrderTimeout(self.order, lineage(trace.messages))
 
-    def place(self) -> None:
-        """Place an order for Cleo: its payment timeout starts if the process manager has claimed its subscriptions."""
-        given = Attributes(correlation=self.order)
-        placed = compose(self.aggregates[ORDER], self.order, "Place", ["customer=cleo"], given)
+    def place_order(self) -> None:
+        """Place an order for Cleo. The process manager must have claimed its subscriptions before."""
+        attributes = Attributes(correlation=self.order)
+        command = compose(self.aggregates[ORDER], self.order, "Place", ["customer=cleo"], attributes)
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
-            sender.send(self.topics[ORDER].commands, self.order.encode(), placed.value, lambda *_: None)
+            sender.send(self.topics[ORDER].commands, self.order.encode(), command.value, lambda *_: None)
             sender.flush()
 
     def is_called_off(self) -> bool:
-        """Return True if the payment was called off, which is the end of the act."""
+        """Return True if the payment was called off, which is the last step of the demo."""
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
-        places = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
-        records = history.read_records(self.connection, key, places)
+        ranges = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
+        records = history.read_records(self.connection, key, ranges)
         state = history.fold_history(payment, self.order, records, history.parse_at(None)).state
         return bool(msgspec.to_builtins(state)["status"] == "called off")
 
 
-def _commands(found: Lineage) -> Iterator[CommandNode]:
+def _commands(lineage: Lineage) -> Iterator[CommandNode]:
     """Yield the commands of the trees, each before the commands that followed from it."""
-    left = list(reversed(found.roots))
-    while left:
-        node = left.pop()
+    stack = list(reversed(lineage.roots))
+    while stack:
+        node = stack.pop()
         yield node
-        caused = [*node.commands, *(one for event in node.events for one in event.commands)]
-        left += reversed(caused)
+        following = [*node.commands, *(command for event in node.events for command in event.commands)]
+        stack += reversed(following)
 
 
 def _status(node: CommandNode) -> str:

@@ -1,4 +1,4 @@
-"""Performs the demo: sends a story, decides it together with an order, shows the accounts, and replays the events."""
+"""Runs the demo: sends the commands of a story, decides them together with an order, and replays the events."""
 
 import time
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.demo.checkout import TOLD, CheckoutPlay, Timeout
+from cqrs_cli.demo.checkout import EXPECTED_OUTCOMES, OrderDemo, OrderTimeout
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.read_model import ReadModel
-from cqrs_cli.demo.story import Step, accounts, tell
+from cqrs_cli.demo.story import Step, account_ids, story_steps
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine.slots import wait_for_slots
 from cqrs_cli.jobs.replay import driver
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 #: Timeout in seconds for the run, even on a busy machine.
-_LONGEST = 120.0
+_RUN_TIMEOUT = 120.0
 
 #: Seconds between two progress polls of the driver, and two claim checks of owners; short, because a user waits.
-_LOOK = 0.1
+_POLL_INTERVAL = 0.1
 
-Place = tuple[int, int]  # partition and offset of a command
+_CommandLocation = tuple[int, int]  # partition and offset
 
 
 class StepOutcome(NamedTuple):
@@ -51,12 +51,12 @@ class StepOutcome(NamedTuple):
     verdict: Verdict
 
     @property
-    def ending(self) -> str:
-        """The code, reason or status of the outcome, comparable with `Step.ends`."""
+    def result(self) -> str:
+        """The code, reason or status of the outcome, as in `Step.expected_result`."""
         return self.verdict.code or self.verdict.reason or self.verdict.status
 
 
-class StoryTold(NamedTuple):
+class StoryResults(NamedTuple):
     """The decided story: a snapshot of the run, the outcomes, and the accounts by id."""
 
     decided: Snapshot
@@ -71,151 +71,160 @@ class Tally(NamedTuple):
     digest: str
 
 
-class Performance(NamedTuple):
-    """The results of one performance."""
+class DemoResults(NamedTuple):
+    """The results of one demo."""
 
     decided: Snapshot
     outcomes: list[StepOutcome]
     accounts: dict[str, AggregateHistory]
     live: Tally
     replayed: Tally
-    timeout: Timeout
+    timeout: OrderTimeout
     orders: ReadModel | None  # None without SQLAlchemy
 
     @property
-    def surprises(self) -> list[str]:
+    def unexpected_results(self) -> list[str]:
         """One sentence for each result that differs from the story."""
-        found = [
-            f"{outcome.step.says!r} ended with {outcome.ending}, not {outcome.step.ends}"
+        differences = [
+            f"{outcome.step.description!r} ended with {outcome.result}, expected {outcome.step.expected_result}"
             for outcome in self.outcomes
-            if outcome.ending != outcome.step.ends
+            if outcome.result != outcome.step.expected_result
         ]
         if self.live != self.replayed:
-            found.append("the replay differs from the live state")
-        return found + self.timeout.surprises + (self.orders.surprises if self.orders else [])
+            differences.append("the replayed states differ from the live states")
+        differences += self.timeout.unexpected_results
+        return differences + (self.orders.unexpected_results if self.orders else [])
 
 
-class Play:
-    """One performance; callers call its methods in the order of their definitions."""
+class BankDemo:
+    """One demo; callers call its methods in the order of their definitions."""
 
-    def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
-        """`name` distinguishes the accounts of this performance from other accounts in the same topics."""
+    def __init__(self, settings: "Settings", connection: Connection, demo_name: str) -> None:
+        """`demo_name` distinguishes the accounts of this demo from accounts of earlier demos in the same topics."""
         self.settings = settings
         self.connection = connection
         self.aggregate = registry.load(AGGREGATE, settings.aggregates, settings.root)
         self.topics = Topics(AGGREGATE, settings.topic_prefix)
-        self.accounts = accounts(name)
-        self.story = tell(self.aggregate, name)
-        self._places: dict[int, Place] = {}  # step number → location of its command
+        self.account_ids = account_ids(demo_name)
+        self.story = story_steps(self.aggregate, demo_name)
+        self._locations: dict[int, _CommandLocation] = {}  # step number → location of its command
 
     def send(self) -> None:
         """Send the story to the commands topic, one record after the other."""
         with Admin(self.connection) as admin:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.settings.partitions))
-        self._before = self._ends()
+        self._first_outcomes = self._outcome_ends()
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
             for number, step in enumerate(self.story):
                 sender.send(
-                    self.topics.commands, step.key.encode(), step.value, partial(self._delivered, number)
+                    self.topics.commands, step.key.encode(), step.value, partial(self._store_location, number)
                 )
             sender.flush()
 
-    def _delivered(self, number: int, partition: int, offset: int) -> None:
-        self._places[number] = (partition, offset)
+    def _store_location(self, number: int, partition: int, offset: int) -> None:
+        self._locations[number] = (partition, offset)
 
     def run(
         self,
         context: "SparkContext",
-        order: CheckoutPlay,
-        told: Callable[[StoryTold], None],
-        over: Callable[[], None],
-    ) -> StoryTold:
-        """Decide and react, as `cqrs run` does, until the order's payment is called off.
+        order: OrderDemo,
+        on_story_decided: Callable[[StoryResults], None],
+        on_payment_called_off: Callable[[], None],
+    ) -> StoryResults:
+        """Run the owners and the process manager, as `cqrs run` does, until the order's payment is called off.
 
-        Once the story is decided and the process manager has claimed its subscriptions, the order is placed and `told`
-        is called. `over` is called when the payment is called off, before the run ends.
+        Once the story is decided and the process manager has claimed its subscriptions, the order is placed, and
+        `on_story_decided` is called. `on_payment_called_off` is called before the run ends.
         """
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate, **order.aggregates})
-        plan = replace(plan, timing=replace(plan.timing, progress_interval=_LOOK, idle_check_interval=_LOOK))
-        hears = order.hearing(plan)
-        tasks = min(len(plan.partitions()) + len(hears.subscriptions), wait_for_slots(context))
-        deadline = time.monotonic() + _LONGEST
-        story: list[StoryTold] = []
+        plan = replace(
+            plan,
+            timing=replace(plan.timing, progress_interval=_POLL_INTERVAL, idle_check_interval=_POLL_INTERVAL),
+        )
+        process_plan = order.process_plan(plan)
+        tasks = min(len(plan.partitions()) + len(process_plan.subscriptions), wait_for_slots(context))
+        deadline = time.monotonic() + _RUN_TIMEOUT
+        results: list[StoryResults] = []
 
-        def watch(snapshot: Snapshot) -> None:
+        def check_progress(snapshot: Snapshot) -> None:
             decided = snapshot.total("commands")
-            if not story and not snapshot.waiting_by_name() and decided >= len(self.story):
-                order.place()
-                story.append(
-                    StoryTold(snapshot, self.outcomes(), {one: self.account(one) for one in self.accounts})
+            if not results and not snapshot.waiting_by_name() and decided >= len(self.story):
+                order.place_order()
+                results.append(
+                    StoryResults(snapshot, self.outcomes(), {id: self.account(id) for id in self.account_ids})
                 )
-                told(story[0])
-            if decided >= len(self.story) + TOLD.total() and order.is_called_off():
-                over()
-                raise _Over
+                on_story_decided(results[0])
+            if decided >= len(self.story) + EXPECTED_OUTCOMES.total() and order.is_called_off():
+                on_payment_called_off()
+                raise _DemoFinished
             if time.monotonic() > deadline:
-                raise UnavailableError(f"the demo did not end within {_LONGEST:g} s", "cqrs doctor")
+                raise UnavailableError(
+                    f"the demo did not end within {_RUN_TIMEOUT:g} s",
+                    "cqrs doctor checks the broker and Spark",
+                )
 
-        with suppress(_Over):
-            run_owners(context, plan, tasks, watch, _ignore, hears)
-        return story[0]
+        with suppress(_DemoFinished):
+            run_owners(context, plan, tasks, check_progress, _ignore, process_plan)
+        return results[0]
 
     def outcomes(self) -> list[StepOutcome]:
         """Return the steps with their outcomes from the outcomes topic; raises `CqrsError` for a missing outcome."""
         verdicts = self._verdicts()
         for number, step in enumerate(self.story):
-            if self._places[number] not in verdicts:
-                raise CqrsError(f"no outcome for {step.says!r}", "cqrs doctor looks for the cause")
-        return [StepOutcome(step, verdicts[self._places[number]]) for number, step in enumerate(self.story)]
+            if self._locations[number] not in verdicts:
+                raise CqrsError(
+                    f"no outcome for {step.description!r}", "cqrs doctor checks the broker and Spark"
+                )
+        return [
+            StepOutcome(step, verdicts[self._locations[number]]) for number, step in enumerate(self.story)
+        ]
 
-    def _verdicts(self) -> dict[Place, Verdict]:
+    def _verdicts(self) -> dict[_CommandLocation, Verdict]:
         """Return the outcomes written since the story was sent, by the location of their command."""
         verdicts = [
             read_outcome(record.value).data
-            for partition, end in self._ends().items()
+            for partition, end in self._outcome_ends().items()
             for records in read(
-                self.connection, self.topics.outcomes, partition, self._before[partition], end
+                self.connection, self.topics.outcomes, partition, self._first_outcomes[partition], end
             )
             for record in records
         ]
         return {(verdict.partition, verdict.offset): verdict for verdict in verdicts}
 
-    def _ends(self) -> dict[int, int]:
+    def _outcome_ends(self) -> dict[int, int]:
         topic = self.topics.outcomes
         numbers = range(partition_count(self.connection, topic))
         return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
 
-    def account(self, account: str) -> AggregateHistory:
+    def account(self, id: str) -> AggregateHistory:
         """Return an account, folded from its events as `cqrs show` does."""
-        key = account.encode()
-        places = history.find_ranges(self.connection, self.topics, key, self.settings.partitioner)
-        records = history.read_records(self.connection, key, places)
-        return history.fold_history(self.aggregate, account, records, history.parse_at(None))
+        key = id.encode()
+        ranges = history.find_ranges(self.connection, self.topics, key, self.settings.partitioner)
+        records = history.read_records(self.connection, key, ranges)
+        return history.fold_history(self.aggregate, id, records, history.parse_at(None))
 
     def live(self) -> Tally:
         """Return the tally of all accounts in the owners' shards (LMDB); raises `CqrsError` if a shard is missing."""
         count = total = 0
         state_dir = self.settings.state_dir
-        places = aggregate_statuses(self.connection, self.topics, state_dir)
-        for part in with_shards(places, self.topics, state_dir, self.aggregate.state):
-            if part.shard is None or part.shard.digest is None:
-                raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
-            count += part.shard.aggregates
-            total = digest.add_digests(total, part.shard.digest)
+        statuses = aggregate_statuses(self.connection, self.topics, state_dir)
+        for status in with_shards(statuses, self.topics, state_dir, self.aggregate.state):
+            if status.shard is None or status.shard.digest is None:
+                raise CqrsError(f"the state of partition {status.partition} is missing", "run the demo again")
+            count += status.shard.aggregates
+            total = digest.add_digests(total, status.shard.digest)
         return Tally(count, digest.as_hex(total))
 
     def replay(self, context: "SparkContext") -> Tally:
         """Return the tally of all accounts, folded from their events alone as `cqrs replay` does."""
-        wanted = driver.plan_replay(
-            self.connection, self.topics, self.settings.aggregates, self.settings.root
-        )
-        total = driver.replay_events(context, wanted).total
+        plan = driver.plan_replay(self.connection, self.topics, self.settings.aggregates, self.settings.root)
+        total = driver.replay_events(context, plan).total
         return Tally(total.aggregates, digest.as_hex(total.digest))
 
 
-class _Over(Exception):
-    """Ends the run after the last act."""
+class _DemoFinished(Exception):
+    """Ends the run after the last step of the demo."""
 
 
 def _ignore(_: object) -> None:
-    """Discard a note, because the run is too short for notes."""
+    """Discard a progress report, because the run is short."""

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 AGGREGATE = "bank_account"
 
-#: The last act's aggregates, and the process manager between them.
+#: The aggregates of the order, and the process manager between them.
 ORDER, PAYMENT, PROCESS = "order", "payment", "checkout"
 
 #: The read model of the orders.
 PROJECTION = "recent_orders"
 
 #: Payment timeout of an order in seconds; it replaces the three days in the example's source.
-ORDER_PATIENCE = 1
+PAYMENT_TIMEOUT = 1
 
 #: Prefix of the demo's topics on a broker that the demo did not start itself.
 PREFIX = "demo."
 
 #: Timeout in seconds for a second demo that waits for the first demo in the same folder.
-LOCK_SECONDS = 180.0
+LOCK_TIMEOUT = 180.0
 
-_ABOUT = "# Written by cqrs demo, each time it runs. Look around here with cqrs show, tail, status.\n"
+_HEADER = "# Written by each cqrs demo. Inspect this project with cqrs show, cqrs tail and cqrs status.\n"
 
 
 def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
@@ -44,8 +44,8 @@ def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
     root = user.root / ".cqrs" / "demo"
     values: dict[str, object] = {"root": root, "state_dir": root / ".cqrs" / "state"}
     if flags.get("bootstrap_server") or flags.get("command_config"):
-        kept = ("bootstrap_server", "command_config", "properties")
-        values |= {name: getattr(user, name) for name in kept} | {"topic_prefix": PREFIX}
+        broker_settings = ("bootstrap_server", "command_config", "properties")
+        values |= {name: getattr(user, name) for name in broker_settings} | {"topic_prefix": PREFIX}
     if flags.get("topic_prefix"):
         values["topic_prefix"] = user.topic_prefix
     return Settings.model_validate(values)
@@ -61,20 +61,23 @@ def write_project(settings: "Settings") -> None:
             (package / "__init__.py").touch()
             for name in names:
                 (package / f"{name}.py").write_text(_source(name), encoding="utf-8")
-        (settings.root / "cqrs.toml").write_text(_ABOUT + "".join(_lines(settings)), encoding="utf-8")
+        (settings.root / "cqrs.toml").write_text(
+            _HEADER + "".join(_settings_lines(settings)), encoding="utf-8"
+        )
     except OSError as error:
         raise ConfigurationError(
-            f"cannot write {settings.root}: {error.strerror or error}", "run it in a folder you can write to"
+            f"cannot write {settings.root}: {error.strerror or error}",
+            "run cqrs demo in a folder that you can write to",
         ) from error
 
 
 def _source(name: str) -> str:
     """Return the source of an example, with the demo's payment timeout."""
     source = (files("cqrs_cli.demo") / f"{name}.py.txt").read_text(encoding="utf-8")
-    return source.replace("timedelta(days=3)", f"timedelta(seconds={ORDER_PATIENCE})")
+    return source.replace("timedelta(days=3)", f"timedelta(seconds={PAYMENT_TIMEOUT})")
 
 
-def _lines(settings: "Settings") -> Iterator[str]:
+def _settings_lines(settings: "Settings") -> Iterator[str]:
     """Yield the lines of cqrs.toml that select broker and topics; a JSON string is a valid TOML string."""
     if settings.bootstrap_server:
         yield f"bootstrap_server = {json.dumps(settings.bootstrap_server)}\n"
@@ -85,19 +88,22 @@ def _lines(settings: "Settings") -> Iterator[str]:
     if settings.properties:
         yield "[properties]\n"
         yield from (
-            f"{json.dumps(name)} = {json.dumps(text)}\n" for name, text in settings.properties.items()
+            f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in settings.properties.items()
         )
 
 
 @contextmanager
-def alone(root: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Allow one demo at a time in a folder: a second demo would take the partitions over from the first."""
-    with lock.file_lock(root / "lock", waiting, LOCK_SECONDS):
+def exclusive_demo(root: Path, report_waiting: Callable[[], None]) -> Iterator[None]:
+    """Allow one demo at a time in a folder: a second demo would take the partitions over from the first.
+
+    `report_waiting` is called once if another demo runs in the folder.
+    """
+    with lock.file_lock(root / "lock", report_waiting, LOCK_TIMEOUT):
         yield
 
 
 @contextmanager
-def broker_left_as_found(settings: "Settings") -> Iterator[None]:
+def broker_stopped_afterwards(settings: "Settings") -> Iterator[None]:
     """Stop the project's embedded broker after the block if it was started within the block, also after an error."""
     if settings.bootstrap_server or broker.broker_status(settings.root) is not None:
         yield

@@ -1,4 +1,4 @@
-"""The demo's read model: the orders of all performances as rows of a SQLite file, filled as `cqrs project` does."""
+"""The demo's read model: the orders of all demos as rows of a SQLite file, filled as `cqrs project` does."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -12,24 +12,27 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: The database file in the project folder; each performance fills it again from the first event on.
+#: The database file in the project folder; each demo fills it from the first event on.
 _DATABASE = "orders.db"
 
-#: The table, and the number of rows to show.
-_TABLE, _ROWS = "recent_orders", 5
+#: The table, and the maximum number of rows to show.
+_TABLE, _MAX_ROWS = "recent_orders", 5
 
 
 class ReadModel(NamedTuple):
     """The latest rows of the table, newest first."""
 
-    order: str
+    order: str  # id of the order of this demo
     rows: list[dict[str, Any]]
 
     @property
-    def surprises(self) -> list[str]:
+    def unexpected_results(self) -> list[str]:
         """One sentence if the order is not in the rows with status `cancelled`."""
-        found = [row["status"] for row in self.rows if row["order_id"] == self.order]
-        return [] if found == ["cancelled"] else [f"{self.order} stands in {_TABLE} as {found or 'nothing'}"]
+        statuses = [row["status"] for row in self.rows if row["order_id"] == self.order]
+        if statuses == ["cancelled"]:
+            return []
+        rows = f"has the status {', '.join(statuses)}" if statuses else "is missing"
+        return [f"{self.order} {rows} in table {_TABLE}, expected the status cancelled"]
 
 
 def fill_read_model(settings: "Settings", connection: Connection, order: str) -> ReadModel | None:
@@ -45,27 +48,27 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
 
     loaded = load_projection(PROJECTION, settings.root, settings.aggregates)
     _remove_database(settings.root)
-    place = parse_database(f"sqlite:///{_DATABASE}", settings.root)
-    live = prepare_projection(settings, connection, loaded, place, _ignore).live
+    address = parse_database(f"sqlite:///{_DATABASE}", settings.root)
+    live = prepare_projection(settings, connection, loaded, address, _ignore).live
     plan = replace(live, targets=stable_ends(live))
     for result in project_partitions(plan, plan.sources, loaded, _ignore):
         if result.error is not None:
             raise result.error
     table = loaded.projection.metadata.tables[_TABLE]
-    engine = open_database(place)
+    engine = open_database(address)
     try:
         with engine.connect() as db:
-            found = db.execute(select(table).order_by(table.c.placed_at.desc()).limit(_ROWS))
-            return ReadModel(order, [dict(row) for row in found.mappings()])
+            latest = db.execute(select(table).order_by(table.c.placed_at.desc()).limit(_MAX_ROWS))
+            return ReadModel(order, [dict(row) for row in latest.mappings()])
     finally:
         engine.dispose()
 
 
 def _remove_database(root: "Path") -> None:
-    """Remove the file of an earlier performance, which may come from another broker's topics."""
+    """Remove the file of an earlier demo, whose events may be from another broker."""
     for suffix in ("", "-wal", "-shm"):
         (root / f"{_DATABASE}{suffix}").unlink(missing_ok=True)
 
 
 def _ignore(_: object) -> None:
-    """Discard a note, because the run is too short for notes."""
+    """Discard a progress report, because the projection ends soon."""

@@ -10,40 +10,43 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A record for the commands topic. `ends`: the expected code of the outcome, else its reason, else its status."""
+    """A record for the commands topic.
 
-    says: str
+    `expected_result`: the code of the expected outcome, or its reason without a code, or its status without a reason.
+    """
+
+    description: str
     key: str
     value: bytes
-    ends: str
+    expected_result: str
 
 
-def accounts(run: str) -> tuple[str, str]:
-    """Return the ids of the two accounts. `run` distinguishes them from accounts of other runs in the same topics."""
-    return f"ada-{run}", f"bob-{run}"
+def account_ids(demo_name: str) -> tuple[str, str]:
+    """Return the ids of the two accounts. `demo_name` distinguishes them from accounts of earlier demos."""
+    return f"ada-{demo_name}", f"bob-{demo_name}"
 
 
-def tell(aggregate: Aggregate, run: str) -> list[Step]:
-    """Return the story, for the aggregate `bank_account`."""
-    ada, bob = accounts(run)
-    paid_in = uuid7()
+def story_steps(aggregate: Aggregate, demo_name: str) -> list[Step]:
+    """Return the steps of the story in order. `aggregate`: the aggregate `bank_account`."""
+    ada, bob = account_ids(demo_name)
+    deposit_id = uuid7()
 
     def step(
-        says: str,
-        ends: str,
+        description: str,
+        expected_result: str,
         account: str,
         command: str,
         *fields: str,
         id: str | None = None,
-        seen: str | None = None,
+        expected_version: str | None = None,
     ) -> Step:
-        composed = compose(aggregate, account, command, fields, Attributes(id=id, expected=seen))
-        return Step(says, account, composed.value, ends)
+        composed = compose(aggregate, account, command, fields, Attributes(id=id, expected=expected_version))
+        return Step(description, account, composed.value, expected_result)
 
     return [
         step("Ada opens an account", "accepted", ada, "Open", "owner=Ada"),
         step("Bob opens an account", "accepted", bob, "Open", "owner=Bob"),
-        step("Ada pays in 100", "accepted", ada, "Deposit", "amount=100", id=paid_in),
+        step("Ada pays in 100", "accepted", ada, "Deposit", "amount=100", id=deposit_id),
         step("Bob pays in 20", "accepted", bob, "Deposit", "amount=20"),
         step(
             "Ada's phone, having seen version 2, takes out 30",
@@ -51,7 +54,7 @@ def tell(aggregate: Aggregate, run: str) -> list[Step]:
             ada,
             "Withdraw",
             "amount=30",
-            seen="2",
+            expected_version="2",
         ),
         step(
             "her laptop, having seen it too, takes out 40",
@@ -59,10 +62,12 @@ def tell(aggregate: Aggregate, run: str) -> list[Step]:
             ada,
             "Withdraw",
             "amount=40",
-            seen="2",
+            expected_version="2",
         ),
         step("Bob takes out 50", "OVERDRAWN", bob, "Withdraw", "amount=50"),
-        step("Ada's 100, sent again with the same id", "duplicate", ada, "Deposit", "amount=100", id=paid_in),
+        step(
+            "Ada's 100, sent again with the same id", "duplicate", ada, "Deposit", "amount=100", id=deposit_id
+        ),
         Step("a broken client sends half a command", ada, b'{"specversion":"1.0","id":"', "INVALID_ENVELOPE"),
         step("Ada pays in 5", "accepted", ada, "Deposit", "amount=5"),
     ]

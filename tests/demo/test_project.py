@@ -16,7 +16,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_configured_brokers_are_left_alone(user: Path) -> None:
+def test_configured_broker_is_ignored(user: Path) -> None:
     settings = project.demo_settings(load_settings({}, user), {})
     assert (settings.bootstrap_server, settings.topic_prefix, settings.partitions) == (None, "", 4)
     assert settings.root == user / ".cqrs/demo"
@@ -43,7 +43,7 @@ def test_written_projects_find_the_topics(user: Path, monkeypatch: pytest.Monkey
     assert load_settings({}, settings.root).model_dump() == settings.model_dump()
 
 
-def test_demo_ships_the_repositorys_examples(user: Path) -> None:
+def test_demo_has_the_repositorys_examples(user: Path) -> None:
     settings = project.demo_settings(load_settings({}, user), {})
     project.write_project(settings)
     code = ["aggregates/bank_account.py", "aggregates/order.py", "aggregates/payment.py"]
@@ -52,17 +52,17 @@ def test_demo_ships_the_repositorys_examples(user: Path) -> None:
         assert not (settings.root / name).is_symlink()
 
 
-def test_the_demos_clock_is_short(user: Path) -> None:
+def test_payment_timeout_is_short(user: Path) -> None:
     """The demo's process manager differs from the example only in its timeout."""
     settings = project.demo_settings(load_settings({}, user), {})
     project.write_project(settings)
-    ours = (ROOT / "processes/checkout.py").read_text()
-    theirs = (settings.root / "processes/checkout.py").read_text()
-    assert ours.count("timedelta(days=3)") == 1
-    assert theirs == ours.replace("timedelta(days=3)", f"timedelta(seconds={project.ORDER_PATIENCE})")
+    example = (ROOT / "processes/checkout.py").read_text()
+    written = (settings.root / "processes/checkout.py").read_text()
+    assert example.count("timedelta(days=3)") == 1
+    assert written == example.replace("timedelta(days=3)", f"timedelta(seconds={project.PAYMENT_TIMEOUT})")
 
 
 def test_unwritable_folders_are_named(user: Path) -> None:
-    (user / ".cqrs").write_text("in the way")
+    (user / ".cqrs").write_text("a file, not a folder")
     with pytest.raises(ConfigurationError, match="cannot write"):
         project.write_project(project.demo_settings(load_settings({}, user), {}))

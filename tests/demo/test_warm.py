@@ -1,4 +1,4 @@
-"""Workers are ready before there is work."""
+"""Spark's Python workers are started before the run of the demo."""
 
 import sys
 from contextlib import ExitStack, nullcontext
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-def test_warm_workers_know_a_run(spark: "SparkContext") -> None:
+def test_warm_workers_have_imported_the_run(spark: "SparkContext") -> None:
     with ExitStack() as stack:
         context = warm_session(stack, nullcontext(spark))
-    known = context.parallelize(range(2), 2).map(lambda _: "cqrs_cli.runs.task" in sys.modules)
-    assert known.collect() == [True, True]
+    has_imported = context.parallelize(range(2), 2).map(lambda _: "cqrs_cli.runs.task" in sys.modules)
+    assert has_imported.collect() == [True, True]

@@ -1,4 +1,4 @@
-"""`cqrs demo`: the tour."""
+"""`cqrs demo`: a tour of cqrs in a project of its own."""
 
 import os
 import shlex
@@ -22,14 +22,14 @@ from cqrs_cli.extras import install
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.demo.checkout import CheckoutPlay, Timeout
-    from cqrs_cli.demo.play import Performance, Play, StoryTold
+    from cqrs_cli.demo.checkout import OrderDemo, OrderTimeout
+    from cqrs_cli.demo.play import BankDemo, DemoResults, StoryResults
     from cqrs_cli.demo.read_model import ReadModel
     from cqrs_cli.settings.settings import Settings
 
 
-#: The text in the place of rows.
-_MISSING = f"It needs SQLAlchemy: {install('projections')}"
+#: The text that replaces the rows of the read model without SQLAlchemy.
+_WITHOUT_SQLALCHEMY = f"It needs SQLAlchemy: {install('projections')}"
 
 
 @command(app, examples=["cqrs demo"], extras=["spark"])
@@ -49,19 +49,21 @@ def demo(cli: Cli) -> None:
     root = demo_cli.settings.root
     project.write_project(demo_cli.settings)
     with (
-        project.alone(root, lambda: cli.print_note("another demo is running here: waiting for its end")),
-        project.broker_left_as_found(demo_cli.settings),
+        project.exclusive_demo(
+            root, lambda: cli.print_note("another demo is running here: waiting for its end")
+        ),
+        project.broker_stopped_afterwards(demo_cli.settings),
     ):
-        performance = _perform(demo_cli)
+        results = _run_demo(demo_cli)
     seconds = round(time.monotonic() - began, 1)
-    steps = _next(demo_cli.settings, next(iter(performance.accounts)), performance.timeout.order)
+    steps = _next_steps(demo_cli.settings, next(iter(results.accounts)), results.timeout.order)
     new_project_text = "A project of your own:\n\n  cqrs new shop"
-    next_text = f"To look around{_about_kafka(demo_cli.settings)}"
+    next_text = f"To look around{_stopped_broker_note(demo_cli.settings)}"
     cli.print_result(
         {
-            **demo_document(performance),
-            "order": _order(performance),
-            "read_model": performance.orders.rows if performance.orders else None,
+            **demo_document(results),
+            "order": _order_document(results),
+            "read_model": results.orders.rows if results.orders else None,
             "root": root,
             "seconds": seconds,
             "next": steps,
@@ -75,119 +77,126 @@ def demo(cli: Cli) -> None:
             ]
         ),
     )
-    if performance.surprises:
-        raise CqrsError("; ".join(performance.surprises), f"this should not be: look into {root}")
+    if results.unexpected_results:
+        raise CqrsError(
+            "; ".join(results.unexpected_results),
+            f"this is a bug of cqrs: the project in {root} has the records",
+        )
 
 
-def _perform(cli: Cli) -> "Performance":
-    """Act by act. Each is shown to people when it is over; programs get one document at the end."""
+def _run_demo(cli: Cli) -> "DemoResults":
+    """Run the demo and return its results. People see each part as it ends; programs get one document at the end."""
     import secrets
 
     from cqrs_cli.demo import project
-    from cqrs_cli.demo.checkout import CheckoutPlay
-    from cqrs_cli.demo.play import Performance, Play
+    from cqrs_cli.demo.checkout import OrderDemo
+    from cqrs_cli.demo.play import BankDemo, DemoResults
     from cqrs_cli.demo.read_model import fill_read_model
     from cqrs_cli.demo.warm import warm_session
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.jobs.engine.session import project_session
 
     show = cli.stdout.print if cli.output == "text" else _hide
-    name = secrets.token_hex(3)
+    demo_name = secrets.token_hex(3)
     with ExitStack() as spark, ThreadPoolExecutor(2) as pool:
         session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
-        starting = pool.submit(warm_session, spark, session)  # beside the broker: each takes seconds
+        spark_context = pool.submit(
+            warm_session, spark, session
+        )  # while the broker starts: each takes seconds
         if not cli.settings.bootstrap_server:
             cli.broker(brief=True)
         connection = cli.connection()
-        play, checkout = Play(cli.settings, connection, name), CheckoutPlay(cli.settings, connection, name)
+        bank = BankDemo(cli.settings, connection, demo_name)
+        order = OrderDemo(cli.settings, connection, demo_name)
         with cli.show_spinner("creating topics, sending commands"):
-            making = pool.submit(checkout.make_topics)
-            play.send()
-            making.result()
+            order_topics = pool.submit(order.create_topics)
+            bank.send()
+            order_topics.result()
         with cli.show_spinner("starting Spark"):
-            context = starting.result()
-        show_story, timeout, filling = _run(
+            context = spark_context.result()
+        story, timeout, read_model = _run(
             cli,
             show,
-            play,
-            checkout,
+            bank,
+            order,
             context,
-            lambda: pool.submit(fill_read_model, cli.settings, connection, checkout.order),
+            lambda: pool.submit(fill_read_model, cli.settings, connection, order.order),
         )
         with cli.show_spinner("folding all events again"):
-            live, replayed = play.live(), play.replay(context)
+            live, replayed = bank.live(), bank.replay(context)
         show(comparison_text(live, replayed))
         with cli.show_spinner("filling a table from the events"):
-            orders = filling.result()
+            orders = read_model.result()
     code = f"projections/{project.PROJECTION}.py"
     show(f"The order as a row of a database; its projection is {code}:\n")
-    show(table(orders.rows, read_model_columns(orders.rows)) if orders else _MISSING)
+    show(table(orders.rows, read_model_columns(orders.rows)) if orders else _WITHOUT_SQLALCHEMY)
     show("")
-    return Performance(
-        show_story.decided, show_story.outcomes, show_story.accounts, live, replayed, timeout, orders
-    )
+    return DemoResults(story.decided, story.outcomes, story.accounts, live, replayed, timeout, orders)
 
 
 def _run(
     cli: Cli,
     show: Callable[[Any], None],
-    play: "Play",
-    checkout: "CheckoutPlay",
+    bank: "BankDemo",
+    order: "OrderDemo",
     context: "SparkContext",
-    fill: "Callable[[], Future[ReadModel | None]]",
-) -> "tuple[StoryTold, Timeout, Future[ReadModel | None]]":
-    """The acts of one run: the story is shown while the order waits for its payment. The table is filled, and the
-    order's own story shown, while the run ends.
+    fill_in_background: "Callable[[], Future[ReadModel | None]]",
+) -> "tuple[StoryResults, OrderTimeout, Future[ReadModel | None]]":
+    """Run the owners and the process manager, and show the results.
+
+    The story is shown while the order waits for its payment. The read model is filled, and the order's events and
+    commands are shown, while the run ends.
     """
     from cqrs_cli.cli.render.queries.trace import trace_text
-    from cqrs_cli.demo.project import ORDER_PATIENCE, PROCESS
+    from cqrs_cli.demo.project import PAYMENT_TIMEOUT, PROCESS
     from cqrs_cli.following.processes.load import PROCESSES
 
-    timeouts: list[tuple[Timeout, Future[ReadModel | None]]] = []
+    timeouts: list[tuple[OrderTimeout, Future[ReadModel | None]]] = []
     with ExitStack() as spinner:
         spinner.enter_context(cli.show_spinner("deciding"))
 
-        def show_story(story: "StoryTold") -> None:
+        def show_story(story: "StoryResults") -> None:
             spinner.close()
-            show(f"{len(story.outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
+            show(f"{len(story.outcomes)} records were sent to {bank.topics.commands}. Their outcomes:\n")
             show(table(enumerate(story.outcomes, 1), OUTCOMES))
             show("\nThe accounts, folded from their events:\n")
             show(table(story.accounts.items(), ACCOUNTS))
-            spinner.enter_context(cli.show_spinner(f"waiting for a payment, {ORDER_PATIENCE} s"))
+            spinner.enter_context(cli.show_spinner(f"waiting for a payment, {PAYMENT_TIMEOUT} s"))
 
         def show_timeout() -> None:
             spinner.close()
-            filling = fill()
-            timeouts.append((checkout.timeout(), filling))
+            read_model = fill_in_background()
+            timeouts.append((order.trace_order(), read_model))
             show(
-                f"An order that nobody pays; its process, {PROCESSES}/{PROCESS}.py, gives it {ORDER_PATIENCE} s:\n"
+                f"An order that is not paid: the process manager {PROCESSES}/{PROCESS}.py "
+                f"cancels it after {PAYMENT_TIMEOUT} s:\n"
             )
             show(trace_text(timeouts[0][0].lineage))
             spinner.enter_context(cli.show_spinner("ending the run"))
 
-        story = play.run(context, checkout, show_story, show_timeout)
+        story = bank.run(context, order, show_story, show_timeout)
     return story, *timeouts[0]
 
 
-def _order(performance: "Performance") -> dict[str, Any]:
-    """The last act, for programs."""
+def _order_document(results: "DemoResults") -> dict[str, Any]:
+    """Return the order with its events and commands, for programs."""
     from cqrs_cli.cli.render.queries.trace import command_document
-    from cqrs_cli.demo.project import ORDER_PATIENCE
+    from cqrs_cli.demo.project import PAYMENT_TIMEOUT
 
-    order, found = performance.timeout
+    order, lineage = results.timeout
     return {
         "id": order,
-        "patience_seconds": ORDER_PATIENCE,
-        "commands": [command_document(node) for node in found.roots],
+        "patience_seconds": PAYMENT_TIMEOUT,
+        "commands": [command_document(node) for node in lineage.roots],
     }
 
 
 def _hide(_: object) -> None:
-    """Show nothing now: programs get one document at the end."""
+    """Print nothing, because programs get one document at the end."""
 
 
-def _about_kafka(settings: "Settings") -> str:
-    """A remark that the broker is stopped which the next steps need; empty if it runs."""
+def _stopped_broker_note(settings: "Settings") -> str:
+    """Return a note that the embedded broker is stopped; empty if it runs."""
     from cqrs_cli.kafka.embedded import broker
 
     if settings.bootstrap_server or broker.broker_status(settings.root) is not None:
@@ -195,8 +204,8 @@ def _about_kafka(settings: "Settings") -> str:
     return " (Kafka is stopped: the next command starts it)"
 
 
-def _next(settings: "Settings", account: str, order: str) -> list[str]:
-    """The commands to type next, in the user's present folder."""
+def _next_steps(settings: "Settings", account: str, order: str) -> list[str]:
+    """Return the commands to type next, in the user's current folder."""
     environment = os.path.relpath(sys.prefix)
     environment = sys.prefix if environment.startswith("..") else environment
     return [

@@ -1,4 +1,4 @@
-"""The acts of `cqrs demo` for people, and its one document for programs."""
+"""The results of `cqrs demo`: tables for people, and one document for programs."""
 
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from cqrs_cli.column import Column, row_document
 if TYPE_CHECKING:
     from cqrs_cli.client.history import AggregateHistory
     from cqrs_cli.core.messages.outcome import Verdict
-    from cqrs_cli.demo.play import Performance, StepOutcome, Tally
+    from cqrs_cli.demo.play import DemoResults, StepOutcome, Tally
 
 
 #: The style of an outcome on a terminal.
@@ -17,26 +17,28 @@ COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "fail
 
 
 def _verdict_text(verdict: "Verdict") -> str:
-    return " ".join(one for one in (verdict.status, verdict.code or verdict.reason, verdict.message) if one)
+    return " ".join(
+        text for text in (verdict.status, verdict.code or verdict.reason, verdict.message) if text
+    )
 
 
 OUTCOMES: "tuple[Column[tuple[int, StepOutcome]], ...]" = (
-    Column("number", lambda one: one[0], " "),
-    Column("says", lambda one: one[1].step.says, "sent"),
+    Column("number", lambda numbered: numbered[0], " "),
+    Column("says", lambda numbered: numbered[1].step.description, "sent"),
     Column(
         "outcome",
-        lambda one: one[1].verdict,
+        lambda numbered: numbered[1].verdict,
         "decided",
         _verdict_text,
-        style=lambda one: COLOURS.get(one.status, ""),
+        style=lambda verdict: COLOURS.get(verdict.status, ""),
     ),
-    Column("version", lambda one: one[1].verdict.version, "version"),
+    Column("version", lambda numbered: numbered[1].verdict.version, "version"),
 )
 
 ACCOUNTS: "tuple[Column[tuple[str, AggregateHistory]], ...]" = (
-    Column("id", lambda one: one[0], "account"),
-    Column("version", lambda one: one[1].version, "version"),
-    Column("state", lambda one: one[1].state, "state", lambda state: json_line(state).decode()),
+    Column("id", lambda account: account[0], "account"),
+    Column("version", lambda account: account[1].version, "version"),
+    Column("state", lambda account: account[1].state, "state", lambda state: json_line(state).decode()),
 )
 
 
@@ -46,22 +48,27 @@ def read_model_columns(rows: list[dict[str, Any]]) -> tuple[Column[dict[str, Any
 
 
 def comparison_text(live: "Tally", replayed: "Tally") -> str:
-    verdict = "the same" if live == replayed else "NOT THE SAME"
+    comparison = "the same" if live == replayed else "NOT THE SAME"
     return (
-        f"\nAll events folded again on Spark, {replayed.aggregates} accounts: {verdict} as the live state.\n\n"
+        f"\nAll events folded again on Spark, {replayed.aggregates} accounts: {comparison} as the live state.\n\n"
         f"live    {live.digest}\nreplay  {replayed.digest}\n"
     )
 
 
-def demo_document(performance: "Performance") -> dict[str, Any]:
+def demo_document(results: "DemoResults") -> dict[str, Any]:
     return {
         "commands": [
-            {"says": step.says, "subject": step.key, "expects": step.ends, "outcome": verdict}
-            for step, verdict in performance.outcomes
+            {
+                "says": step.description,
+                "subject": step.key,
+                "expects": step.expected_result,
+                "outcome": verdict,
+            }
+            for step, verdict in results.outcomes
         ],
-        "decided": performance.decided.summary(),
-        "accounts": [row_document(one, ACCOUNTS) for one in performance.accounts.items()],
-        "live": performance.live._asdict(),
-        "replay": performance.replayed._asdict(),
-        "equal": performance.live == performance.replayed,
+        "decided": results.decided.summary(),
+        "accounts": [row_document(account, ACCOUNTS) for account in results.accounts.items()],
+        "live": results.live._asdict(),
+        "replay": results.replayed._asdict(),
+        "equal": results.live == results.replayed,
     }

@@ -29,51 +29,53 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("anywhere")
 
 
-def stage(project: Path) -> Path:
+def demo_folder(project: Path) -> Path:
     return project / ".cqrs" / "demo"
 
 
-def process_of(project: Path) -> int | None:
+def broker_pid(project: Path) -> int | None:
     """Return the pid of the demo's broker, if it runs."""
-    broker = embedded.broker_status(stage(project))
+    broker = embedded.broker_status(demo_folder(project))
     return broker.pid if broker else None
 
 
 @pytest.fixture(scope="module")
 def first(project: Path) -> subprocess.CompletedProcess[str]:
     """The first run in an empty folder."""
-    done = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
-    assert process_of(project) is None, "the broker it started was left running"
-    return done
+    completed = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
+    assert broker_pid(project) is None, "the broker it started was left running"
+    return completed
 
 
 @pytest.fixture(scope="module")
 def second(project: Path, first: object) -> dict[str, Any]:
     """A second run with JSON output, while the first run's broker is in use."""
-    broker = embedded.start_broker(stage(project))
+    broker = embedded.start_broker(demo_folder(project))
     try:
-        done = subprocess.run([*DEMO, "-q", "-o", "json"], cwd=project, env=ENVIRONMENT, capture_output=True)
-        assert process_of(project) == broker.pid, "a broker that ran before was stopped"
+        completed = subprocess.run(
+            [*DEMO, "-q", "-o", "json"], cwd=project, env=ENVIRONMENT, capture_output=True
+        )
+        assert broker_pid(project) == broker.pid, "a broker that ran before was stopped"
     finally:
-        embedded.stop_broker(stage(project))
-    assert (done.returncode, done.stderr) == (0, b"")
-    return dict(json.loads(done.stdout))
+        embedded.stop_broker(demo_folder(project))
+    assert (completed.returncode, completed.stderr) == (0, b"")
+    return dict(json.loads(completed.stdout))
 
 
-def test_the_demo_tells_its_story(first: subprocess.CompletedProcess[str]) -> None:
+def test_demo_prints_its_results(first: subprocess.CompletedProcess[str]) -> None:
     assert first.returncode == 0, first.stderr
-    for told in (
+    for text in (
         "VERSION_CONFLICT",
         "OVERDRAWN",
         "duplicate",
         "INVALID_ENVELOPE",
         "the same as the live state",
-        "An order that nobody pays",
+        "An order that is not paid",
         "CalledOff",
         "its projection is projections/recent_orders.py",
         "To look around (Kafka is stopped: the next command starts it):",
     ):
-        assert told in first.stdout
+        assert text in first.stdout
     assert "cd .cqrs/demo" in first.stdout
     assert "cqrs new shop" in first.stdout
 
@@ -90,16 +92,19 @@ def test_the_order_times_out(second: dict[str, Any]) -> None:
     The cancellation is deferred first, unless its first decision is late.
     """
     (placed,) = second["order"]["commands"]
-    caused = {(one["type"], one["outcome"]["status"]): one for one in placed["events"][0]["commands"]}
-    asked, waits, said = (
+    commands = {
+        (command["type"], command["outcome"]["status"]): command
+        for command in placed["events"][0]["commands"]
+    }
+    requested, deferred, cancelled = (
         ("payment.Request", "accepted"),
         ("order.Cancel", "deferred"),
         ("order.Cancel", "accepted"),
     )
-    assert caused.keys() - {waits} == {asked, said}
-    assert waits not in caused or caused[waits]["outcome"]["due"] <= caused[said]["time"]
-    (off,) = caused[said]["events"][0]["commands"]
-    assert (off["type"], off["outcome"]["status"]) == ("payment.CallOff", "accepted")
+    assert commands.keys() - {deferred} == {requested, cancelled}
+    assert deferred not in commands or commands[deferred]["outcome"]["due"] <= commands[cancelled]["time"]
+    (called_off,) = commands[cancelled]["events"][0]["commands"]
+    assert (called_off["type"], called_off["outcome"]["status"]) == ("payment.CallOff", "accepted")
 
 
 def test_orders_become_rows(second: dict[str, Any]) -> None:
@@ -119,43 +124,43 @@ def test_the_next_steps_work(project: Path, second: dict[str, Any]) -> None:
     (show,) = (step for step in second["next"] if step.startswith("cqrs show"))
     try:
         command = [sys.executable, "-m", *show.replace("cqrs", "cqrs_cli", 1).split(), "-o", "json"]
-        shown = json.loads(subprocess.check_output(command, cwd=stage(project)))
+        shown = json.loads(subprocess.check_output(command, cwd=demo_folder(project)))
     finally:
-        embedded.stop_broker(stage(project))
+        embedded.stop_broker(demo_folder(project))
     assert (shown["version"], len(shown["history"])) == (4, 4)
 
 
 @pytest.mark.parametrize(
-    ("act", "number", "status"),
+    ("step", "number", "status"),
     [
         ("creating topics", signal.SIGTERM, 143),
         ("starting Spark", signal.SIGINT, 130),
         ("deciding", signal.SIGINT, 130),
     ],
 )
-def test_a_signal_leaves_nothing_running(tmp_path: Path, act: str, number: int, status: int) -> None:
-    """After the signal, only acts that had begun are printed."""
+def test_a_signal_leaves_nothing_running(tmp_path: Path, step: str, number: int, status: int) -> None:
+    """After the signal, only steps that had begun are printed."""
     with subprocess.Popen(DEMO, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if act in line:
+            if step in line:
                 break
         process.send_signal(number)
         try:
-            _, said = process.communicate(timeout=120)
+            _, errors = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()  # otherwise the block would wait for its end
             raise
     assert process.returncode == status
-    assert all(line.endswith(" …") for line in said.splitlines()), said
-    assert process_of(tmp_path) is None
-    assert holders(stage(tmp_path) / ".cqrs/log/demo.log") == []
+    assert all(line.endswith(" …") for line in errors.splitlines()), errors
+    assert broker_pid(tmp_path) is None
+    assert pids_with_open(demo_folder(tmp_path) / ".cqrs/log/demo.log") == []
 
 
-def holders(file: Path) -> list[int]:
+def pids_with_open(file: Path) -> list[int]:
     """Return the processes that have the file open. Spark's JVM has its log open as long as it lives."""
-    opened = (path for path in Path("/proc").glob("[0-9]*/fd/[12]"))
-    return [int(path.parts[2]) for path in opened if points_to(path, file)]
+    descriptors = (path for path in Path("/proc").glob("[0-9]*/fd/[12]"))
+    return [int(path.parts[2]) for path in descriptors if points_to(path, file)]
 
 
 def points_to(link: Path, file: Path) -> bool:
