@@ -8,41 +8,42 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_fu
 
 
 class AssignedKeys(NamedTuple):
-    """The assigned keys of partition `number`. `there`: the number of partitions that all topics have, by the plan."""
+    """The assigned keys of a partition. `topic_partitions`: the number of partitions that all topics have, by the plan.
+    """
 
     lineage: PartitionLineage
-    number: int
-    there: int
+    partition: int
+    topic_partitions: int
     partitioner: Partitioner
 
     @property
-    def judging(self) -> int:
+    def effective_count(self) -> int:
         """The count by which the partition assigns keys. A pending child will begin with this count."""
-        return self.lineage.effective_count(self.number)
+        return self.lineage.effective_count(self.partition)
 
     @property
     def phase(self) -> Phase:
         """The next task of the owner: `"wait"`, `"adopt"`, `"settle"` or `"decide"`."""
-        return self.lineage.phase(self.number, self.there)
+        return self.lineage.phase(self.partition, self.topic_partitions)
 
     @property
-    def keeps(self) -> KeyHome | None:
+    def key_filter(self) -> KeyHome | None:
         """The filter for the partition's own keys; None if it has all keys of its logs, because no key has moved."""
         return (
-            KeyHome(self.partitioner, self.judging, self.number) if self.lineage.was_repartitioned else None
+            KeyHome(self.partitioner, self.effective_count, self.partition)
+            if self.lineage.was_repartitioned else None
         )
 
     def partition_of(self) -> Callable[[bytes], int] | None:
         """Return the function from a key to the partition that it hashes to; None if this is not checked."""
-        return partition_function(self.partitioner, self.judging)
+        return partition_function(self.partitioner, self.effective_count)
 
-    def heir_of(self) -> Callable[[bytes], int | None] | None:
+    def forward_target_of(self) -> Callable[[bytes], int | None] | None:
         """Return a function from a key to the child that the key moved to, or to None for an own key. Return None if no
         key has moved.
         """
         if not self.lineage.was_repartitioned:
             return None
-        lineage, number, partitioner = self.lineage, self.number, self.partitioner
-        return lambda key: lineage.forward_target(
-            number, lambda count: target_partition(partitioner, key, count)
+        lineage, partition, partitioner = self.lineage, self.partition, self.partitioner
+        return lambda key: lineage.forward_target(partition, lambda count: target_partition(partitioner, key, count)
         )

@@ -116,10 +116,10 @@ def fold_visible(
     # Requested after the outcomes, so that the events and the entries of these outcomes are below the ends.
     events, deferred = log.bounds("events"), log.bounds("deferred")
     check_history(log, cache.positions.last_event, cache.positions.last_outcome)
-    cache.learn_keys(None if holding is None else holding.keeps)
+    cache.learn_keys(None if holding is None else holding.key_filter)
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)
-        log = replace(log, key_filter=holding.keeps)
+        log = replace(log, key_filter=holding.key_filter)
     last = log.last_record("outcomes", *outcomes)
     accepted = claim.accepted if claim else None
     cache.watch_folding(measures, events[1], outcomes[1])

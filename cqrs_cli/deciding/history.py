@@ -11,21 +11,21 @@ def check_history(log: PartitionLog, last_event: Evidence | None, last_outcome: 
 
     Raises `AheadError`: the shard is quarantined and rebuilt from the log.
     """
-    if why := contradiction(log, last_event, last_outcome):
-        raise AheadError(f"the shard is of a history that was lost: {why}", REBUILD)
+    if mismatch := history_mismatch(log, last_event, last_outcome):
+        raise AheadError(f"the shard is of a history that was lost: {mismatch}", REBUILD)
 
 
-def contradiction(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> str:
+def history_mismatch(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> str:
     """Return why the log is not the log that was folded; empty if it is.
 
     A record that retention has deleted, or that is beyond the log's end, is no reason.
     """
     folded: tuple[tuple[Kind, Evidence | None], ...] = (("events", last_event), ("outcomes", last_outcome))
-    for kind, last in folded:
-        if last is None:
+    for kind, evidence in folded:
+        if evidence is None:
             continue
         start, end = log.bounds(kind)
-        at = last.offset
-        if start <= at < end and not last.holds(log.first_record(kind, at, at + 1)):
-            return f"{log.log_name(kind)} has another record at {at} than the record that was folded"
+        offset = evidence.offset
+        if start <= offset < end and not evidence.holds(log.first_record(kind, offset, offset + 1)):
+            return f"{log.log_name(kind)} has another record at {offset} than the record that was folded"
     return ""

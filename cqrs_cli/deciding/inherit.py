@@ -23,7 +23,7 @@ from cqrs_cli.state.evidence import evidence
 
 
 def inherit_keys(
-    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: AssignedKeys, window: int
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
     """Fold the records that a partition inherits, unless it has decided a command since: then its shard already has
     them.
@@ -32,22 +32,22 @@ def inherit_keys(
     until the partition has begun: from then on they are in its own topic. Raises `AheadError` for a shard that is ahead
     of the logs.
     """
-    splits = holding.lineage.inherited_splits(holding.number)
-    keeps = holding.keeps
-    if not splits or keeps is None or cache.positions.outcomes > 0:
+    splits = assigned_keys.lineage.inherited_splits(assigned_keys.partition)
+    key_filter = assigned_keys.key_filter
+    if not splits or key_filter is None or cache.positions.outcomes > 0:
         return
-    cache.fold(cache.positions._replace(clock=max(cache.positions.clock, *(one.clock for one in splits))))
+    cache.fold(cache.positions._replace(clock=max(cache.positions.clock, *(split.clock for split in splits))))
     for split in splits:
-        parent = replace(log, partition=split.partition, key_filter=keeps)
+        parent = replace(log, partition=split.partition, key_filter=key_filter)
         _check_not_ahead(parent, cache, split)
         _fold_parent(parent, aggregate, cache, split, window)
-    if not holding.lineage.is_activated(holding.number):
-        entries = _entries(parent, keeps, splits[-1])
+    if not assigned_keys.lineage.is_activated(assigned_keys.partition):
+        entries = _inherited_entries(parent, key_filter, splits[-1])
         cache.fold(cache.positions, deferred=entries)
 
 
 def inherit_before_split(
-    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: AssignedKeys, window: int
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
     """Before the split: fold the visible records of the keys that a partition will have, so that few remain after the
     split.
@@ -55,22 +55,25 @@ def inherit_before_split(
     The shard stores the offsets up to which it is folded. Deferred commands are inherited only after the split. If a
     parent has already split, its logs are folded up to its split.
     """
-    keeps, lineage = KeyHome(holding.partitioner, holding.judging, holding.number), holding.lineage
-    for number, child in pairwise((*lineage.parent_chain(holding.number), holding.number)):
-        parent = replace(log, partition=number, key_filter=keeps)
-        split = lineage.split_creating(child) or _visible(parent)
-        cache.learn_keys(keeps)
+    key_filter, lineage = (
+        KeyHome(assigned_keys.partitioner, assigned_keys.effective_count, assigned_keys.partition),
+        assigned_keys.lineage,
+    )
+    for number, child in pairwise((*lineage.parent_chain(assigned_keys.partition), assigned_keys.partition)):
+        parent = replace(log, partition=number, key_filter=key_filter)
+        split = lineage.split_creating(child) or _split_as_of_now(parent)
+        cache.learn_keys(key_filter)
         _fold_parent(parent, aggregate, cache, split, window)
 
 
-def _visible(parent: PartitionLog) -> Split:
+def _split_as_of_now(parent: PartitionLog) -> Split:
     """Return the split of a partition as it would be now."""
     outcomes = parent.bounds("outcomes")
     # Requested after the outcomes, so that the events of these outcomes are below the end.
     events = parent.bounds("events")
     last = parent.last_record("outcomes", *outcomes)
-    end, clock = (0, 0) if last is None else (last.offset + 1, last.timestamp)
-    return Split(parent.partition, 0, 0, 0, events[1], end, 0, clock)
+    outcomes_end, clock = (0, 0) if last is None else (last.offset + 1, last.timestamp)
+    return Split(parent.partition, 0, 0, 0, events[1], outcomes_end, 0, clock)
 
 
 def _fold_parent(
@@ -80,14 +83,14 @@ def _fold_parent(
     requested from the broker, because commands of the child's keys wait for this fold.
     """
     inherited = cache.inherited()
-    before = now = inherited.get(split.partition, FoldedOfParent())
-    check_history(parent, before.last_event, before.last_outcome)
-    if before.events < split.events:
-        now = _fold_events(parent, aggregate, cache, split, now)
-    if before.outcomes < split.outcomes:
-        now = _fold_outcomes(parent, cache, split, window, now)
-    if now != before:
-        cache.store_inherited(inherited | {split.partition: now})
+    folded_before = folded = inherited.get(split.partition, FoldedOfParent())
+    check_history(parent, folded_before.last_event, folded_before.last_outcome)
+    if folded_before.events < split.events:
+        folded = _fold_events(parent, aggregate, cache, split, folded)
+    if folded_before.outcomes < split.outcomes:
+        folded = _fold_outcomes(parent, cache, split, window, folded)
+    if folded != folded_before:
+        cache.store_inherited(inherited | {split.partition: folded})
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
@@ -95,43 +98,43 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
     shard that has seen outcomes beyond the split: their later times advanced its clock, so it has left out ids that
     must still be remembered.
     """
-    held = cache.inherited().get(split.partition, FoldedOfParent())
-    if held.commands > split.commands:
+    folded = cache.inherited().get(split.partition, FoldedOfParent())
+    if folded.commands > split.commands:
         raise AheadError(
-            f"the shard knows decisions of {parent.log_name('commands')} up to {held.commands}, the log up to"
+            f"the shard knows decisions of {parent.log_name('commands')} up to {folded.commands}, the log up to"
             f" {split.commands}",
             REBUILD,
         )
-    if held.outcomes > split.outcomes:
+    if folded.outcomes > split.outcomes:
         raise AheadError(
-            f"the shard was made behind the split of {parent.log_name('outcomes')}: up to {held.outcomes}, not"
+            f"the shard was made behind the split of {parent.log_name('outcomes')}: up to {folded.outcomes}, not"
             f" {split.outcomes}",
             REBUILD,
         )
 
 
 def _fold_events(
-    parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, before: FoldedOfParent
+    parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, folded: FoldedOfParent
 ) -> FoldedOfParent:
-    start, last = max(before.events, parent.bounds("events")[0]), before.last_event
+    start, last_event = max(folded.events, parent.bounds("events")[0]), folded.last_event
     for stored in parent.read("events", start, max(start, split.events)):
         for records in parent.with_data("events", [stored]):
-            done = 0
-            while done < len(records):
+            index = 0
+            while index < len(records):
                 with cache.reading():
-                    states, done = fold_records(parent, aggregate, cache, records, done)
+                    states, index = fold_records(parent, aggregate, cache, records, index)
                 cache.fold(cache.positions, states)
-        last = evidence(stored[-1])
-    return before._replace(events=split.events, last_event=last)
+        last_event = evidence(stored[-1])
+    return folded._replace(events=split.events, last_event=last_event)
 
 
 def _fold_outcomes(
-    parent: PartitionLog, cache: StateCache, split: Split, window: int, before: FoldedOfParent
+    parent: PartitionLog, cache: StateCache, split: Split, window: int, folded: FoldedOfParent
 ) -> FoldedOfParent:
     """Fold the outcomes. `commands` of the result is the offset after the last command that is remembered."""
-    decided, last = before.commands, before.last_outcome
-    found = parent.offset_at("outcomes", max(0, split.clock - window))
-    start = max(before.outcomes, split.outcomes if found is None else found)
+    decided_end, last_outcome = folded.commands, folded.last_outcome
+    window_start = parent.offset_at("outcomes", max(0, split.clock - window))
+    start = max(folded.outcomes, split.outcomes if window_start is None else window_start)
     for records in parent.read("outcomes", start, max(start, split.outcomes)):
         clock = max(cache.positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], DedupEntry] = {}
@@ -143,24 +146,28 @@ def _fold_outcomes(
                 latest[outcome.subject] = outcome
         check_versions_reached(parent, cache, latest, split.commands)
         cache.fold(cache.positions._replace(clock=clock), None, remembered)
-        decided = max(decided, *(one.offset + 1 for one in remembered.values()), 0)
-        last = evidence(records[-1])
-    return before._replace(outcomes=split.outcomes, commands=decided, last_outcome=last)
+        decided_end = max(decided_end, *(entry.offset + 1 for entry in remembered.values()), 0)
+        last_outcome = evidence(records[-1])
+    return folded._replace(outcomes=split.outcomes, commands=decided_end, last_outcome=last_outcome)
 
 
-def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, Deferral | None]:
+def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) -> dict[str, Deferral | None]:
     """Return the deferred commands that a child inherits, by their keys in the child. Each counts as not resubmitted,
     even if the parent has resubmitted it.
 
     The parent has written no record of these keys since the split, so compaction keeps the last record of each key.
     """
-    found: dict[str, Deferral | None] = {}
+    entries: dict[str, Deferral | None] = {}
     start = parent.bounds("deferred")[0] if split.deferred else 0
     for records in parent.read("deferred", start, split.deferred):
-        found |= dict(entry_change(parent, record) for record in records)
-    waiting = (one for one in found.values() if one is not None and keeps.matches(one.subject.encode()))
-    inherited = (inherited_entry(one, split.partition) for one in waiting)
-    return {one.key: one for one in inherited}
+        entries |= dict(entry_change(parent, record) for record in records)
+    own_entries = (
+        entry
+        for entry in entries.values()
+        if entry is not None and key_filter.matches(entry.subject.encode())
+    )
+    inherited = (inherited_entry(entry, split.partition) for entry in own_entries)
+    return {entry.key: entry for entry in inherited}
 
 
 def inherited_entry(entry: Deferral, parent: int) -> Deferral:
@@ -169,30 +176,32 @@ def inherited_entry(entry: Deferral, parent: int) -> Deferral:
     return changed(entry, partition=partition, resubmitted_offset=None, resubmitted_topic="")
 
 
-def drop_moved_keys(cache: StateCache, keeps: KeyHome | None) -> None:
+def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:
     """Drop the deferred commands and the aggregates of keys that have moved. Otherwise two owners would resubmit the
     commands, and the aggregates would be counted twice. Remembered ids stay until they expire: no command asks for
     them.
     """
-    if keeps is None:
+    if key_filter is None:
         return
-    cache.drop_moved_aggregates(keeps.partition_count, keeps.matches)
+    cache.drop_moved_aggregates(key_filter.partition_count, key_filter.matches)
     if not cache.has_deferred:
         return
     with cache.reading():
-        moved = [one.key for one in deferred_entries(cache) if not keeps.matches(one.subject.encode())]
-    if moved:
-        cache.fold(cache.positions, deferred=dict.fromkeys(moved))
+        moved_keys = [
+            entry.key for entry in deferred_entries(cache) if not key_filter.matches(entry.subject.encode())
+        ]
+    if moved_keys:
+        cache.fold(cache.positions, deferred=dict.fromkeys(moved_keys))
 
 
-def portions(entries: list[Deferral], size: int, most_bytes: int) -> Iterator[list[Deferral]]:
-    """Yield portions of at most `size` entries and roughly `most_bytes`; at least one portion, which may be empty."""
-    portion, left = list[Deferral](), most_bytes
-    for one in entries:
-        portion.append(one)
-        left -= len(one.command)
-        if len(portion) == size or left <= 0:
+def portions(entries: list[Deferral], size: int, max_bytes: int) -> Iterator[list[Deferral]]:
+    """Yield portions of at most `size` entries and roughly `max_bytes`; at least one portion, which may be empty."""
+    portion, remaining_bytes = list[Deferral](), max_bytes
+    for entry in entries:
+        portion.append(entry)
+        remaining_bytes -= len(entry.command)
+        if len(portion) == size or remaining_bytes <= 0:
             yield portion
-            portion, left = [], most_bytes
+            portion, remaining_bytes = [], max_bytes
     if portion or not entries:
         yield portion

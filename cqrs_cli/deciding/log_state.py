@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
-from cqrs_cli.deciding.position import LogState, contradiction, gap
+from cqrs_cli.deciding.position import LogState, gap, inconsistency_error
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
@@ -19,7 +19,7 @@ def read_log_state(
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
-    holding: AssignedKeys,
+    assigned_keys: AssignedKeys,
 ) -> tuple[LogState, Record | None]:
     """Return the state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
 
@@ -27,40 +27,51 @@ def read_log_state(
     cannot be read.
     """
     start, end = bounds["commands"]
-    last, event = (log.last_record(kind, *bounds[kind]) for kind in ("outcomes", "events"))
+    last_outcome_record, last_event = (
+        log.last_record(kind, *bounds[kind]) for kind in ("outcomes", "events")
+    )
     accepted = claim.accepted if claim is not None else None
-    decided, made = None if last is None else parse_outcome(log, last).data.offset, cause_of(event)
-    if accepted is not None and last is not None and last.offset < accepted.outcomes:
-        decided = None
-    if accepted is not None and event is not None and event.offset < accepted.events[1]:
-        made = None
-    commands = _Commands(log, start, end)
-    last_outcome_matches = commands.hold(decided, last)
+    outcome_command, event_command = (
+        None if last_outcome_record is None else parse_outcome(log, last_outcome_record).data.offset,
+        causing_command(last_event),
+    )
+    if (
+        accepted is not None
+        and last_outcome_record is not None
+        and last_outcome_record.offset < accepted.outcomes
+    ):
+        outcome_command = None
+    if accepted is not None and last_event is not None and last_event.offset < accepted.events[1]:
+        event_command = None
+    commands = _CommandRange(log, start, end)
+    last_outcome_matches = commands.contains_cause(outcome_command, last_outcome_record)
     state = LogState(
         aggregate=log.topics.aggregate,
         topic=log.topics.commands,
         partition=log.partition,
         topic_id=described.ids["commands"],
         other_ids=(described.ids["events"], described.ids["outcomes"]),
-        partitions=holding.judging,
+        partitions=assigned_keys.effective_count,
         start=start,
         end=end,
-        last_outcome=decided,
+        last_outcome=outcome_command,
         last_outcome_matches=last_outcome_matches,
         outcomes_start=bounds["outcomes"][0],
-        has_events=event is not None,
-        last_event=made,
-        last_event_matches=not last_outcome_matches and commands.hold(made, event),
-        is_new=decided is not None and decided >= end and commands.are_later_than(last),
+        has_events=last_event is not None,
+        last_event=event_command,
+        last_event_matches=not last_outcome_matches and commands.contains_cause(event_command, last_event),
+        is_new=outcome_command is not None
+        and outcome_command >= end
+        and commands.all_later_than(last_outcome_record),
         committed=committed,
         claim=claim,
         deferred_id=described.ids["deferred"],
-        has_grown=holding.lineage.was_repartitioned,
+        has_grown=assigned_keys.lineage.was_repartitioned,
     )
-    return state, last
+    return state, last_outcome_record
 
 
-def cause_of(event: Record | None) -> int | None:
+def causing_command(event: Record | None) -> int | None:
     """Return the offset of the command that caused an event; None if the event cannot be read: folding reports that."""
     try:
         return None if event is None else read_event(event.value).position()[1]
@@ -74,38 +85,42 @@ def check_last_decided(state: LogState) -> None:
     """
     offset = state.last_outcome
     if offset is not None and state.start <= offset < state.end and not state.last_outcome_matches:
-        what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
-        raise contradiction(state, what, state.start)
+        problem = f"command {offset} is not the one that was decided: the topic was deleted and created again"
+        raise inconsistency_error(state, problem, state.start)
 
 
-def check_gap(log: PartitionLog, state: LogState, at: int) -> int:
+def check_gap(log: PartitionLog, state: LogState, position: int) -> int:
     """Return the offset to continue from, after control records. Raises `ContradictionError` if an undecided command is
     before the committed offset.
     """
-    start, end = gap(state, at)
+    start, end = gap(state, position)
     for records in log.read("commands", start, end):
-        what = f"offset {state.committed} is committed but command {records[0].offset} has no outcome"
-        raise contradiction(state, what, at)
+        problem = f"offset {state.committed} is committed but command {records[0].offset} has no outcome"
+        raise inconsistency_error(state, problem, position)
     return end
 
 
-class _Commands(NamedTuple):
+class _CommandRange(NamedTuple):
     """The commands of a partition, from `start` up to `end`."""
 
     log: PartitionLog
     start: int
     end: int
 
-    def hold(self, offset: int | None, of: Record | None) -> bool:
+    def contains_cause(self, offset: int | None, effect: Record | None) -> bool:
         """Return True if the command at `offset` is the command of this outcome or event. A recreated topic has another
         command there, or none. The outcome of a command that was given up may lack its key.
         """
-        if offset is None or of is None or not self.start <= offset < self.end:
+        if offset is None or effect is None or not self.start <= offset < self.end:
             return False
-        there = self.log.first_record("commands", offset, offset + 1)
-        return there is not None and there.timestamp == of.timestamp and of.key in (there.key, None)
+        command = self.log.first_record("commands", offset, offset + 1)
+        return (
+            command is not None
+            and command.timestamp == effect.timestamp
+            and effect.key in (command.key, None)
+        )
 
-    def are_later_than(self, outcome: Record | None) -> bool:
+    def all_later_than(self, outcome: Record | None) -> bool:
         """Return True if the first command is later than this outcome: then no command here was ever decided."""
         first = self.log.first_record("commands", self.start, self.end)
         return first is not None and outcome is not None and first.timestamp > outcome.timestamp

@@ -52,9 +52,9 @@ class DecideLoop(Loop):
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
-        holding = session.holding  # constant: a split takes place between loops
+        holding = session.assigned_keys  # constant: a split takes place between loops
         self.rules = replace(
-            session.rules, partition_of=holding.partition_of(), forward_target_of=holding.heir_of()
+            session.rules, partition_of=holding.partition_of(), forward_target_of=holding.forward_target_of()
         )
         self.deferring = DeferredCommands(session, cache, attempts.add_note)
         self.upkeep = None

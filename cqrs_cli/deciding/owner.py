@@ -155,10 +155,12 @@ class DecidingOwner:
         session.measures.enter_step("position")
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all topics must exist
-        session.read_holding()
+        session.read_assigned_keys()
         session.check_forwards()
         with session.explaining_stalls():
-            state, last = read_log_state(session.log, session.described, bounds, *claimed, session.holding)
+            state, last = read_log_state(
+                session.log, session.described, bounds, *claimed, session.assigned_keys
+            )
             at = position(state, accept)
             if at != accept:
                 check_last_decided(state)
@@ -200,11 +202,11 @@ class DecidingOwner:
         session.writer.set_log_ends(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
         accepted, topic_id = session.own_claim.accepted, session.described.ids["commands"]
-        window, onward, holding = self.plan.deciding.window, start.offset, session.holding
-        log = replace_log(session.log, key_filter=holding.keeps)
+        window, onward, holding = self.plan.deciding.window, start.offset, session.assigned_keys
+        log = replace_log(session.log, key_filter=holding.key_filter)
         check_outcomes_kept(log, cache, outcomes[0])
         with session.explaining_stalls():
-            cache.learn_keys(holding.keeps)
+            cache.learn_keys(holding.key_filter)
             inherit_keys(log, self.aggregate, cache, holding, window)
             fold_events(log, self.aggregate, cache, events, accepted)
             cache.check_keys(accepted is not None)
@@ -213,7 +215,7 @@ class DecidingOwner:
             failpoints.reached("recover.deferred")
             fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
         defer_lost_again(cache, topic_id, start.offset)
-        drop_moved_keys(cache, holding.keeps)
+        drop_moved_keys(cache, holding.key_filter)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
         session.is_recovered = True
@@ -227,7 +229,7 @@ class DecidingOwner:
         trial = session.own_claim.suspects
         if trial is not None and trial.culprit is not None:
             self.attempts.fail_if_exhausted(*trial.culprit)
-        if session.holding.phase == "adopt":
+        if session.assigned_keys.phase == "adopt":
             import_deferred(session, state, at)
         while (end := drain_end(session)) is not None:
             session.measures.enter_step("settle")

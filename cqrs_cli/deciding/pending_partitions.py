@@ -38,7 +38,7 @@ def wait_for_pending_partitions(
     if not unborn:
         return
     stands_by = plan.timing.standby_timeout is not None
-    with ClaimReader(plan.connection, {one: plan.seat(one) for one in unborn}) as reader:
+    with ClaimReader(plan.connection, {one: plan.claim_slot(one) for one in unborn}) as reader:
 
         def are_there(_: Claim | None) -> bool:
             runs = _claimants(reader)
@@ -46,7 +46,7 @@ def wait_for_pending_partitions(
 
         who = _Parent(mine, stopping, meanwhile)
         # Twice the time: a false alarm would cost more than a delay.
-        silence, seat = 2 * plan.timing.heartbeat_timeout, plan.seat(partition)
+        silence, seat = 2 * plan.timing.heartbeat_timeout, plan.claim_slot(partition)
         wait_at_slot(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
 
 
@@ -56,7 +56,7 @@ def may_split(
     """Return True if a standby run may take over a parent in order to split it: all pending children are claimed, some
     of them by this run, and the run of the parent's `claim` has none of them, so it does not split.
     """
-    unborn = {one: plan.seat(one) for one in _pending_partitions(plan, partition, lender)}
+    unborn = {one: plan.claim_slot(one) for one in _pending_partitions(plan, partition, lender)}
     if not unborn:
         return False
     with ClaimReader(plan.connection, unborn) as reader:
@@ -76,12 +76,12 @@ def _claimants(reader: ClaimReader[Partition]) -> set[str]:
 def _pending_partitions(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:
     """Yield the pending children of the aggregate, if this partition is to split next."""
     try:
-        holding = plan.read_holding(partition, lender=lender)
+        holding = plan.read_assigned_keys(partition, pool=lender)
     except CqrsError:
         return  # its owner will meet the error, too
     if holding.phase == "settle":
-        for number in holding.lineage.unfinished_partitions(holding.there):
-            if holding.lineage.phase(number, holding.there) == "wait":
+        for number in holding.lineage.unfinished_partitions(holding.topic_partitions):
+            if holding.lineage.phase(number, holding.topic_partitions) == "wait":
                 yield partition._replace(number=number)
 
 

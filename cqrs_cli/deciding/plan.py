@@ -49,7 +49,7 @@ class Plan:
     submission: int = 0
     targets: dict[Partition, int] | None = None  # for `--once`: final offset of the commands, by partition
     accept_loss: dict[Partition, int] = field(default_factory=dict)
-    refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    force_failed: dict[Partition, frozenset[int]] = field(default_factory=dict)
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
     store: Literal["lmdb", "memory"] = "lmdb"
     store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
@@ -57,7 +57,7 @@ class Plan:
     checkpoint_every: float = 3600.0  # s
     checkpoints_kept: int = 2  # of each partition
     #: The partition histories with the requested counts, for shards that are built before a repartitioning.
-    wished: dict[str, PartitionLineage] = field(default_factory=dict)
+    requested_lineages: dict[str, PartitionLineage] = field(default_factory=dict)
     #: The partition histories whose repartitionings were complete when the run began.
     lineages: dict[str, SeenLineage] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
@@ -67,56 +67,63 @@ class Plan:
     def partitions(self) -> list[Partition]:
         """Return every (aggregate, partition) of the run."""
         return [
-            Partition(name, p) for name, found in sorted(self.topics.items()) for p in range(found.partitions)
+            Partition(name, number)
+            for name, described in sorted(self.topics.items())
+            for number in range(described.partitions)
         ]
 
-    def seats(self) -> dict[Partition, ClaimSlot]:
+    def claim_slots(self) -> dict[Partition, ClaimSlot]:
         """Return the claim slots at which the owners commit their positions."""
-        return {at: self.seat(at) for at in self.partitions()}
+        return {partition: self.claim_slot(partition) for partition in self.partitions()}
 
-    def seat(self, partition: Partition) -> ClaimSlot:
+    def claim_slot(self, partition: Partition) -> ClaimSlot:
         """Return the claim slot at which the owner of a partition commits its position."""
-        return partition_seat(self.topics[partition.aggregate].topics, partition.number)
+        return partition_claim_slot(self.topics[partition.aggregate].topics, partition.number)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """Return the claim of a task's attempt, before the attempt has read the committed claim."""
-        found = self.topics[partition.aggregate]
+        described = self.topics[partition.aggregate]
         return Claim(
             self.run_epoch,
             self.run,
             self.submission,
             attempt,
             0,
-            found.ids["commands"],
-            found.partitions,
+            described.ids["commands"],
+            described.partitions,
             lineage=1,
         )
 
-    def holding(self, partition: Partition, lineage: PartitionLineage) -> AssignedKeys:
+    def assigned_keys(self, partition: Partition, lineage: PartitionLineage) -> AssignedKeys:
         """Return the assigned keys of a partition, by this partition history of its aggregate."""
         return AssignedKeys(
             lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
         )
 
-    def read_holding(
-        self, partition: Partition, reach: tuple[int, int] | None = None, lender: ConsumerPool | None = None
+    def read_assigned_keys(
+        self,
+        partition: Partition,
+        lineage_bounds: tuple[int, int] | None = None,
+        pool: ConsumerPool | None = None,
     ) -> AssignedKeys:
         """Return the assigned keys of a partition, by the current partition history. An aggregate that was never
         repartitioned has no history to read.
 
-        A history that was complete when the run began is read again only if `reach`, the (start, end) of its log, has
-        another end. Before a fence `reach` is None.
+        A history that was complete when the run began is read again only if `lineage_bounds`, the (start, end) of its
+        log, has another end. Before a fence `lineage_bounds` is None.
         """
-        found = self.topics[partition.aggregate]
-        if (wished := self.wished.get(partition.aggregate)) is not None:
-            return self.holding(partition, wished)
-        if found.lineage_id is None:
-            return self.holding(partition, PartitionLineage((found.partitions,)))
+        described = self.topics[partition.aggregate]
+        if (requested := self.requested_lineages.get(partition.aggregate)) is not None:
+            return self.assigned_keys(partition, requested)
+        if described.lineage_id is None:
+            return self.assigned_keys(partition, PartitionLineage((described.partitions,)))
         seen = self.lineages.get(partition.aggregate)
-        if seen is not None and (reach is None or reach[1] == seen.end):
-            return self.holding(partition, seen.lineage)
-        now = read_lineage(self.connection, found.topics, found.partitions, bounds=reach, pool=lender)
-        return self.holding(partition, now)
+        if seen is not None and (lineage_bounds is None or lineage_bounds[1] == seen.end):
+            return self.assigned_keys(partition, seen.lineage)
+        lineage = read_lineage(
+            self.connection, described.topics, described.partitions, bounds=lineage_bounds, pool=pool
+        )
+        return self.assigned_keys(partition, lineage)
 
     def log(self, partition: Partition) -> PartitionLog:
         """Return a partition's logs."""
@@ -133,18 +140,18 @@ class Plan:
         return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, window)
 
 
-def partition_seat(topics: Topics, number: int) -> ClaimSlot:
+def partition_claim_slot(topics: Topics, number: int) -> ClaimSlot:
     """Return the claim slot of a partition's owner, with the topics for heartbeats and the standby registry."""
     return ClaimSlot(topics.group, topics.commands, number, topics.outcomes, topics.events)
 
 
-def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
+def shard_identity(described: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
     """Return the identity of a shard: the log and the code of which it is a cache; `window` in ms."""
     return Identity(
-        cluster_id=found.cluster_id,
-        topics={str(kind): topic_id for kind, topic_id in found.ids.items()},
+        cluster_id=described.cluster_id,
+        topics={str(kind): topic_id for kind, topic_id in described.ids.items()},
         partition=partition,
-        partitions=found.partitions,
+        partitions=described.partitions,
         schema=aggregate.schema_digest,
         revision=aggregate.decider.revision,
         window_ms=window,

@@ -36,7 +36,8 @@ class LogState(NamedTuple):
 
 
 def position(log: LogState, accept_loss: int | None = None) -> int:
-    """Return the offset to decide next. The caller has to check that `gap(log, at)` contains only control records.
+    """Return the offset to decide next. The caller has to check that `gap(log, next_offset)` contains only control
+    records.
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` if continuing would lose or repeat
     a decision. `accept_loss` is the offset from which an operator wants to continue; `UsageError` if the log does not
@@ -44,68 +45,80 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
     loss in the claim is valid until a command is decided after it.
     """
     if log.claim is not None:
-        _check_count(log, log.claim.partitions)
-    if accept_loss is not None and not _is_spent(log, accept_loss) and accept_loss >= _decided(log):
-        check_place(log.topic, log.partition, accept_loss, log.start, log.end)
+        _check_partition_count(log, log.claim.partitions)
+    if (
+        accept_loss is not None
+        and not _was_loss_applied(log, accept_loss)
+        and accept_loss >= _known_decided_end(log)
+    ):
+        check_offset_in_log(log.topic, log.partition, accept_loss, log.start, log.end)
         return accept_loss
-    if _is_another(log):
-        raise contradiction(log, "the topic was deleted and created again", log.start)
-    accepted = _accepted(log)
-    at = 0 if log.last_outcome is None else log.last_outcome + 1
-    if (other := _made_again(log)) is not None:
-        what = f"the topic of its {other} was deleted and created again"
-        raise contradiction(log, what, max(at, log.committed or 0))
-    if log.last_outcome is None and accepted is not None and log.outcomes_start <= accepted.outcomes:
-        at = accepted.offset
-    elif log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
-        at = log.committed or 0  # retention has deleted all outcomes
+    if _has_claim_for_other_topic(log):
+        raise inconsistency_error(log, "the topic was deleted and created again", log.start)
+    loss = _accepted_loss(log)
+    next_offset = 0 if log.last_outcome is None else log.last_outcome + 1
+    if (recreated := _recreated_topic(log)) is not None:
+        problem = f"the topic of its {recreated} was deleted and created again"
+        raise inconsistency_error(log, problem, max(next_offset, log.committed or 0))
+    if log.last_outcome is None and loss is not None and log.outcomes_start <= loss.outcomes:
+        next_offset = loss.offset
+    elif log.last_outcome is None and log.outcomes_start > 0 and _is_committed_for_topic(log):
+        next_offset = log.committed or 0  # retention has deleted all outcomes
     elif log.last_outcome is None and log.has_events:
-        raise contradiction(
+        raise inconsistency_error(
             log, "there are events but no outcome, so nothing says what was decided", log.start
         )
-    if log.last_event is not None and log.last_event >= at:
-        what = f"command {log.last_event} has events but no outcome"
-        raise contradiction(log, what, log.last_event + 1)
-    if log.committed is not None and log.committed < at:
-        raise contradiction(log, f"offset {log.committed} is committed but {at - 1} is decided", at)
-    if at > log.end:
-        what = f"offset {at - 1} is decided but the log ends at {log.end}"
-        raise contradiction(log, what, log.start if log.is_new else log.end)
-    if at < log.start and not _nothing_lost(log, at):
-        what = f"commands {at} to {log.start - 1} were deleted before they were decided"
-        raise contradiction(log, f"{what}, if they were not of aborted transactions", log.start)
+    if log.last_event is not None and log.last_event >= next_offset:
+        problem = f"command {log.last_event} has events but no outcome"
+        raise inconsistency_error(log, problem, log.last_event + 1)
+    if log.committed is not None and log.committed < next_offset:
+        raise inconsistency_error(
+            log, f"offset {log.committed} is committed but {next_offset - 1} is decided", next_offset
+        )
+    if next_offset > log.end:
+        problem = f"offset {next_offset - 1} is decided but the log ends at {log.end}"
+        raise inconsistency_error(log, problem, log.start if log.is_new else log.end)
+    if next_offset < log.start and not _no_command_lost(log, next_offset):
+        problem = f"commands {next_offset} to {log.start - 1} were deleted before they were decided"
+        raise inconsistency_error(log, f"{problem}, if they were not of aborted transactions", log.start)
     if log.committed is not None and log.committed > log.end:
-        raise contradiction(log, f"offset {log.committed} is committed but the log ends at {log.end}", at)
-    return max(at, log.start)
+        raise inconsistency_error(
+            log, f"offset {log.committed} is committed but the log ends at {log.end}", next_offset
+        )
+    return max(next_offset, log.start)
 
 
-def _check_count(log: LogState, claimed: int) -> None:
+def _check_partition_count(log: LogState, claimed_count: int) -> None:
     """Check the count in the claim. It was committed with the split, so a history with a lower count is incomplete."""
-    if not log.has_grown and claimed != log.partitions:
-        raise another_count(log.aggregate, log.topic, claimed, log.partitions)
-    if claimed > log.partitions:
+    if not log.has_grown and claimed_count != log.partitions:
+        raise partition_count_error(log.aggregate, log.topic, claimed_count, log.partitions)
+    if claimed_count > log.partitions:
         raise ContradictionError(
-            f"{log.topic} partition {log.partition} has split to {claimed} partitions, "
+            f"{log.topic} partition {log.partition} has split to {claimed_count} partitions, "
             f"the lineage says {log.partitions}",
             "restore the lineage topic of the aggregate, if no broker has just come back",
         )
 
 
-def another_count(aggregate: str, topic: str, before: int, now: int) -> ConfigurationError:
+def partition_count_error(aggregate: str, topic: str, before: int, after: int) -> ConfigurationError:
     """Return the error for a topic whose partition count changed without a repartitioning."""
     hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
-    if now > before:
-        least = count_covering(before, now)
-        hint = f"the lineage must tell of it: cqrs repartition {aggregate} --partitions {least}"
-    return ConfigurationError(f"{topic} had {before} partitions and now has {now}", hint)
+    if after > before:
+        covering_count = count_covering(before, after)
+        hint = f"the lineage must tell of it: cqrs repartition {aggregate} --partitions {covering_count}"
+    return ConfigurationError(f"{topic} had {before} partitions and now has {after}", hint)
 
 
-def gap(log: LogState, at: int) -> tuple[int, int]:
-    """Return the range of commands from `at` to the committed offset: only control records may be there."""
-    return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
+def gap(log: LogState, position: int) -> tuple[int, int]:
+    """Return the range of commands from `position` to the committed offset: only control records may be there."""
+    return (
+        (position, log.committed)
+        if log.committed is not None and log.committed > position
+        else (position, position)
+    )
 
 
-def check_place(topic: str, partition: int, offset: int, start: int, end: int) -> None:
+def check_offset_in_log(topic: str, partition: int, offset: int, start: int, end: int) -> None:
     """Raise `UsageError` for an operator's offset that is not in the log."""
     if not start <= offset <= end:
         raise UsageError(
@@ -114,64 +127,69 @@ def check_place(topic: str, partition: int, offset: int, start: int, end: int) -
         )
 
 
-def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
-    """Return the error of exit code 5. Its remedy names `onward`, or the nearest undecided offset in the log."""
-    onward = min(max(onward, log.start, _decided(log)), log.end)
-    if log.committed is not None and _is_spent(log, onward):
-        onward = log.committed
-    place = format_position(log.partition, onward, log.aggregate)
+def inconsistency_error(log: LogState, problem: str, next_offset: int) -> CqrsError:
+    """Return the error of exit code 5. Its remedy names `next_offset`, or the nearest undecided offset in the log."""
+    next_offset = min(max(next_offset, log.start, _known_decided_end(log)), log.end)
+    if log.committed is not None and _was_loss_applied(log, next_offset):
+        next_offset = log.committed
+    accept_loss = format_position(log.partition, next_offset, log.aggregate)
     return ContradictionError(
-        f"{log.topic} partition {log.partition}: {what}",
-        f"find out why; to go on from offset {onward}: cqrs run --accept-loss {place}",
+        f"{log.topic} partition {log.partition}: {problem}",
+        f"find out why; to go on from offset {next_offset}: cqrs run --accept-loss {accept_loss}",
     )
 
 
-def _nothing_lost(log: LogState, at: int) -> bool:
+def _no_command_lost(log: LogState, position: int) -> bool:
     """Return True if an owner's committed offset proves that retention deleted no undecided command."""
-    return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
+    return (
+        _is_committed_for_topic(log)
+        and log.committed is not None
+        and log.committed >= log.start
+        and position <= log.committed
+    )
 
 
-def _is_ours(log: LogState) -> bool:
+def _is_committed_for_topic(log: LogState) -> bool:
     """Return True if an owner committed the offset while it decided this topic, not an earlier topic of this name."""
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
-def _is_another(log: LogState) -> bool:
+def _has_claim_for_other_topic(log: LogState) -> bool:
     """Return True if the claim was committed when another topic had this name."""
     return log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id)
 
 
-def _accepted(log: LogState) -> Accepted | None:
+def _accepted_loss(log: LogState) -> Accepted | None:
     """Return the loss that an operator accepted for this topic, not for an earlier topic of this name."""
     if log.claim is None or log.claim.topic_id != log.topic_id:
         return None
     return log.claim.accepted
 
 
-def _is_spent(log: LogState, word: int) -> bool:
+def _was_loss_applied(log: LogState, offset: int) -> bool:
     """Return True if an owner has already continued from this offset, and the position has moved on since."""
-    accepted = _accepted(log)
-    return accepted is not None and word == accepted.offset < (log.committed or 0) <= log.end
+    loss = _accepted_loss(log)
+    return loss is not None and offset == loss.offset < (log.committed or 0) <= log.end
 
 
-def _decided(log: LogState) -> int:
+def _known_decided_end(log: LogState) -> int:
     """Return the offset in this topic below which every command is known to be decided or accepted as lost."""
-    if _is_another(log):
+    if _has_claim_for_other_topic(log):
         return 0
-    traces = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
-    shown = [last + 1 for last, matches in traces if last is not None and matches]
-    if (accepted := _accepted(log)) is not None:
-        shown.append(accepted.offset)
-    if log.last_outcome is None and _is_ours(log):
-        shown.append(log.committed or 0)
-    return max((offset for offset in shown if offset <= log.end), default=0)
+    last_records = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
+    decided_ends = [offset + 1 for offset, matches in last_records if offset is not None and matches]
+    if (loss := _accepted_loss(log)) is not None:
+        decided_ends.append(loss.offset)
+    if log.last_outcome is None and _is_committed_for_topic(log):
+        decided_ends.append(log.committed or 0)
+    return max((end for end in decided_ends if end <= log.end), default=0)
 
 
-def _made_again(log: LogState) -> str | None:
+def _recreated_topic(log: LogState) -> str | None:
     """Return the name of another topic that was recreated since the last owner wrote to it, or None."""
-    before = UNKNOWN_TOPICS if log.claim is None else log.claim.other_ids
-    for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
-        if was not in (UNKNOWN_TOPIC, now):
+    claimed_ids = UNKNOWN_TOPICS if log.claim is None else log.claim.other_ids
+    for name, claimed_id, current_id in zip(("events", "outcomes"), claimed_ids, log.other_ids, strict=True):
+        if claimed_id not in (UNKNOWN_TOPIC, current_id):
             return name
     if log.claim is not None and log.claim.deferred_id not in (UNKNOWN_TOPIC, log.deferred_id):
         return "deferred commands"

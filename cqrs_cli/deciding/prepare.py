@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.open_keys import require_keyring
-from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
-from cqrs_cli.deciding.position import another_count, check_place
+from cqrs_cli.deciding.plan import Partition, Plan, partition_claim_slot
+from cqrs_cli.deciding.position import check_offset_in_log, partition_count_error
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -73,7 +73,7 @@ def prepare(
         uuid.uuid4().hex[:12],
         targets=_targets(connection, topics) if once else None,
         accept_loss=losses,
-        refused=refused,
+        force_failed=refused,
         cache_bytes=int(settings.state_cache),
         store=settings.store,
         store_limit=int(settings.store_limit),
@@ -119,14 +119,16 @@ def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) ->
     for claim in claims:
         if claim is not None and claim.partitions != described.partitions:
             names = described.topics
-            raise another_count(names.aggregate, names.commands, claim.partitions, described.partitions)
+            raise partition_count_error(
+                names.aggregate, names.commands, claim.partitions, described.partitions
+            )
 
 
 def _committed_claims(
     connection: Connection, topics: Mapping[str, AggregateTopics]
 ) -> dict[Partition, Claim | None]:
     seats = {
-        Partition(name, number): partition_seat(found.topics, number)
+        Partition(name, number): partition_claim_slot(found.topics, number)
         for name, found in topics.items()
         for number in range(found.partitions)
     }
@@ -204,7 +206,7 @@ def _check_offsets(
         claim = seen[partition]
         spent = claim is not None and claim.accepted is not None and claim.accepted.offset == onward
         if onward is not None and not spent:
-            check_place(topic, number, onward, start, end)
+            check_offset_in_log(topic, number, onward, start, end)
         if failed and max(failed) >= end:
             raise UsageError(
                 f"{topic} partition {number} has no command at offset {max(failed)}", f"it ends at {end}"

@@ -18,7 +18,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.lineage import PartitionLineage, count_covering
 from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.deciding.plan import Plan, partition_seat
+from cqrs_cli.deciding.plan import Plan, partition_claim_slot
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
@@ -33,17 +33,17 @@ from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.version import __version__
 
 
-class AggregateStanding(NamedTuple):
+class AggregatePartitions(NamedTuple):
     """An aggregate before its repartitioning: partition counts of its topics, history, and last claims."""
 
     name: str
-    has: Mapping[Kind, int]
+    partition_counts: Mapping[Kind, int]
     lineage: PartitionLineage
     has_lineage: bool
     claims: tuple[Claim, ...]
 
 
-class PlannedGrowth(NamedTuple):
+class PlannedRepartitioning(NamedTuple):
     """A repartitioning. `before` equals `after` if it was requested earlier, and is completed now. `lineage`: the
     history with this request.
     """
@@ -54,38 +54,46 @@ class PlannedGrowth(NamedTuple):
     lineage: PartitionLineage
 
 
-def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitioner) -> PlannedGrowth:
-    """Return the repartitioning to `after` partitions; raises `UsageError` for a number that does not fit,
+def plan_repartitioning(
+    current: AggregatePartitions, target_count: int, partitioner: Partitioner
+) -> PlannedRepartitioning:
+    """Return the repartitioning to `target_count` partitions; raises `UsageError` for a number that does not fit,
     `ConfigurationError` for an aggregate that cannot be repartitioned now.
     """
-    name, lineage = standing.name, standing.lineage
-    before, most = lineage.counts[-1], max(standing.has.values())
-    there = count_covering(before, most)
-    least = max(there, 2 * before)
-    others = f"take {least}, {least + before} or another multiple"
+    name, lineage = current.name, current.lineage
+    before, most_partitions = lineage.counts[-1], max(current.partition_counts.values())
+    covering_count = count_covering(before, most_partitions)
+    smallest_count = max(covering_count, 2 * before)
+    valid_counts = f"take {smallest_count}, {smallest_count + before} or another multiple"
     if partitioner == "none":
         raise ConfigurationError(
             f'{name} cannot grow with partitioner = "none": nothing says whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
-    if after < most:
-        adopting = f"; grown by hand, they are adopted by --partitions {there}" if most > before else ""
-        raise UsageError(
-            f"{name} has {most} partitions, and Kafka takes none away",
-            f"fewer are a migration to new topics{adopting}",
+    if target_count < most_partitions:
+        adopting_hint = (
+            f"; grown by hand, they are adopted by --partitions {covering_count}"
+            if most_partitions > before
+            else ""
         )
-    if after != before and not lineage.is_valid_next_count(after):
         raise UsageError(
-            f"{after} is no multiple of the {before} partitions of {name}: a key must move to a child of its home",
-            others,
+            f"{name} has {most_partitions} partitions, and Kafka takes none away",
+            f"fewer are a migration to new topics{adopting_hint}",
         )
-    if after == before and not lineage.was_repartitioned:
-        raise UsageError(f"{name} has {before} partitions", others)
-    _refuse_older(name, standing.claims)
-    return PlannedGrowth(before, after, standing.has_lineage, lineage.with_record(Grow(before, after)))
+    if target_count != before and not lineage.is_valid_next_count(target_count):
+        raise UsageError(
+            f"{target_count} is no multiple of the {before} partitions of {name}: a key must move to a child of its home",
+            valid_counts,
+        )
+    if target_count == before and not lineage.was_repartitioned:
+        raise UsageError(f"{name} has {before} partitions", valid_counts)
+    _check_claim_versions(name, current.claims)
+    return PlannedRepartitioning(
+        before, target_count, current.has_lineage, lineage.with_record(Grow(before, target_count))
+    )
 
 
-def _refuse_older(name: str, claims: Iterable[Claim]) -> None:
+def _check_claim_versions(name: str, claims: Iterable[Claim]) -> None:
     """Refuse active owners of an older version: they would start a child with an empty state instead of waiting."""
     for claim in claims:
         if claim.lineage < 1 and claim.attempt != TERMINAL:
@@ -95,76 +103,82 @@ def _refuse_older(name: str, claims: Iterable[Claim]) -> None:
             )
 
 
-def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
+def read_partitions(connection: Cluster, topics: Topics) -> AggregatePartitions:
     """Return the current state of an aggregate's partitions; raises `ConfigurationError` if a topic is missing."""
     with Admin(connection) as admin:
-        found, extras = find_with_extras(admin, topics)
-    if error := missing_topics(topics, found):
+        topic_infos, extras = find_with_extras(admin, topics)
+    if error := missing_topics(topics, topic_infos):
         raise error
-    has = {kind: info.partitions for kind, info in found.items()}
-    count = has["commands"]
-    seats = {number: partition_seat(topics, number) for number in range(count)}
-    claims = tuple(one.claim for one in committed_claims(connection, seats).values() if one.claim is not None)
+    partition_counts = {kind: info.partitions for kind, info in topic_infos.items()}
+    count = partition_counts["commands"]
+    claim_slots = {number: partition_claim_slot(topics, number) for number in range(count)}
+    claims = tuple(
+        committed.claim
+        for committed in committed_claims(connection, claim_slots).values()
+        if committed.claim is not None
+    )
     if "lineage" in extras:
-        known = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
-        if known.was_repartitioned:
-            return AggregateStanding(topics.aggregate, has, known, True, claims)
+        lineage = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
+        if lineage.was_repartitioned:
+            return AggregatePartitions(topics.aggregate, partition_counts, lineage, True, claims)
     before = min([count, *(claim.partitions for claim in claims)])  # further partitions were added by hand
-    return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), "lineage" in extras, claims)
+    return AggregatePartitions(
+        topics.aggregate, partition_counts, PartitionLineage((before,)), "lineage" in extras, claims
+    )
 
 
-def prepared(plan: Plan, aggregate: str, after: int) -> Plan:
+def plan_with_future_partitions(plan: Plan, aggregate: str, target_count: int) -> Plan:
     """Return the plan with the future partitions of its only aggregate, for shards that are built before the
     repartitioning.
 
-    Raises the errors of `plan_growth`.
+    Raises the errors of `plan_repartitioning`.
     """
     described = plan.topics[aggregate]
-    standing = read_standing(plan.connection, described.topics)
-    planned = plan_growth(standing, after, plan.deciding.partitioner)
+    current = read_partitions(plan.connection, described.topics)
+    planned = plan_repartitioning(current, target_count, plan.deciding.partitioner)
     return replace(
         plan,
-        topics={aggregate: replace(described, partitions=after)},
-        wished={aggregate: planned.lineage},
+        topics={aggregate: replace(described, partitions=target_count)},
+        requested_lineages={aggregate: planned.lineage},
     )
 
 
 def repartition(
     connection: Cluster,
     topics: Topics,
-    after: int,
+    target_count: int,
     partitioner: Partitioner,
-    say: Callable[[str], object] = str,
-) -> PlannedGrowth:
-    """Raise an aggregate's number of partitions to `after`, or complete an interrupted repartitioning. `say` gets a
-    text after each step.
+    report: Callable[[str], object] = str,
+) -> PlannedRepartitioning:
+    """Raise an aggregate's number of partitions to `target_count`, or complete an interrupted repartitioning. `report`
+    gets a text after each step.
 
-    Raises the errors of `plan_growth`. Raises `ConfigurationError` also if the user lacks an ACL, or if another
+    Raises the errors of `plan_repartitioning`. Raises `ConfigurationError` also if the user lacks an ACL, or if another
     operator's request came first, and `UnavailableError` if a step failed: the same call continues from there.
     """
     with Admin(connection) as admin:
-        if missing := admin.missing_acls(required_acls("repartition", topics)):
-            raise denied_acls(missing, "repartition")
-    planned = plan_growth(read_standing(connection, topics), after, partitioner)
+        if missing_acls := admin.missing_acls(required_acls("repartition", topics)):
+            raise denied_acls(missing_acls, "repartition")
+    planned = plan_repartitioning(read_partitions(connection, topics), target_count, partitioner)
     with Admin(connection) as admin:
         if not planned.has_lineage:
             create_lineage_topic(admin, topics)
             failpoints.reached("grow.lineage")
-            say(f"{topics.lineage} is there")
-        if planned.before != after:
-            lineage = request_repartitioning(connection, topics, _grow(planned.before, after))
-            if (last := lineage.counts[-1]) != after:
+            report(f"{topics.lineage} is there")
+        if planned.before != target_count:
+            lineage = request_repartitioning(connection, topics, _request(planned.before, target_count))
+            if (requested_count := lineage.counts[-1]) != target_count:
                 raise ConfigurationError(
-                    f"another operator came first: {topics.aggregate} grows to {last} partitions",
-                    f"complete that: cqrs repartition {topics.aggregate} --partitions {last}",
+                    f"another operator came first: {topics.aggregate} grows to {requested_count} partitions",
+                    f"complete that: cqrs repartition {topics.aggregate} --partitions {requested_count}",
                 )
             planned = planned._replace(lineage=lineage)
             failpoints.reached("grow.wished")
-            say(f"{topics.lineage} says {planned.before} → {after}")
-        add_partitions(admin, topics, after, say)
+            report(f"{topics.lineage} says {planned.before} → {target_count}")
+        add_partitions(admin, topics, target_count, report)
     return planned
 
 
-def _grow(before: int, after: int) -> Grow:
-    by = f"cqrs {__version__} {socket.gethostname()} {os.getpid()}"
-    return Grow(before, after, rfc3339(time.time_ns() // 1_000_000), by)
+def _request(before: int, after: int) -> Grow:
+    requested_by = f"cqrs {__version__} {socket.gethostname()} {os.getpid()}"
+    return Grow(before, after, rfc3339(time.time_ns() // 1_000_000), requested_by)

@@ -31,22 +31,22 @@ class OwnerSession(Session[FencedWriter]):
         self,
         plan: Plan,
         partition: Partition,
-        mine: Claim,
+        own_claim: Claim,
         batch_limit: int,
         measures: Measures,
-        lender: ConsumerPool | None = None,
+        pool: ConsumerPool | None = None,
     ) -> None:
-        """`lender`: consumer pool for the steps that read parts of the logs."""
+        """`pool`: consumer pool for the steps that read parts of the logs."""
         self.plan, self.partition, self.measures = plan, partition, measures
         self.described = plan.topics[partition.aggregate]
-        self.log = replace_log(plan.log(partition), pool=lender)
+        self.log = replace_log(plan.log(partition), pool=pool)
         self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
-        self.counts = mine.counts
+        self.counts = own_claim.counts
         self.batch: Batch | None = None  # the current batch, or the last
-        self.holding = plan.holding(partition, PartitionLineage((self.described.partitions,)))
-        timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
-        writer = FencedWriter(self.log, least, timing.transaction_timeout, timing.produce_timeout)
-        super().__init__(plan.connection, plan.seat(partition), writer, mine, timing, batch_limit)
+        self.assigned_keys = plan.assigned_keys(partition, PartitionLineage((self.described.partitions,)))
+        timing, smallest_limit = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
+        writer = FencedWriter(self.log, smallest_limit, timing.transaction_timeout, timing.produce_timeout)
+        super().__init__(plan.connection, plan.claim_slot(partition), writer, own_claim, timing, batch_limit)
 
     def __exit__(self, *_: object) -> None:
         self.close_log_readers()
@@ -61,12 +61,12 @@ class OwnerSession(Session[FencedWriter]):
         """Return (start, high watermark) of a log; a read_committed client would return the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
 
-    def read_holding(self) -> None:
+    def read_assigned_keys(self) -> None:
         """Read my assigned keys; the end of the partition history is requested after my fence."""
-        found, reach = self.described, None
-        if found.lineage_id is not None:
-            reach = watermarks(self.watcher, found.topics.lineage, 0)
-        self.holding = self.plan.read_holding(self.partition, reach, self.log.pool)
+        described, lineage_bounds = self.described, None
+        if described.lineage_id is not None:
+            lineage_bounds = watermarks(self.watcher, described.topics.lineage, 0)
+        self.assigned_keys = self.plan.read_assigned_keys(self.partition, lineage_bounds, self.log.pool)
 
     def check_forwards(self) -> None:
         """Check for forwarded commands of this partition that Kafka hides in a child's log, which no step here reads.
@@ -74,12 +74,14 @@ class OwnerSession(Session[FencedWriter]):
         `StalledError`.
         """
         hidden = [
-            one for one in self.holding.lineage.target_partitions(self.log.partition) if self._hides(one)
+            child
+            for child in self.assigned_keys.lineage.target_partitions(self.log.partition)
+            if self._has_open_forwards(child)
         ]
         if hidden and hides_forwards(self.log, hidden):
             raise StalledError(f"commands that {self.log.log_name('commands')} forwarded are hidden")
 
-    def _hides(self, child: int) -> bool:
+    def _has_open_forwards(self, child: int) -> bool:
         """Return True if a transaction of any client is open on the commands of a child."""
         return replace_log(self.log, partition=child).has_open_transaction(
             self.consumer, self.watcher, "commands"
@@ -99,23 +101,23 @@ class OwnerSession(Session[FencedWriter]):
 
     @contextmanager
     def transaction(
-        self, at: int, refused: str, hint: str, claim: Claim | None = None
+        self, position: int, failure: str, hint: str, claim: Claim | None = None
     ) -> Iterator[BatchTransaction]:
         """Open a transaction that is no batch: it commits the writes of the block with the position and a claim, by
         default my current claim.
 
-        Raises `KafkaException` if it takes too long, and `ConfigurationError(refused, hint)` if a record is not
+        Raises `KafkaException` if it takes too long, and `ConfigurationError(failure, hint)` if a record is not
         accepted.
         """
         try:
             with self.writer.batch(self.consumer) as transaction:
                 yield transaction
-                transaction.set_position(at, (claim or self.current_claim()).metadata())
+                transaction.set_position(position, (claim or self.current_claim()).metadata())
         except BatchLateError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
         except BatchRefusedError as error:
-            raise ConfigurationError(f"{refused}: {error}", hint) from error
-        self.offset, self.has_claimed = at, True
+            raise ConfigurationError(f"{failure}: {error}", hint) from error
+        self.offset, self.has_claimed = position, True
 
     def position_after_fence(self) -> tuple[int, Claim] | None:
         committed = self.read_commit(self.consumer)
@@ -149,8 +151,10 @@ class OwnerSession(Session[FencedWriter]):
         Once retention has deleted these records, they cannot be distinguished from commands that were never decided.
         """
         start, end = self.log.watermarks(self.consumer, "commands")
-        left = start <= offset < end and self.log.first_record("commands", offset, end) is None
-        return end if left else offset
+        only_control_records = (
+            start <= offset < end and self.log.first_record("commands", offset, end) is None
+        )
+        return end if only_control_records else offset
 
     @contextmanager
     def explaining_stalls(self) -> Iterator[None]:
@@ -161,6 +165,6 @@ class OwnerSession(Session[FencedWriter]):
             yield
         except StalledError as error:
             self.bounds("outcomes")
-            found, number = self.described, self.log.partition
-            keys = None if found.keys_id is None else found.keys_partition(number)
+            described, number = self.described, self.log.partition
+            keys = None if described.keys_id is None else described.keys_partition(number)
             raise explain_log_stall(self.log, error, keys) from error

@@ -44,12 +44,14 @@ def wait_for_split(
     errors of `Session.check_claim`.
     """
     topics, seen, checked = session.described.topics, (0, 0), time.monotonic()
-    while session.holding.phase == "wait":
+    while session.assigned_keys.phase == "wait":
         session.measures.enter_step("wait")
         if stopping():
             return False
         if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # up to the last stable offset
-            session.holding = session.plan.read_holding(session.partition, reach, session.log.pool)
+            session.assigned_keys = session.plan.read_assigned_keys(
+                session.partition, reach, session.log.pool
+            )
             seen = reach
             continue
         if (now := time.monotonic()) - checked >= session.timing.idle_check_interval:
@@ -76,9 +78,9 @@ def import_deferred(session: OwnerSession, cache: StateCache, at: int) -> None:
                 failpoints.reached("adopt.before_begun")
                 session.writer.append_partition_history(lineage_value(Begun(session.partition.number)))
         failpoints.reached("adopt.chunk")
-    holding = session.holding
+    holding = session.assigned_keys
     begun = holding.lineage.with_record(Begun(session.partition.number))
-    session.holding = holding._replace(lineage=begun)
+    session.assigned_keys = holding._replace(lineage=begun)
 
 
 def drain_end(session: OwnerSession) -> int | None:
@@ -87,18 +89,18 @@ def drain_end(session: OwnerSession) -> int | None:
     It is requested after the fence, so commands that were acknowledged before the topics were extended are below it.
     The offset of a later owner is later.
     """
-    return session.log_end() if session.holding.phase == "settle" else None
+    return session.log_end() if session.assigned_keys.phase == "settle" else None
 
 
 def split(session: OwnerSession, cache: StateCache, at: int) -> None:
     """Hand over the keys that belong to a child by the next count. From then on the claim has that count."""
     cache.flush()
-    holding, known = session.holding, cache.positions
-    after = holding.lineage.next_count(holding.number, holding.there)
+    holding, known = session.assigned_keys, cache.positions
+    after = holding.lineage.next_count(holding.partition, holding.topic_partitions)
     assert after is not None
     record = Split(
-        holding.number,
-        holding.judging,
+        holding.partition,
+        holding.effective_count,
         after,
         at,
         max(known.events, session.bounds("events")[1]),
@@ -112,10 +114,10 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
         session.writer.append_partition_history(lineage_value(record))
     failpoints.reached("split.after")
     session.own_claim = claim
-    session.holding = holding._replace(lineage=holding.lineage.with_record(record))
-    cache.learn_keys(session.holding.keeps, afresh=True)
+    session.assigned_keys = holding._replace(lineage=holding.lineage.with_record(record))
+    cache.learn_keys(session.assigned_keys.key_filter, afresh=True)
     cache.check_keys(session.own_claim.accepted is not None)
-    drop_moved_keys(cache, session.holding.keeps)
+    drop_moved_keys(cache, session.assigned_keys.key_filter)
 
 
 @contextmanager

@@ -57,15 +57,17 @@ class DecidingSupervisor(Supervisor):
     ) -> None:
         self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self._lender = ConsumerPool(plan.connection, plan.seat(partition).group)
+        self._lender = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
         self.log = replace(plan.log(partition), pool=self._lender)
         place = f"{partition.aggregate} partition {partition.number}"
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
-        connection, seat = plan.connection, plan.seat(partition)
+        connection, seat = plan.connection, plan.claim_slot(partition)
         super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
         self._catch_up = CatchUp(self._fold_unfenced)
         self._unreadable: ContradictionError | None = None
-        refused = plan.refused.get(partition, frozenset())  # offsets of commands that fail without being read
+        refused = plan.force_failed.get(
+            partition, frozenset()
+        )  # offsets of commands that fail without being read
         self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, refused)
         self.measures = Measures()
         self.store: Store | None = None
@@ -131,7 +133,7 @@ class DecidingSupervisor(Supervisor):
         """0: fold most of the log while the previous owner still decides."""
         plan, measures, store = self.plan, self.measures, self.store
         assert store is not None
-        holding = partial(plan.read_holding, self.partition, lender=self._lender)
+        holding = partial(plan.read_assigned_keys, self.partition, pool=self._lender)
         self._unreadable = fold_unfenced(
             self.log,
             self.aggregate,

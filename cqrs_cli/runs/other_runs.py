@@ -157,11 +157,11 @@ def _is_blocked(plan: Plan, partition: Partition, committed: CommittedClaim) -> 
 
 
 def _partition_claims(plan: Plan) -> dict[Partition, CommittedClaim]:
-    return committed_claims(plan.connection, plan.seats())
+    return committed_claims(plan.connection, plan.claim_slots())
 
 
 def _subscription_claims(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
-    return committed_claims(plan.connection, plan.seats())
+    return committed_claims(plan.connection, plan.claim_slots())
 
 
 def _open_claims(committed_claims: Mapping[_Partition, CommittedClaim]) -> dict[_Partition, Claim]:

@@ -55,8 +55,8 @@ class Progress:
             set()
         )  # reported transactions that hide commands
         self._hidden_checked_at = 0.0
-        subscription_slots = processes.seats().items() if processes else ()
-        claim_slots: dict[RunPartition, ClaimSlot] = dict([*plan.seats().items(), *subscription_slots])
+        subscription_slots = processes.claim_slots().items() if processes else ()
+        claim_slots: dict[RunPartition, ClaimSlot] = dict([*plan.claim_slots().items(), *subscription_slots])
         self.claim_slots = claim_slots.values()
         self._claim_reader, self._poll_lock = ClaimReader(plan.connection, claim_slots), threading.Lock()
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.core.lineage import PartitionLineage, Stage
 from cqrs_cli.deciding.errors import hidden_commands
-from cqrs_cli.deciding.plan import partition_seat, shard_folder
+from cqrs_cli.deciding.plan import partition_claim_slot, shard_folder
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
@@ -52,7 +52,7 @@ class AggregateStatusReader:
         self._reader: Consumer | None = None
 
     def _make_claim_reader(self) -> ClaimReader[int]:
-        seats = {number: partition_seat(self._topics, number) for number in self._partitions}
+        seats = {number: partition_claim_slot(self._topics, number) for number in self._partitions}
         return ClaimReader(self._connection, seats)
 
     def close(self) -> None:

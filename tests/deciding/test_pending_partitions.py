@@ -37,7 +37,7 @@ def single(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> None:
-    lender = ConsumerPool(plan.connection, plan.seat(partition).group)
+    lender = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
     wait_for_pending_partitions(
         plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, lender
     )
@@ -45,14 +45,16 @@ def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> N
 
 
 def claims(plan: Plan) -> dict[Partition, Claim | None]:
-    return {at: one.claim for at, one in committed_claims(plan.connection, plan.seats()).items()}
+    return {at: one.claim for at, one in committed_claims(plan.connection, plan.claim_slots()).items()}
 
 
 @contextmanager
 def grown_under_a_run(single: TopicHarness) -> Iterator[Plan]:
     """The plan of an active run with heartbeats. Its aggregate was repartitioned from one partition to two."""
     plan = single.plan(once=False)
-    heart = HeartbeatSender(plan.connection, plan.run, plan.seats().values(), plan.timing.heartbeat_timeout)
+    heart = HeartbeatSender(
+        plan.connection, plan.run, plan.claim_slots().values(), plan.timing.heartbeat_timeout
+    )
     with running(plan), heart:
         single.send(*round_of(0))
         eventually(lambda: len(finals(single)) == len(SUBJECTS))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
-from cqrs_cli.deciding.repartition import prepared
+from cqrs_cli.deciding.repartition import plan_with_future_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import partition_count
 from cqrs_cli.state.key_cache import KeyCache
@@ -123,7 +123,7 @@ def test_keys_stay_where_they_are(people: TopicHarness) -> None:
 
 
 def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
-    plan = prepared(people.plan(once=False, machine="grown"), "customer", 2)
+    plan = plan_with_future_partitions(people.plan(once=False, machine="grown"), "customer", 2)
     rebuild_shards(plan, lambda now: None, lambda text: None)
     people.send(erase(NAMES[2]))
     quietly(people.plan())

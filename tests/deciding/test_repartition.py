@@ -9,7 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.deciding.repartition import AggregateStanding, PlannedGrowth, plan_growth, repartition
+from cqrs_cli.deciding.repartition import (
+    AggregatePartitions,
+    PlannedRepartitioning,
+    plan_repartitioning,
+    repartition,
+)
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
@@ -26,30 +31,30 @@ from tests.support.sampling import sampled
 OURS = claim(lineage=1)
 
 
-def standing(count: int = 4, counts: tuple[int, ...] = (4,), **members: Any) -> AggregateStanding:
-    usual = AggregateStanding(
+def standing(count: int = 4, counts: tuple[int, ...] = (4,), **members: Any) -> AggregatePartitions:
+    usual = AggregatePartitions(
         "bank", dict.fromkeys(KINDS, count), PartitionLineage(counts), len(counts) > 1, (OURS,)
     )
     return usual._replace(**members)
 
 
-def planned(before: int, after: int, has_lineage: bool) -> PlannedGrowth:
-    return PlannedGrowth(before, after, has_lineage, PartitionLineage((4, after)))
+def planned(before: int, after: int, has_lineage: bool) -> PlannedRepartitioning:
+    return PlannedRepartitioning(before, after, has_lineage, PartitionLineage((4, after)))
 
 
 @pytest.mark.parametrize("after", [8, 12])
 def test_multiples_are_taken(after: int) -> None:
-    assert plan_growth(standing(), after, "murmur2") == planned(4, after, False)
+    assert plan_repartitioning(standing(), after, "murmur2") == planned(4, after, False)
 
 
 def test_growth_is_completed() -> None:
     """The request exists, and all, some or none of the topics are extended."""
     for count in (4, 8):
-        assert plan_growth(standing(count, (4, 8)), 8, "murmur2") == planned(8, 8, True)
+        assert plan_repartitioning(standing(count, (4, 8)), 8, "murmur2") == planned(8, 8, True)
 
 
 def test_growth_by_hand_is_adopted() -> None:
-    assert plan_growth(standing(8), 8, "murmur2") == planned(4, 8, False)
+    assert plan_repartitioning(standing(8), 8, "murmur2") == planned(4, 8, False)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +68,9 @@ def test_growth_by_hand_is_adopted() -> None:
         (standing(9), 8, "adopted by --partitions 12"),
     ],
 )
-def test_other_numbers_are_refused(found: AggregateStanding, after: int, says: str) -> None:
+def test_other_numbers_are_refused(found: AggregatePartitions, after: int, says: str) -> None:
     with pytest.raises(UsageError) as refused:
-        plan_growth(found, after, "murmur2")
+        plan_repartitioning(found, after, "murmur2")
     assert says in str(refused.value)
 
 
@@ -73,13 +78,13 @@ def test_older_owners_are_refused() -> None:
     """Owners that have ended do not count."""
     older = replace(OURS, lineage=0)
     with pytest.raises(ConfigurationError, match="of a version that knows of no growth"):
-        plan_growth(standing(claims=(OURS, older)), 8, "murmur2")
-    assert plan_growth(standing(claims=(replace(older, attempt=TERMINAL),)), 8, "murmur2").after == 8
+        plan_repartitioning(standing(claims=(OURS, older)), 8, "murmur2")
+    assert plan_repartitioning(standing(claims=(replace(older, attempt=TERMINAL),)), 8, "murmur2").after == 8
 
 
 def test_unknown_homes_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="nothing says whose a key is"):
-        plan_growth(standing(), 8, "none")
+        plan_repartitioning(standing(), 8, "none")
 
 
 @pytest.fixture

@@ -32,10 +32,14 @@ def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
     (seen,) = plan.lineages.values()
     offline = replace(plan, connection=Connection("127.0.0.1:1"))
     for partition in plan.partitions():
-        afresh = replace(plan, lineages={}).read_holding(partition)
-        assert offline.read_holding(partition, (0, seen.end)) == offline.read_holding(partition) == afresh
+        afresh = replace(plan, lineages={}).read_assigned_keys(partition)
         assert (
-            plan.read_holding(partition, (0, 1)) != afresh
+            offline.read_assigned_keys(partition, (0, seen.end))
+            == offline.read_assigned_keys(partition)
+            == afresh
+        )
+        assert (
+            plan.read_assigned_keys(partition, (0, 1)) != afresh
         )  # with another end offset the history is read; this range has only the request
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.log_state import cause_of
+from cqrs_cli.deciding.log_state import causing_command
 from cqrs_cli.deciding.position import LogState, gap, position
 from cqrs_cli.deciding.recover import falls_short
 from cqrs_cli.errors import ContradictionError
@@ -71,7 +71,7 @@ def judge_position(turn: Turn) -> Steps:
         last_outcome_matches=last is not None,
         outcomes_start=0,
         has_events=bool(events),
-        last_event=cause_of(Record(0, 0, None, events[-1])) if events else None,
+        last_event=causing_command(Record(0, 0, None, events[-1])) if events else None,
         last_event_matches=bool(events),
         is_new=False,
         committed=owner.committed,

@@ -136,13 +136,13 @@ DETAILS = [
     Mutation(
         "a moved offset is not looked into",
         "cqrs_cli/deciding/log_state.py",
-        (("        raise contradiction(state, what, at)\n", "        continue\n"),),
+        (("        raise inconsistency_error(state, problem, position)\n", "        continue\n"),),
         "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_it_until_accepted[8]",
     ),
     Mutation(
         "an operator's word goes back behind what is decided",
         "cqrs_cli/deciding/position.py",
-        ((" and accept_loss >= _decided(log)", ""),),
+        ((" and accept_loss >= _known_decided_end(log)", ""),),
         "tests/deciding/test_position.py",
     ),
     Mutation(

@@ -171,8 +171,8 @@ REPARTITIONING = [
         "cqrs_cli/deciding/inherit.py",
         (
             (
-                "before = now = inherited.get(split.partition, FoldedOfParent())",
-                "before = now = FoldedOfParent()",
+                "before = folded = inherited.get(split.partition, FoldedOfParent())",
+                "before = folded = FoldedOfParent()",
             ),
         ),
         "tests/deciding/rebuild/test_grown.py::test_children_are_warm_before_the_split",
@@ -180,25 +180,25 @@ REPARTITIONING = [
     Mutation(
         "a child asks for the logs that its shard has",
         "cqrs_cli/deciding/inherit.py",
-        (("if before.outcomes < split.outcomes:", "if True:"),),
+        (("if folded_before.outcomes < split.outcomes:", "if True:"),),
         "tests/deciding/test_inherit.py::test_no_log_is_asked_for_twice",
     ),
     Mutation(
         "a child's shard may be ahead of its parent",
         "cqrs_cli/deciding/inherit.py",
-        (("if held.commands > split.commands:", "if held.commands < 0:"),),
+        (("if folded.commands > split.commands:", "if folded.commands < 0:"),),
         "tests/deciding/rebuild/test_grown.py::test_shard_ahead_is_made_again",
     ),
     Mutation(
         "a child's shard may be made behind the split",
         "cqrs_cli/deciding/inherit.py",
-        (("if held.outcomes > split.outcomes:", "if held.outcomes < 0:"),),
+        (("if folded.outcomes > split.outcomes:", "if folded.outcomes < 0:"),),
         "tests/deciding/rebuild/test_grown.py::test_shard_behind_the_split_is_made_again",
     ),
     Mutation(
         "a child's shard is made behind an old split",
         "cqrs_cli/deciding/inherit.py",
-        (("lineage.split_creating(child) or _visible(parent)", "_visible(parent)"),),
+        (("lineage.split_creating(child) or _split_as_of_now(parent)", "_split_as_of_now(parent)"),),
         "tests/deciding/rebuild/test_grown.py::test_second_growth_takes_made_shards",
     ),
     Mutation(

@@ -75,7 +75,7 @@ RULES = [
     Mutation(
         "a shard of a lost history is believed",
         "cqrs_cli/deciding/history.py",
-        (("    if why := contradiction(log, last_event, last_outcome):", "    if why := '':"),),
+        (("    if mismatch := history_mismatch(log, last_event, last_outcome):", "    if mismatch := '':"),),
         "tests/scenarios/losses/test_lost_histories.py::test_shard_of_lost_history_is_rebuilt",
     ),
     Mutation(

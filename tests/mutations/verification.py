@@ -69,7 +69,7 @@ VERIFICATION = [
     Mutation(
         "stopping leaves aborted records to retention",
         "cqrs_cli/deciding/session.py",
-        (("return end if left else offset", "return offset"),),
+        (("return end if only_control_records else offset", "return offset"),),
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_aborted_records",
     ),
     Mutation(

@@ -33,9 +33,9 @@ def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
 def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
     """Run an owner whose driver sends heartbeats while the run has claimed the partition."""
 
-    with ClaimReader(plan.connection, plan.seats()) as reader:
+    with ClaimReader(plan.connection, plan.claim_slots()) as reader:
         heart = HeartbeatSender(
-            plan.connection, plan.run, plan.seats().values(), AFTER, partial(has_claimed, plan, reader)
+            plan.connection, plan.run, plan.claim_slots().values(), AFTER, partial(has_claimed, plan, reader)
         )
         with heart, silent(counters, plan) as run:
             yield run

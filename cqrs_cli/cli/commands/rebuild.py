@@ -40,7 +40,7 @@ def rebuild(
 
     from cqrs_cli.deciding.prepare import prepare
     from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
-    from cqrs_cli.deciding.repartition import prepared
+    from cqrs_cli.deciding.repartition import plan_with_future_partitions
 
     if partitions is not None and len(aggregates or ()) != 1:
         raise UsageError("--partitions needs one aggregate", "name it: cqrs rebuild AGGREGATE --partitions N")
@@ -54,7 +54,7 @@ def rebuild(
     plan = prepare(settings, cli.connection(), aggregates_by_name)
     if partitions is not None:
         (name,) = aggregates_by_name
-        plan = prepared(plan, name, partitions)
+        plan = plan_with_future_partitions(plan, name, partitions)
     if not settings.master.startswith("local"):
         cli.print_note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
     began = time.monotonic()

@@ -32,15 +32,15 @@ def repartition_aggregate(
     prints the splits, and the events and deferred commands that move. docs/operations.md explains the steps and the
     exit codes.
     """
-    from cqrs_cli.deciding.repartition import plan_growth, read_standing, repartition
+    from cqrs_cli.deciding.repartition import plan_repartitioning, read_partitions, repartition
     from cqrs_cli.scans.repartitioning import growth_work
 
     cli.check_aggregates(aggregate)
     connection, topics, partitioner = cli.connection(), cli.topics(aggregate), cli.settings.partitioner
     if is_dry_run:
         with cli.show_spinner("reading"):
-            standing = read_standing(connection, topics)
-            planned = plan_growth(standing, partitions, partitioner)
+            standing = read_partitions(connection, topics)
+            planned = plan_repartitioning(standing, partitions, partitioner)
             work = growth_work(connection, topics, planned.lineage, partitioner)
         cli.print_result(*repartition_preview(aggregate, planned, work))
         return

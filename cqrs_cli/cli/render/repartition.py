@@ -9,7 +9,7 @@ from cqrs_cli.formatting import counted, rough_time
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.deciding.repartition import PlannedGrowth
+    from cqrs_cli.deciding.repartition import PlannedRepartitioning
     from cqrs_cli.scans.repartitioning import GrowthWork, MovingKeys
 
 
@@ -25,7 +25,7 @@ MOVING_COLUMNS: "tuple[Column[MovingKeys], ...]" = (
 )
 
 
-def repartition_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthWork") -> Result:
+def repartition_preview(aggregate: str, planned: "PlannedRepartitioning", work: "GrowthWork") -> Result:
     """Return the preview of a repartitioning."""
     document = {
         **_document(aggregate, planned, dry_run=True),
@@ -48,7 +48,7 @@ def repartition_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthW
     return Result(document, text)
 
 
-def repartition_result(aggregate: str, planned: "PlannedGrowth") -> Result:
+def repartition_result(aggregate: str, planned: "PlannedRepartitioning") -> Result:
     """Return the result after partitions were added to the topics: the next run does the remaining steps."""
     pending = planned.lineage.unfinished_partitions(planned.after)
     document = {**_document(aggregate, planned, dry_run=False), "left": pending}
@@ -58,11 +58,11 @@ def repartition_result(aggregate: str, planned: "PlannedGrowth") -> Result:
     return Result(document, f"{prefix}added to the topics; the next run splits the partitions: cqrs run")
 
 
-def _document(aggregate: str, planned: "PlannedGrowth", dry_run: bool) -> dict[str, object]:
+def _document(aggregate: str, planned: "PlannedRepartitioning", dry_run: bool) -> dict[str, object]:
     *_, before, after = planned.lineage.counts
     return {"aggregate": aggregate, "dry_run": dry_run, "from": before, "to": after}
 
 
-def _counts_text(aggregate: str, planned: "PlannedGrowth") -> str:
+def _counts_text(aggregate: str, planned: "PlannedRepartitioning") -> str:
     *_, before, after = planned.lineage.counts
     return f"{aggregate}: {before} → {after} partitions"

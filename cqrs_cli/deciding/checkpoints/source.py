@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.history import contradiction
+from cqrs_cli.deciding.history import history_mismatch
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
@@ -48,11 +48,13 @@ class CheckpointSource:
 
     def mismatch_reason(self, manifest: Manifest, ends: dict[str, int], loss: str) -> str:
         """Return the reason why a checkpoint may not be used; empty if it may."""
-        return mismatch_reason(manifest, self.identity, loss, ends) or self.contradiction(manifest.positions)
+        return mismatch_reason(manifest, self.identity, loss, ends) or self.history_mismatch(
+            manifest.positions
+        )
 
-    def contradiction(self, positions: Positions) -> str:
+    def history_mismatch(self, positions: Positions) -> str:
         """Return why the log is not the log of these positions; empty if it is."""
-        return contradiction(self.log, positions.last_event, positions.last_outcome)
+        return history_mismatch(self.log, positions.last_event, positions.last_outcome)
 
 
 def checkpoint_source(plan: Plan, partition: Partition, aggregate: Aggregate) -> CheckpointSource:

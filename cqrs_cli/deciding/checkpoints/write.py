@@ -21,9 +21,9 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
     """
     checkpoints = source.checkpoints()
     newest = checkpoints.newest()
-    ours = newest if newest is not None and newest.identity == source.identity else None
-    if ours is not None and time.time() - ours.written / 1000 < every:
-        return ours
+    own_newest = newest if newest is not None and newest.identity == source.identity else None
+    if own_newest is not None and time.time() - own_newest.written / 1000 < every:
+        return own_newest
     store = open_readonly(source.shard)
     if store is None:
         return None
@@ -32,16 +32,18 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
             raise ConfigurationError(f"the shard in {source.shard} is of another log or code: {differences}")
         if not store.positions().commands:
             return None
-        if ours is not None and store.positions() == ours.positions:
-            return ours
+        if own_newest is not None and store.positions() == own_newest.positions:
+            return own_newest
         loss = source.loss()  # read before the copy and after it
         with temporary_folder(source.shard, "copy") as copy:
             store.copy(copy)
             failpoints.reached("checkpoint.copied")
-            with closing(LmdbStore(copy, source.identity.window_ms, readonly=True)) as held:
-                positions, aggregates = held.positions(), held.count()
-            if why := source.contradiction(positions):
-                raise ContradictionError(f"the shard in {source.shard} is of a history that was lost: {why}")
+            with closing(LmdbStore(copy, source.identity.window_ms, readonly=True)) as copied_store:
+                positions, aggregates = copied_store.positions(), copied_store.count()
+            if mismatch := source.history_mismatch(positions):
+                raise ContradictionError(
+                    f"the shard in {source.shard} is of a history that was lost: {mismatch}"
+                )
             if source.loss() != loss:
                 raise CqrsError("a loss was accepted meanwhile", "the next checkpoint will have it")
 

@@ -58,7 +58,7 @@ def build_shard(
         while True:
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:
-                holding = plan.read_holding(partition)
+                holding = plan.read_assigned_keys(partition)
                 is_unborn = holding.phase == "wait"  # before a repartitioning this partition does not exist
                 claim = None if is_unborn else parse_claim(log.committed_position().metadata)
                 window = plan.deciding.window

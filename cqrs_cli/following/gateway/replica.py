@@ -7,7 +7,7 @@ from pathlib import Path
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.history import contradiction
+from cqrs_cli.deciding.history import history_mismatch
 from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.recover import fold_records
 from cqrs_cli.deciding.state_cache import StateCache
@@ -69,7 +69,7 @@ class Replica:
     def _open_shard(self, path: Path, identity: Identity, report: Callable[[str], None]) -> Shard:
         """Open the shard, or a new shard if the log is not the log that was folded."""
         shard = open_shard(path, identity, report).store
-        if reason := contradiction(self._log, shard.positions().last_event, None):
+        if reason := history_mismatch(self._log, shard.positions().last_event, None):
             report(f"the state in {path} is from a lost history: {reason}")
             shard.close_as_damaged()
             shard = open_shard(path, identity, report).store

@@ -87,11 +87,11 @@ class ProcessPlan:
     aggregates_root: Path | None = None  # on a worker: the archive of the aggregates
     reports: Address | None = None  # address at which the driver receives the owners' notes
 
-    def seats(self) -> dict[Subscription, ClaimSlot]:
+    def claim_slots(self) -> dict[Subscription, ClaimSlot]:
         """Return the claim slot of each subscription."""
-        return {subscription: self.seat(subscription) for subscription in self.subscriptions}
+        return {subscription: self.claim_slot(subscription) for subscription in self.subscriptions}
 
-    def seat(self, subscription: Subscription) -> ClaimSlot:
+    def claim_slot(self, subscription: Subscription) -> ClaimSlot:
         """Return the claim slot of a subscription: the group offset that repeats the owner's position."""
         topics, source = self.topics(subscription), subscription.source
         return ClaimSlot(topics.group, source.topic, source.partition, topics.positions)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from cqrs_cli.deciding.position import check_place
+from cqrs_cli.deciding.position import check_offset_in_log
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.position_notation import format_position
@@ -97,7 +97,7 @@ def start_position(
     if error is not None:
         if accepted_loss is None or (position is not None and _was_applied(position, state, accepted_loss)):
             raise error
-        check_place(state.source.topic, state.source.partition, accepted_loss, state.start, state.end)
+        check_offset_in_log(state.source.topic, state.source.partition, accepted_loss, state.start, state.end)
         if position is None or position.claim.topic_id != state.topic_id:
             # Skipped events belonged to the old topic.
             return StartPosition(accepted_loss, accepted=accepted_loss)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
-from cqrs_cli.deciding.position import check_place
+from cqrs_cli.deciding.position import check_offset_in_log
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic, EventsTopic, ProcessPlan, Subscription
@@ -72,7 +72,7 @@ def prepare_processes(
     for subscription, offset in plan.losses.items():
         state = states[subscription]
         if position_error(state) is not None:
-            check_place(state.source.topic, state.source.partition, offset, state.start, state.end)
+            check_offset_in_log(state.source.topic, state.source.partition, offset, state.start, state.end)
     claims = [state.position.claim if state.position else None for state in states.values()]
     return replace(
         plan,

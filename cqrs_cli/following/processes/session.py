@@ -24,7 +24,7 @@ class ReactSession(Session[CommandWriter]):
         self.opener: EventDecryptor | None = None  # decrypts events
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
-        super().__init__(plan.connection, plan.seat(subscription), writer, mine, timing, batch_limit)
+        super().__init__(plan.connection, plan.claim_slot(subscription), writer, mine, timing, batch_limit)
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()

@@ -50,7 +50,7 @@ class ReactingSupervisor(Supervisor):
         self.context = ReactionContext(loaded, composer, self.add_note)
         mine = plan.claim(subscription, attempt)
         folder = plan.status_folder(subscription)
-        connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing
+        connection, seat, timing = plan.connection, plan.claim_slot(subscription), plan.timing
         super().__init__(connection, seat, str(subscription), folder, mine, timing, stopping, plan.reports)
         self._reported_count = 0  # number of notes sent to the driver
         self.began, self.ended = time.time(), 0.0

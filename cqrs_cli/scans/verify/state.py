@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.history import contradiction
+from cqrs_cli.deciding.history import history_mismatch
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
@@ -108,7 +108,7 @@ class StateCheck:
             if skipped := self._mismatch(shard.identity()):
                 return ShardComparison(skipped=skipped), Positions()
             held = shard.positions()
-            if why := contradiction(self._log, held.last_event, held.last_outcome):
+            if why := history_mismatch(self._log, held.last_event, held.last_outcome):
                 return ShardComparison(skipped=f"the next run rebuilds the shard: {why}"), Positions()
             self._fold(cache, shard.positions().events, proof)
             with shard.snapshot() as (positions, items):

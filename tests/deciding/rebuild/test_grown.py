@@ -12,7 +12,7 @@ from cqrs_cli.deciding.catch_up import fold_unfenced
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
-from cqrs_cli.deciding.repartition import prepared
+from cqrs_cli.deciding.repartition import plan_with_future_partitions
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -49,7 +49,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 def build(harness: TopicHarness, count: int, machine: str) -> dict[Partition, int]:
     """Make the shards for `count` partitions on a machine, and return the number of aggregates in each."""
-    plan = prepared(harness.plan(once=False, machine=machine), "counter", count)
+    plan = plan_with_future_partitions(harness.plan(once=False, machine=machine), "counter", count)
     built = rebuild_shards(plan, lambda now: None, lambda text: None)
     return {one: rebuilt.shard.aggregates for one, rebuilt in built.items()}
 
@@ -97,7 +97,7 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
     """Kafka has lost a commit that was visible when the shard was made."""
     build(pair, 4, "new")
     path, child = pair.shard_path("new", 3), Partition("counter", 3)
-    identity = prepared(pair.plan(), "counter", 4).identity(child, pair.aggregate)
+    identity = plan_with_future_partitions(pair.plan(), "counter", 4).identity(child, pair.aggregate)
     with closing(open_shard(path, identity).store) as store:
         store.set_value("inherited", b'{"1":[0,0,1000000]}', store.token())
     made = path.stat().st_ino
@@ -109,7 +109,7 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
 
 def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
     """The shard was meant to be made before the repartitioning, but the parents split and decided more before that."""
-    plan = prepared(pair.plan(once=False, machine="new"), "counter", 4)
+    plan = plan_with_future_partitions(pair.plan(once=False, machine="new"), "counter", 4)
     grow(pair, 4)
     quietly(pair.plan())
     pair.send(*round_of(2))
@@ -149,7 +149,7 @@ def test_children_are_warm_before_the_split(pair: TopicHarness, tmp_path: Path) 
     plan, child = pair.plan(once=False), Partition("counter", 3)
     (tmp_path / "shard").mkdir()
     with closing(LmdbStore(tmp_path / "shard", plan.deciding.window)) as store:
-        log, holding = _Watched(pair.connection, pair.topics, 3), partial(plan.read_holding, child)
+        log, holding = _Watched(pair.connection, pair.topics, 3), partial(plan.read_assigned_keys, child)
         for starts in ([0], []):
             _READ.clear()
             fold_unfenced(log, pair.aggregate, store, plan.deciding.window, 2**20, Measures(), "", holding)

@@ -62,7 +62,7 @@ def test_places_are_kept_by_partition(bank: TopicHarness) -> None:
         accept_loss=["bank_account:1@7"], fail=["bank_account:0@3", "bank_account:0@5", "bank_account:1@3"]
     )
     assert plan.accept_loss == {("bank_account", 1): 7}
-    assert plan.refused == {("bank_account", 0): {3, 5}, ("bank_account", 1): {3}}
+    assert plan.force_failed == {("bank_account", 0): {3, 5}, ("bank_account", 1): {3}}
 
 
 def test_once_ends_at_current_end(counters: TopicHarness) -> None:

@@ -62,7 +62,7 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
 
     def retire(run: str, connection: Connection = counters.connection) -> list[Partition]:
         retired.clear()
-        retire_partitions(connection, plan.seats(), run, retired.append, 60.0)
+        retire_partitions(connection, plan.claim_slots(), run, retired.append, 60.0)
         return retired
 
     assert retire("another") == []

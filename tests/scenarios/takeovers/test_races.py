@@ -149,7 +149,7 @@ def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
     name = next(one for one in SUBJECTS if counters.home(one) == 1)
 
     def late() -> AssignedKeys:
-        before = plan.read_holding(child)
+        before = plan.read_assigned_keys(child)
         counters.send(*increments(3, name))
         quietly(counters.plan())
         return before

@@ -41,8 +41,8 @@ def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
         counters.send(*increments(30))
         counters.await_outcomes(30)
         dying = counters.plan(once=False)
-        heart = HeartbeatSender(dying.connection, dying.run, dying.seats().values(), LONG_AFTER)
-        with heart, ClaimReader(dying.connection, dying.seats()) as reader:
+        heart = HeartbeatSender(dying.connection, dying.run, dying.claim_slots().values(), LONG_AFTER)
+        with heart, ClaimReader(dying.connection, dying.claim_slots()) as reader:
             victim = Process(dying, f"{point}:{LATER.get(point, 1)}:kill", most=10, apply_every=20)
             eventually(lambda: victim.ended() or has_claimed(dying, reader))
             counters.send(*increments(170, first=30))
