@@ -8,8 +8,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_fu
 
 
 class AssignedKeys(NamedTuple):
-    """The assigned keys of a partition. `topic_partitions`: the number of partitions that all topics have, by the plan.
-    """
+    """The assigned keys of a partition. `topic_partitions`: the partition count of all topics, by the plan."""
 
     lineage: PartitionLineage
     partition: int
@@ -31,7 +30,8 @@ class AssignedKeys(NamedTuple):
         """The filter for the partition's own keys; None if it has all keys of its logs, because no key has moved."""
         return (
             KeyHome(self.partitioner, self.effective_count, self.partition)
-            if self.lineage.was_repartitioned else None
+            if self.lineage.was_repartitioned
+            else None
         )
 
     def partition_of(self) -> Callable[[bytes], int] | None:
@@ -45,5 +45,6 @@ class AssignedKeys(NamedTuple):
         if not self.lineage.was_repartitioned:
             return None
         lineage, partition, partitioner = self.lineage, self.partition, self.partitioner
-        return lambda key: lineage.forward_target(partition, lambda count: target_partition(partitioner, key, count)
+        return lambda key: lineage.forward_target(
+            partition, lambda count: target_partition(partitioner, key, count)
         )

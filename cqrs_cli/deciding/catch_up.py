@@ -22,19 +22,19 @@ from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 #: Seconds: few records arrive during a shorter fold.
-_MOMENT = 1.0
+_SHORT_FOLD = 1.0
 
 
 def catch_up_fully(fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
     """Fold repeatedly, until a fold takes less than a second, or more than half as long as the previous fold. Otherwise
     the records that arrive while a long log is folded would be folded after the fence, while commands wait.
     """
-    took = math.inf
+    duration = math.inf
     while True:
-        before, began = took, clock()
+        previous, started_at = duration, clock()
         fold()
-        took = clock() - began
-        if took < _MOMENT or took > before / 2:
+        duration = clock() - started_at
+        if duration < _SHORT_FOLD or duration > previous / 2:
             return
 
 
@@ -52,10 +52,10 @@ class CatchUp:
 
     def fold(self) -> None:
         """Fold now."""
-        began = self._clock()
+        started_at = self._clock()
         self._fold()
-        done = self._clock()
-        self._rests_until = done + max(_MOMENT, 3 * (done - began))
+        finished_at = self._clock()
+        self._rests_until = finished_at + max(_SHORT_FOLD, 3 * (finished_at - started_at))
 
 
 def fold_unfenced(
@@ -66,7 +66,7 @@ def fold_unfenced(
     cache_bytes: int,
     measures: Measures,
     topic_id: str = "",
-    holding: Callable[[], AssignedKeys] | None = None,
+    read_assigned_keys: Callable[[], AssignedKeys] | None = None,
     keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
     """Step 0: fold most of the log while the previous owner still decides, without a fence. The shard of a living owner
@@ -80,8 +80,8 @@ def fold_unfenced(
         claim = parse_claim(log.committed_position().metadata)
         if is_shard_idle(token, claim):
             cache = StateCache(aggregate, store, token, cache_bytes, keys)
-            known = None if holding is None else holding()
-            fold_visible(log, aggregate, cache, claim, window, measures, topic_id, known)
+            assigned_keys = None if read_assigned_keys is None else read_assigned_keys()
+            fold_visible(log, aggregate, cache, claim, window, measures, topic_id, assigned_keys)
     except (CorruptError, StoreFullError):
         raise
     except ContradictionError as error:
@@ -99,30 +99,30 @@ def fold_visible(
     window: int,
     measures: Measures,
     topic_id: str,
-    holding: AssignedKeys | None = None,
+    assigned_keys: AssignedKeys | None = None,
 ) -> None:
-    """Fold all records that are committed now, without a fence. `claim` is the committed claim. `holding`: the
+    """Fold all records that are committed now, without a fence. `claim` is the committed claim. `assigned_keys`: the
     partition's assigned keys; None if its logs contain exactly its keys.
 
     Raises `ContradictionError`, also if only a part of a transaction is visible: the next call then finds all of it.
     """
-    if holding is not None and holding.phase == "wait":
+    if assigned_keys is not None and assigned_keys.phase == "wait":
         # A child's own log is not folded: a shard with outcomes of its own no longer inherits (`inherit_keys`), and a
         # child has to inherit first.
-        inherit_before_split(log, aggregate, cache, holding, window)
+        inherit_before_split(log, aggregate, cache, assigned_keys, window)
         return
     outcomes = log.bounds("outcomes")
     check_outcomes_kept(log, cache, outcomes[0])
     # Requested after the outcomes, so that the events and the entries of these outcomes are below the ends.
     events, deferred = log.bounds("events"), log.bounds("deferred")
     check_history(log, cache.positions.last_event, cache.positions.last_outcome)
-    cache.learn_keys(None if holding is None else holding.key_filter)
-    if holding is not None:
-        inherit_keys(log, aggregate, cache, holding, window)
-        log = replace(log, key_filter=holding.key_filter)
-    last = log.last_record("outcomes", *outcomes)
+    cache.learn_keys(None if assigned_keys is None else assigned_keys.key_filter)
+    if assigned_keys is not None:
+        inherit_keys(log, aggregate, cache, assigned_keys, window)
+        log = replace(log, key_filter=assigned_keys.key_filter)
+    last_outcome = log.last_record("outcomes", *outcomes)
     accepted = claim.accepted if claim else None
     cache.watch_folding(measures, events[1], outcomes[1])
     fold_events(log, aggregate, cache, events, accepted)
     fold_deferred(log, cache, deferred)
-    fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)
+    fold_outcomes(log, cache, outcomes, last_outcome, window, accepted=accepted, topic_id=topic_id)

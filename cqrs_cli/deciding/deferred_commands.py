@@ -19,74 +19,77 @@ from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import TopicRecreatedError
 
 #: Approximate limit on the bytes of the commands that one transaction resubmits.
-_MOST_BYTES = 8 * 1024 * 1024
+_MAX_BYTES = 8 * 1024 * 1024
 
-_TAKE_THEM = "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once"
+_SIZE_HINT = "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once"
 
 
 class DeferredCommands:
     """One partition's deferred commands, over a recovered shard."""
 
-    def __init__(self, session: OwnerSession, cache: StateCache, note: Callable[[str], None]) -> None:
-        """`note` gets texts for the operator."""
+    def __init__(self, session: OwnerSession, cache: StateCache, report: Callable[[str], None]) -> None:
+        """`report` gets texts for the operator."""
         self._session, self._cache = session, cache
-        self._clock = BrokerClock(session.rules.limits.clock_tolerance, note)
+        self._clock = BrokerClock(session.rules.limits.clock_tolerance, report)
 
     def deferrals(self) -> Deferrals:
         """Return the current entries, for one batch."""
         return self._session.rules.deferrals(self._cache.deferred, self._cache.has_deferred)
 
-    def seconds_until_due(self, most: float) -> float:
-        """Return the seconds until the next command is due, at most `most`."""
+    def seconds_until_due(self, longest: float) -> float:
+        """Return the seconds until the next command is due, at most `longest`."""
         due = self._cache.next_due
-        return most if due is None else min(most, max(0.0, (due - self._now()) / 1000))
+        return longest if due is None else min(longest, max(0.0, (due - self._now()) / 1000))
 
     def is_due(self) -> bool:
         """Return True if a command is due for resubmission."""
         due = self._cache.next_due
         return due is not None and due <= self._now()
 
-    def _own(self) -> float:
+    def _own_time(self) -> float:
         """Return the time of the owner's clock, in ms."""
         return self._session.timing.clock() * 1000
 
     def _now(self) -> float:
-        return self._clock.now(self._own())
+        return self._clock.now(self._own_time())
 
-    def resubmit(self, at: int) -> int:
-        """Resubmit due commands, as many as one transaction may have, and apply the change. `at` is the position.
+    def resubmit(self, position: int) -> int:
+        """Resubmit due commands, as many as one transaction may have, and apply the change. `position`: the offset of
+        the next command.
 
-        Return the offset after the last resubmitted command; `at` if there is none.
+        Return the offset after the last resubmitted command; `position` if there is none.
         """
         session, cache = self._session, self._cache
         cache.flush()
-        done, end = Decisions(cache.positions.clock), at
-        refused = f"{session.log.log_name('commands')}: deferred commands cannot be said again"
+        decisions, end = Decisions(cache.positions.clock), position
+        failure = f"{session.log.log_name('commands')}: deferred commands cannot be said again"
         try:
-            with session.transaction(at, refused, _TAKE_THEM) as transaction, cache.reading():
+            with session.transaction(position, failure, _SIZE_HINT) as transaction, cache.reading():
                 deferrals = self.deferrals()
-                due = deferrals.due_entries(int(self._now()), session.timing.batch_limit, _MOST_BYTES)
-                done.deferral_changes = deferrals.changed_entries
+                due = deferrals.due_entries(int(self._now()), session.timing.batch_limit, _MAX_BYTES)
+                decisions.deferral_changes = deferrals.changed_entries
                 failpoints.reached("again.before")
-                transaction.write(done)
-                commands = [(one.subject.encode(), deferrals.resubmission_document(one)) for one in due]
-                before = self._own()
-                places = session.writer.resubmit(commands)
+                transaction.write(decisions)
+                commands = [(entry.subject.encode(), deferrals.resubmission_document(entry)) for entry in due]
+                sent_at = self._own_time()
+                appended = session.writer.resubmit(commands)
                 failpoints.reached("again.said")
-                self._clock.learn_from_timestamps(before, (stamp for _, stamp in places if stamp is not None))
-                for one, (offset, _) in zip(due, places, strict=True):
-                    deferrals.set_resubmitted_offset(one, offset)
+                self._clock.learn_from_timestamps(
+                    sent_at, (stamp for _, stamp in appended if stamp is not None)
+                )
+                for entry, (offset, _) in zip(due, appended, strict=True):
+                    deferrals.set_resubmitted_offset(entry, offset)
                     end = max(end, offset + 1)
-                session.writer.append_deferred(values(done.deferral_changes))
+                session.writer.append_deferred(values(decisions.deferral_changes))
                 failpoints.reached("again.noted")
         except TopicRecreatedError as error:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
                 "find out why; to go on without what it held: "
-                f"cqrs run --accept-loss {format_position(number, at, name)}",
+                f"cqrs run --accept-loss {format_position(number, position, name)}",
             ) from error
-        cache.stage(done, at, *transaction.written)
+        cache.stage(decisions, position, *transaction.written)
         cache.flush()
         return end
 

@@ -49,13 +49,13 @@ class FoldingCache(Protocol):
 
 def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int]) -> None:
     """Fold the deferred topic; `bounds` are its start and end. Raises `ContradictionError` if it was truncated."""
-    at, (start, end) = cache.positions.deferred, bounds
-    if at > end:
+    next_offset, (start, end) = cache.positions.deferred, bounds
+    if next_offset > end:
         raise ContradictionError(
-            f"{log.log_name('deferred')} ends at {end}, before the {at} that was already folded",
+            f"{log.log_name('deferred')} ends at {end}, before the {next_offset} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    for records in log.read("deferred", max(at, start), end):
+    for records in log.read("deferred", max(next_offset, start), end):
         changes = dict(entry_change(log, record) for record in records)
         cache.fold(cache.positions._replace(deferred=records[-1].offset + 1), deferred=changes)
     if cache.positions.deferred < end:
@@ -126,18 +126,20 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
         )
 
 
-def defer_lost_again(cache: FoldingCache, topic_id: str, at: int) -> None:
+def defer_lost_again(cache: FoldingCache, topic_id: str, position: int) -> None:
     """Defer again, due at once, the resubmitted commands that no owner will decide: their records are before the
     position, or in a topic that no longer exists. The log is folded, so every decided command has ended its entry. Only
     an accepted loss leads here.
     """
     with cache.reading():
         lost = [
-            one
-            for one in cache.deferred().resubmitted_entries()
-            if one.resubmitted_topic != topic_id
-            or (one.resubmitted_offset is not None and one.resubmitted_offset < at)
+            entry
+            for entry in cache.deferred().resubmitted_entries()
+            if entry.resubmitted_topic != topic_id
+            or (entry.resubmitted_offset is not None and entry.resubmitted_offset < position)
         ]
     if lost:
-        parked = {one.key: replace(one, resubmitted_offset=None, resubmitted_topic="", due=0) for one in lost}
-        cache.fold(cache.positions, deferred=parked)
+        deferred_again = {
+            entry.key: replace(entry, resubmitted_offset=None, resubmitted_topic="", due=0) for entry in lost
+        }
+        cache.fold(cache.positions, deferred=deferred_again)

@@ -38,11 +38,11 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
     places = list(partitions)
     try:
         with Admin(connection) as admin:
-            found = admin.all_open_transactions(places) if places else []
+            transactions = admin.all_open_transactions(places) if places else []
     except CqrsError:
         return []
     now = now_ms()
-    return [one for one in found if not one.is_young(now)]
+    return [transaction for transaction in transactions if not transaction.is_young(now)]
 
 
 def explain_changed_code(aggregate: Aggregate) -> str:

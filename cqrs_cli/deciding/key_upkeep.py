@@ -22,49 +22,51 @@ class KeyUpkeep:
         self._session, self._cache, self._keys = session, cache, keys
         self._outdated = outdated(keys, session.timing.rewrap_batch_size)
         self._read = 0  # the end of the keys topic at the last check
-        self._beat_at: float | None = None  # monotonic
+        self._tick_at: float | None = None  # monotonic
 
-    def rewrap(self, at: int) -> None:
-        """Re-wrap the next keys that are under an old KEK, with the current KEK. `at` is the position."""
-        if found := next(self._outdated, None):
-            self._commit(at, found)
+    def rewrap(self, position: int) -> None:
+        """Re-wrap the next keys that are under an old KEK, with the current KEK. `position`: the offset of the next
+        command.
+        """
+        if outdated_keys := next(self._outdated, None):
+            self._commit(position, outdated_keys)
 
     def is_due(self) -> bool:
         """Return True if the last key record is so old that another record must let it be compacted."""
         if self._keys.read != self._read:
             self._read = self._keys.read
-            self._beat_at = time.monotonic() + self._session.timing.key_tick_after
-        return self._beat_at is not None and time.monotonic() >= self._beat_at
+            self._tick_at = time.monotonic() + self._session.timing.key_tick_after
+        return self._tick_at is not None and time.monotonic() >= self._tick_at
 
-    def append_tick(self, at: int) -> None:
+    def append_tick(self, position: int) -> None:
         """Append a record without a subject. A broker closes a segment when the next record arrives, and then compacts
         it, so that an erased key leaves the disk.
         """
-        self._commit(at, {})
-        self._read, self._beat_at = self._keys.read, None
+        self._commit(position, {})
+        self._read, self._tick_at = self._keys.read, None
 
-    def _commit(self, at: int, wrapped: Mapping[str, DataKey]) -> None:
+    def _commit(self, position: int, wrapped: Mapping[str, DataKey]) -> None:
         session, cache, keys = self._session, self._cache, self._keys
         cache.flush()
-        done = Decisions(cache.positions.clock, data_keys={**wrapped})
-        records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.data_keys) or [COMPACTION_TICK]
-        refused, hint = f"{keys.log_name} does not take keys", "see what its settings allow: cqrs doctor"
-        with session.transaction(at, refused, hint) as transaction:
-            transaction.write(done)
+        decisions = Decisions(cache.positions.clock, data_keys={**wrapped})
+        records: Sequence[tuple[bytes | None, bytes]] = keys.records(decisions.data_keys) or [COMPACTION_TICK]
+        failure, hint = f"{keys.log_name} does not take keys", "see what its settings allow: cqrs doctor"
+        with session.transaction(position, failure, hint) as transaction:
+            transaction.write(decisions)
             session.writer.append_keys(keys.partition, records)
             failpoints.reached("upkeep.noted")
-        cache.stage(done, at, *transaction.written)
+        cache.stage(decisions, position, *transaction.written)
         keys.flush(cache.positions.events)
 
 
-def outdated(keys: OwnerKeys, most: int) -> Iterator[dict[str, DataKey]]:
+def outdated(keys: OwnerKeys, max_keys: int) -> Iterator[dict[str, DataKey]]:
     """Yield the keys in force under an older KEK, in portions. A portion is empty if many records were read without
     finding such a key.
 
     A key is checked for being in force when its portion is requested: an aggregate may have been erased since the topic
     was read.
     """
-    for some in keys.subjects_under_old_keks():
-        subjects = list(dict.fromkeys(some))
-        for first in range(0, max(len(subjects), 1), most):
-            yield keys.outdated(subjects[first : first + most])
+    for listed in keys.subjects_under_old_keks():
+        subjects = list(dict.fromkeys(listed))
+        for first in range(0, max(len(subjects), 1), max_keys):
+            yield keys.outdated(subjects[first : first + max_keys])

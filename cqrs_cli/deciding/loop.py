@@ -46,15 +46,17 @@ class DecideLoop(Loop):
         case.
         """
         targets = session.plan.targets
-        end = None if targets is None else targets[session.partition]
-        super().__init__(session, position, end if drain_end is None else drain_end)
-        self._silent = drain_end is not None
+        target = None if targets is None else targets[session.partition]
+        super().__init__(session, position, target if drain_end is None else drain_end)
+        self._is_draining = drain_end is not None
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
-        holding = session.assigned_keys  # constant: a split takes place between loops
+        assigned_keys = session.assigned_keys  # constant: a split takes place between loops
         self.rules = replace(
-            session.rules, partition_of=holding.partition_of(), forward_target_of=holding.forward_target_of()
+            session.rules,
+            partition_of=assigned_keys.partition_of(),
+            forward_target_of=assigned_keys.forward_target_of(),
         )
         self.deferring = DeferredCommands(session, cache, attempts.add_note)
         self.upkeep = None
@@ -77,13 +79,13 @@ class DecideLoop(Loop):
             self.upkeep.append_tick(self.position)
 
     def _is_due(self) -> bool:
-        return not self._silent and self.deferring.is_due()
+        return not self._is_draining and self.deferring.is_due()
 
     def process_batch(self, records: list[Record]) -> None:
-        decided = self.decide_and_commit(records)
+        decided_count = self.decide_and_commit(records)
         timing, cache = self.session.timing, self.cache
-        small = decided < self.session.batch_limit // 10
-        if cache.pending >= timing.apply_every or cache.is_full() or small:
+        is_small = decided_count < self.session.batch_limit // 10
+        if cache.pending >= timing.apply_every or cache.is_full() or is_small:
             cache.flush()
 
     def run_idle_work(self) -> None:
@@ -97,8 +99,8 @@ class DecideLoop(Loop):
         limit = self.session.limit
         if self.remaining:
             return self.remaining[:limit]
-        patience = 0.2 if self._silent else self.deferring.seconds_until_due(0.2)
-        records = records_of(self.follower.poll(limit, patience, self.next_batch_at))
+        timeout = 0.2 if self._is_draining else self.deferring.seconds_until_due(0.2)
+        records = records_of(self.follower.poll(limit, timeout, self.next_batch_at))
         self.log_end = next(iter(self.follower.ends.values()), self.log_end)
         if not records:
             self.position = max(self.position, self.log_end)
@@ -111,11 +113,11 @@ class DecideLoop(Loop):
         """
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
-        began = _now()
-        fetched = self.payloads.fetch(records)
-        batch = session.batch = Batch(self.aggregate, self._context(fetched.payloads))
+        started_at = _now()
+        downloaded = self.payloads.fetch(records)
+        batch = session.batch = Batch(self.aggregate, self._context(downloaded.payloads))
         try:
-            decided = self._commit(batch, fetched.records, began)
+            decided = self._commit(batch, downloaded.records, started_at)
         except BaseException:
             session.measures.counts["transactions_aborted"] += 1
             raise
@@ -129,11 +131,11 @@ class DecideLoop(Loop):
         session.offset = end
         self.remaining = (self.remaining or records)[decided:]
         self.position = end if self.remaining else max(end, self.log_end)
-        waits = 1 < len(records) < timing.backlog_size and not self.remaining
-        self.next_batch_at = time.monotonic() + (timing.batch_spacing if waits else 0.0)
+        is_backlog_small = 1 < len(records) < timing.backlog_size and not self.remaining
+        self.next_batch_at = time.monotonic() + (timing.batch_spacing if is_backlog_small else 0.0)
         return decided
 
-    def _commit(self, batch: Batch, records: list[Record], began: int) -> int:
+    def _commit(self, batch: Batch, records: list[Record], started_at: int) -> int:
         session, decisions, decided = self.session, batch.decisions, 0
         try:
             with session.writer.batch(session.consumer) as transaction:
@@ -146,9 +148,9 @@ class DecideLoop(Loop):
                         decided += len(piece.outcomes)
                     session.writer.append_deferred(values(decisions.deferral_changes))
                     if (keys := self.cache.keys) is not None:
-                        made = keys.records(decisions.data_keys)
-                        session.writer.append_keys(keys.partition, made, records[0].offset)
-                counts = session.counts.add_batch(decisions.counts, began, _now())
+                        key_records = keys.records(decisions.data_keys)
+                        session.writer.append_keys(keys.partition, key_records, records[0].offset)
+                counts = session.counts.add_batch(decisions.counts, started_at, _now())
                 end = records[decided - 1].offset + 1
                 claim = after_batch(session.own_claim, counts, decided, end)
                 transaction.set_position(end, claim.metadata())
@@ -170,7 +172,7 @@ class DecideLoop(Loop):
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
         """Yield decisions piece by piece, the first pieces small, until the batch has taken enough time or memory."""
-        timing, size, start, most_states = self.session.timing, 1, 0, self.cache.most_waiting
+        timing, size, start, most_states = self.session.timing, 1, 0, self.cache.max_waiting
         until = time.monotonic() + timing.batch_seconds
         while start < len(records):
             yield batch.decide_piece(records[start : start + size], timing.batch_bytes)

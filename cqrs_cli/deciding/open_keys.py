@@ -7,7 +7,7 @@ from pathlib import Path
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.state_cache import DOUBTFUL
+from cqrs_cli.deciding.state_cache import UNRESOLVED_KEYS_MARKER
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
@@ -39,19 +39,22 @@ def open_owner_keys(
     if not aggregate.has_personal_fields:
         yield None
         return
-    found, ring = plan.topics[partition.aggregate], require_keyring(plan.connection, partition.aggregate)
-    ids = str(found.keys_id), found.ids["events"]
-    kept: KeyStore = MemoryKeys(ids) if path is None else open_keys(path, ids)
-    log, number = KafkaKeysLog(plan.connection, found.topics), found.keys_partition(partition.number)
-    with closing(kept), closing(log):
-        yield OwnerKeys(aggregate, log, number, ring, kept)
+    described, keyring = (
+        plan.topics[partition.aggregate],
+        require_keyring(plan.connection, partition.aggregate),
+    )
+    ids = str(described.keys_id), described.ids["events"]
+    key_store: KeyStore = MemoryKeys(ids) if path is None else open_keys(path, ids)
+    log, number = KafkaKeysLog(plan.connection, described.topics), described.keys_partition(partition.number)
+    with closing(key_store), closing(log):
+        yield OwnerKeys(aggregate, log, number, keyring, key_store)
 
 
-def check_no_unresolved_keys(store: Store, place: str) -> None:
+def check_no_unresolved_keys(store: Store, log_name: str) -> None:
     """Refuse a shard with redacted values whose keys may be lost instead of erased: its owner ended before that was
     known.
 
     Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
     """
-    if store.get_value(DOUBTFUL):
-        raise CorruptError(f"the shard of {place} may miss values whose key was not there", REBUILD)
+    if store.get_value(UNRESOLVED_KEYS_MARKER):
+        raise CorruptError(f"the shard of {log_name} may miss values whose key was not there", REBUILD)

@@ -65,12 +65,12 @@ class DecidingOwner:
         batch_limit: int,
         attempts: Attempts,
         measures: Measures,
-        behind: ErrorDuration,
+        old_offset_duration: ErrorDuration,
         catch_up: Callable[[], object],
-        lender: ConsumerPool,
+        pool: ConsumerPool,
     ) -> None:
-        """`keys`: for an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
-        the shard's. `catch_up`: folds the visible log, without a claim to the shard. `lender`: pool of consumers that
+        """`keys`: for an aggregate with personal fields. `old_offset_duration`: how long the group's offset has seemed
+        to be below the shard's. `catch_up`: folds the visible log, without a claim to the shard. `pool`: consumers that
         know the logs already, because step 0 has read with them.
         """
         self.plan = plan
@@ -79,9 +79,9 @@ class DecidingOwner:
         self.store = store
         self.keys = keys
         self.attempts = attempts
-        self.behind = behind
+        self.old_offset_duration = old_offset_duration
         self.catch_up = catch_up
-        self.session = OwnerSession(plan, partition, own_claim, batch_limit, measures, lender)
+        self.session = OwnerSession(plan, partition, own_claim, batch_limit, measures, pool)
 
     def __enter__(self) -> "DecidingOwner":
         return self
@@ -112,24 +112,27 @@ class DecidingOwner:
         session = self.session
         session.measures.enter_step("claim")
         try:
-            found = session.read_commit(session.consumer)
+            committed = session.read_commit(session.consumer)
         except KafkaException as error:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
             raise
-        before = parse_claim(found.metadata)
-        self._require_current(found.offset, before)
-        session.judge(before)
-        session.offset = found.offset
-        mine = successor_claim(session.own_claim, before, self.store.token())
-        session.own_claim = mine = with_suspects(mine, before, session.timing.batch_limit)
-        if before and (before.run_epoch, before.run) == (mine.run_epoch, mine.run):
-            session.counts = before.counts  # includes the decisions of my run's lost attempts
+        committed_claim = parse_claim(committed.metadata)
+        self._require_current(committed.offset, committed_claim)
+        session.judge(committed_claim)
+        session.offset = committed.offset
+        own_claim = successor_claim(session.own_claim, committed_claim, self.store.token())
+        session.own_claim = own_claim = with_suspects(own_claim, committed_claim, session.timing.batch_limit)
+        if committed_claim and (committed_claim.run_epoch, committed_claim.run) == (
+            own_claim.run_epoch,
+            own_claim.run,
+        ):
+            session.counts = committed_claim.counts  # includes the decisions of my run's lost attempts
         failpoints.reached("claim.before")
-        if found.offset is not None:
-            session.commit_position(found.offset)
+        if committed.offset is not None:
+            session.commit_position(committed.offset)
         failpoints.reached("claim.after")
-        return PositionAndClaim(found.offset, before)
+        return PositionAndClaim(committed.offset, committed_claim)
 
     def _require_current(self, offset: int | None, claim: Claim | None) -> None:
         """Raise `UnavailableError` for an offset below the decisions in the shard or the log, until this has persisted
@@ -138,12 +141,12 @@ class DecidingOwner:
         A broker that was cut off from the others, or has just become the group's coordinator, may return an old offset.
         A claim at that offset would move the group back.
         """
-        session, held = self.session, self.store.positions().commands
+        session, decided_end = self.session, self.store.positions().commands
         if offset is None or self.plan.accept_loss.get(self.partition) is not None:
             return
-        if offset >= held and not session.is_old(offset, claim):
+        if offset >= decided_end and not session.is_old(offset, claim):
             return
-        if not self.behind.persists_for(session.timing.inconsistency_timeout):
+        if not self.old_offset_duration.persists_for(session.timing.inconsistency_timeout):
             raise UnavailableError(
                 f"{session.log.log_name('commands')}: the group's offset is {offset}, and later commands are decided",
                 "a broker has just come back, perhaps: it is asked again",
@@ -153,45 +156,46 @@ class DecidingOwner:
         """3: derive the position from the log. Only this step checks the topic and its partitions."""
         session = self.session
         session.measures.enter_step("position")
-        accept = self.plan.accept_loss.get(self.partition)
+        accepted_offset = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all topics must exist
         session.read_assigned_keys()
         session.check_forwards()
         with session.explaining_stalls():
-            state, last = read_log_state(
+            state, last_outcome = read_log_state(
                 session.log, session.described, bounds, *claimed, session.assigned_keys
             )
-            at = position(state, accept)
-            if at != accept:
+            next_offset = position(state, accepted_offset)
+            if next_offset != accepted_offset:
                 check_last_decided(state)
-                at = check_gap(session.log, state, at)
-        before, accepted, trial = session.own_claim, session.own_claim.accepted, session.own_claim.suspects
-        if at == accept:
-            accepted = Accepted(at, bounds["events"], bounds["outcomes"][1])
-            trial = None  # its offsets may be of another log
-        elif trial is not None:
-            trial = trial.limited_to(state.end - at)
+                next_offset = check_gap(session.log, state, next_offset)
+        claim = session.own_claim
+        accepted, suspects = claim.accepted, claim.suspects
+        if next_offset == accepted_offset:
+            accepted = Accepted(next_offset, bounds["events"], bounds["outcomes"][1])
+            suspects = None  # its offsets may be of another log
+        elif suspects is not None:
+            suspects = suspects.limited_to(state.end - next_offset)
         session.own_claim = replace(
-            before,
+            claim,
             topic_id=state.topic_id,
             other_ids=state.other_ids,
             deferred_id=state.deferred_id,
             partitions=state.partitions,
             accepted=accepted,
-            suspects=trial,
+            suspects=suspects,
         )
         failpoints.reached("position.before")
-        if not session.has_claimed or at != session.offset or session.own_claim != before:
-            session.commit_position(at)
+        if not session.has_claimed or next_offset != session.offset or session.own_claim != claim:
+            session.commit_position(next_offset)
         failpoints.reached("position.after")
-        return Start(at, last)
+        return Start(next_offset, last_outcome)
 
     def recover(self, start: Start) -> StateCache:
         """4: take ownership of the shard, and bring it up to date."""
         session, token, measures = self.session, self.session.own_claim.token, self.session.measures
         measures.enter_step("recover")
-        held = self.store.positions()
-        check_history(session.log, held.last_event, held.last_outcome)
+        positions = self.store.positions()
+        check_history(session.log, positions.last_event, positions.last_outcome)
         if session.own_claim.accepted is None:  # else it has decisions on commands that are lost
             check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())
@@ -202,48 +206,48 @@ class DecidingOwner:
         session.writer.set_log_ends(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
         accepted, topic_id = session.own_claim.accepted, session.described.ids["commands"]
-        window, onward, holding = self.plan.deciding.window, start.offset, session.assigned_keys
-        log = replace_log(session.log, key_filter=holding.key_filter)
+        window, resume_at, assigned_keys = self.plan.deciding.window, start.offset, session.assigned_keys
+        log = replace_log(session.log, key_filter=assigned_keys.key_filter)
         check_outcomes_kept(log, cache, outcomes[0])
         with session.explaining_stalls():
-            cache.learn_keys(holding.key_filter)
-            inherit_keys(log, self.aggregate, cache, holding, window)
+            cache.learn_keys(assigned_keys.key_filter)
+            inherit_keys(log, self.aggregate, cache, assigned_keys, window)
             fold_events(log, self.aggregate, cache, events, accepted)
             cache.check_keys(accepted is not None)
             failpoints.reached("recover.events")
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")
-            fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
+            fold_outcomes(log, cache, outcomes, start.last_outcome, window, resume_at, accepted, topic_id)
         defer_lost_again(cache, topic_id, start.offset)
-        drop_moved_keys(cache, holding.key_filter)
+        drop_moved_keys(cache, assigned_keys.key_filter)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
         session.is_recovered = True
         failpoints.reached("recover.after")
         return cache
 
-    def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
-        """5: decide commands from `at` on, until the target is reached or `stopping()` returns True."""
+    def loop(self, cache: StateCache, position: int, stopping: Callable[[], bool]) -> None:
+        """5: decide commands from `position` on, until the target is reached or `stopping()` returns True."""
         session = self.session
         session.close_log_readers()
-        trial = session.own_claim.suspects
-        if trial is not None and trial.culprit is not None:
-            self.attempts.fail_if_exhausted(*trial.culprit)
+        suspects = session.own_claim.suspects
+        if suspects is not None and suspects.culprit is not None:
+            self.attempts.fail_if_exhausted(*suspects.culprit)
         if session.assigned_keys.phase == "adopt":
-            import_deferred(session, state, at)
+            import_deferred(session, cache, position)
         while (end := drain_end(session)) is not None:
             session.measures.enter_step("settle")
-            at = self._decide(state, at, stopping, end)
-            if at < end:
+            position = self._decide(cache, position, stopping, end)
+            if position < end:
                 return  # stopped
-            split(session, state, at)
+            split(session, cache, position)
         session.measures.enter_step("decide")
-        self._decide(state, at, stopping)
+        self._decide(cache, position, stopping)
 
     def _decide(
-        self, state: StateCache, at: int, stopping: Callable[[], bool], settling: int | None = None
+        self, cache: StateCache, position: int, stopping: Callable[[], bool], drain_end: int | None = None
     ) -> int:
-        """Decide from `at` on. Return the offset at which the loop ended."""
-        loop = DecideLoop(self.session, self.aggregate, state, at, self.attempts, settling)
+        """Decide from `position` on. Return the offset at which the loop ended."""
+        loop = DecideLoop(self.session, self.aggregate, cache, position, self.attempts, drain_end)
         loop.run(stopping)
         return loop.position

@@ -47,9 +47,9 @@ def unpack(
     except BaseException as error:  # a `__post_init__` may raise anything
         if is_interrupt(error):
             raise
-        said = class_name(type(error)) if aggregate.has_personal_fields else error
+        cause = class_name(type(error)) if aggregate.has_personal_fields else error
         raise ContradictionError(
-            f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {said}",
+            f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {cause}",
             "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
         ) from aggregate.redact_error(error)
     return VersionedState(saved.version, state, saved.offset, saved.eventindex)

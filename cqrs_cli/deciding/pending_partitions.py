@@ -17,16 +17,16 @@ from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import wait_at_slot
 
 #: Seconds between two polls: commands in the new partitions wait for the parents.
-_LOOK_EVERY = 0.1
+_POLL_INTERVAL = 0.1
 
 
 def wait_for_pending_partitions(
     plan: Plan,
     partition: Partition,
-    mine: Claim,
+    own_claim: Claim,
     stopping: threading.Event,
-    meanwhile: Callable[[], object],
-    lender: ConsumerPool,
+    catch_up: Callable[[], object],
+    pool: ConsumerPool,
 ) -> None:
     """If the partition is a parent, wait until the run has claimed all pending children, or until the active run has
     ended or is silent. Return at once for any other partition. The parent waits for all children, because the active
@@ -34,69 +34,77 @@ def wait_for_pending_partitions(
 
     Raises `LaterClaim` if a later run takes the partition over.
     """
-    unborn = list(_pending_partitions(plan, partition, lender))
-    if not unborn:
+    pending = list(_pending_partitions(plan, partition, pool))
+    if not pending:
         return
     stands_by = plan.timing.standby_timeout is not None
-    with ClaimReader(plan.connection, {one: plan.claim_slot(one) for one in unborn}) as reader:
+    with ClaimReader(plan.connection, {child: plan.claim_slot(child) for child in pending}) as reader:
 
-        def are_there(_: Claim | None) -> bool:
+        def are_claimed(_: Claim | None) -> bool:
             runs = _claimants(reader)
-            return mine.run in runs and (stands_by or len(runs) == 1)
+            return own_claim.run in runs and (stands_by or len(runs) == 1)
 
-        who = _Parent(mine, stopping, meanwhile)
+        waiting_parent = _WaitingParent(own_claim, stopping, catch_up)
         # Twice the time: a false alarm would cost more than a delay.
-        silence, seat = 2 * plan.timing.heartbeat_timeout, plan.claim_slot(partition)
-        wait_at_slot(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
+        heartbeat_timeout, claim_slot = 2 * plan.timing.heartbeat_timeout, plan.claim_slot(partition)
+        wait_at_slot(
+            plan.connection,
+            claim_slot,
+            own_claim,
+            heartbeat_timeout,
+            waiting_parent,
+            are_claimed,
+            _POLL_INTERVAL,
+        )
 
 
 def may_split(
-    plan: Plan, partition: Partition, mine: Claim, claim: Claim | None, lender: ConsumerPool
+    plan: Plan, partition: Partition, own_claim: Claim, parent_claim: Claim | None, pool: ConsumerPool
 ) -> bool:
     """Return True if a standby run may take over a parent in order to split it: all pending children are claimed, some
-    of them by this run, and the run of the parent's `claim` has none of them, so it does not split.
+    of them by this run, and the run of the parent's `parent_claim` has none of them, so it does not split.
     """
-    unborn = {one: plan.claim_slot(one) for one in _pending_partitions(plan, partition, lender)}
-    if not unborn:
+    claim_slots = {child: plan.claim_slot(child) for child in _pending_partitions(plan, partition, pool)}
+    if not claim_slots:
         return False
-    with ClaimReader(plan.connection, unborn) as reader:
+    with ClaimReader(plan.connection, claim_slots) as reader:
         runs = _claimants(reader)
-    return mine.run in runs and (claim is None or claim.run not in runs)
+    return own_claim.run in runs and (parent_claim is None or parent_claim.run not in runs)
 
 
 def _claimants(reader: ClaimReader[Partition]) -> set[str]:
     """Return the runs that have claimed the pending children; empty if a child has no claim."""
     try:
-        found = [one.claim for one in reader.read_claims().values()]
+        claims = [committed.claim for committed in reader.read_claims().values()]
     except CqrsError:
         return set()
-    return {claim.run for claim in found if claim is not None} if all(found) else set()
+    return {claim.run for claim in claims if claim is not None} if all(claims) else set()
 
 
-def _pending_partitions(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:
+def _pending_partitions(plan: Plan, partition: Partition, pool: ConsumerPool) -> Iterator[Partition]:
     """Yield the pending children of the aggregate, if this partition is to split next."""
     try:
-        holding = plan.read_assigned_keys(partition, pool=lender)
+        assigned_keys = plan.read_assigned_keys(partition, pool=pool)
     except CqrsError:
         return  # its owner will meet the error, too
-    if holding.phase == "settle":
-        for number in holding.lineage.unfinished_partitions(holding.topic_partitions):
-            if holding.lineage.phase(number, holding.topic_partitions) == "wait":
+    if assigned_keys.phase == "settle":
+        for number in assigned_keys.lineage.unfinished_partitions(assigned_keys.topic_partitions):
+            if assigned_keys.lineage.phase(number, assigned_keys.topic_partitions) == "wait":
                 yield partition._replace(number=number)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parent:
+class _WaitingParent:
     """A parent, as `wait_at_slot` uses it: it gives the active run time until the children are ready."""
 
-    mine: Claim
+    own_claim: Claim
     stopping: threading.Event
-    meanwhile: Callable[[], object]
+    catch_up: Callable[[], object]
 
     def prepare_takeover(self, claim: Claim) -> None:
-        if (judgement := judge(self.mine, claim)).must_return:
+        if (judgement := judge(self.own_claim, claim)).must_return:
             raise LaterClaim(judgement, claim)
-        self.meanwhile()
+        self.catch_up()
 
     def is_ready(self) -> bool:
         return True

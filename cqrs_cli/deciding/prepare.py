@@ -46,22 +46,24 @@ def prepare(
     for name, aggregate in aggregates.items():
         if aggregate.has_personal_fields:
             require_keyring(connection, name)
-    losses = dict(_places("--accept-loss", accept_loss, aggregates))
-    refused: dict[Partition, frozenset[int]] = {}
-    for partition, offset in _places("--fail", fail, aggregates):
-        refused[partition] = refused.get(partition, frozenset()) | {offset}
+    losses = dict(_parse_positions("--accept-loss", accept_loss, aggregates))
+    force_failed: dict[Partition, frozenset[int]] = {}
+    for partition, offset in _parse_positions("--fail", fail, aggregates):
+        force_failed[partition] = force_failed.get(partition, frozenset()) | {offset}
     topics, brokers = _described_topics(settings, connection, aggregates)
-    _make_room(len(topics), brokers)
-    _check_partitions(topics, [*losses, *refused])
-    seen = _committed_claims(connection, topics)
+    _raise_limits(len(topics), brokers)
+    _check_partitions(topics, [*losses, *force_failed])
+    claims = _committed_claims(connection, topics)
     lineages: dict[str, SeenLineage] = {}
     for name, described in topics.items():
-        found = check_lineage(connection, described, settings.partitioner)
-        if found is None or not found.lineage.was_repartitioned:
-            _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
-        elif not found.lineage.unfinished_partitions(described.partitions):
-            lineages[name] = found
-    _check_offsets(connection, topics, losses, refused, seen)
+        lineage = check_lineage(connection, described, settings.partitioner)
+        if lineage is None or not lineage.lineage.was_repartitioned:
+            _check_counts(
+                described, [claim for partition, claim in claims.items() if partition.aggregate == name]
+            )
+        elif not lineage.lineage.unfinished_partitions(described.partitions):
+            lineages[name] = lineage
+    _check_offsets(connection, topics, losses, force_failed, claims)
     return Plan(
         connection,
         topics,
@@ -69,11 +71,11 @@ def prepare(
         settings.root,
         DecisionSettings.of(settings),
         settings.state_dir,
-        next_run_epoch(time.time_ns() // 1_000_000, list(seen.values())),
+        next_run_epoch(time.time_ns() // 1_000_000, list(claims.values())),
         uuid.uuid4().hex[:12],
         targets=_targets(connection, topics) if once else None,
         accept_loss=losses,
-        force_failed=refused,
+        force_failed=force_failed,
         cache_bytes=int(settings.state_cache),
         store=settings.store,
         store_limit=int(settings.store_limit),
@@ -127,12 +129,15 @@ def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) ->
 def _committed_claims(
     connection: Connection, topics: Mapping[str, AggregateTopics]
 ) -> dict[Partition, Claim | None]:
-    seats = {
-        Partition(name, number): partition_claim_slot(found.topics, number)
-        for name, found in topics.items()
-        for number in range(found.partitions)
+    claim_slots = {
+        Partition(name, number): partition_claim_slot(described.topics, number)
+        for name, described in topics.items()
+        for number in range(described.partitions)
     }
-    return {at: one.claim for at, one in committed_claims(connection, seats).items()}
+    return {
+        partition: committed.claim
+        for partition, committed in committed_claims(connection, claim_slots).items()
+    }
 
 
 def _timing(settings: "Settings", standby: bool) -> Timing:
@@ -154,13 +159,13 @@ def without_topics(settings: "Settings", connection: Connection, aggregates: Ite
     names = list(aggregates)
     try:
         with Admin(connection) as admin:
-            found = [name for name in names if not find_topics(admin, Topics(name, settings.topic_prefix))]
+            without = [name for name in names if not find_topics(admin, Topics(name, settings.topic_prefix))]
     except ConfigurationError:
         return []
-    return found if len(found) < len(names) else []
+    return without if len(without) < len(names) else []
 
 
-def _make_room(aggregates: int, brokers: int) -> None:
+def _raise_limits(aggregates: int, brokers: int) -> None:
     """Raise this process's limits: the driver retires several partitions at once, and reads each group's claims."""
     retiring = owner_needs(WORKERS, brokers).descriptors
     reading = aggregates * DESCRIPTORS_A_BROKER * brokers
@@ -182,8 +187,8 @@ def _described_topics(
         return topics, admin.broker_count()
 
 
-def _check_partitions(topics: Mapping[str, AggregateTopics], named: Iterable[Partition]) -> None:
-    for name, partition in named:
+def _check_partitions(topics: Mapping[str, AggregateTopics], partitions: Iterable[Partition]) -> None:
+    for name, partition in partitions:
         count = topics[name].partitions
         if partition >= count:
             raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
@@ -193,23 +198,26 @@ def _check_offsets(
     connection: Connection,
     topics: Mapping[str, AggregateTopics],
     losses: Mapping[Partition, int],
-    refused: Mapping[Partition, frozenset[int]],
-    seen: Mapping[Partition, Claim | None],
+    force_failed: Mapping[Partition, frozenset[int]],
+    claims: Mapping[Partition, Claim | None],
 ) -> None:
     """Check the operator's offsets before any owner is fenced: a typing error must not end the active run. An offset
     that was accepted before passes, even if retention has deleted it.
     """
-    for partition in sorted({*losses, *refused}):
+    for partition in sorted({*losses, *force_failed}):
         topic, number = topics[partition.aggregate].topics.commands, partition.number
         start, end = bounds(connection, topic, [number], "read_uncommitted")[number]
-        onward, failed = losses.get(partition), refused.get(partition, frozenset())
-        claim = seen[partition]
-        spent = claim is not None and claim.accepted is not None and claim.accepted.offset == onward
-        if onward is not None and not spent:
-            check_offset_in_log(topic, number, onward, start, end)
-        if failed and max(failed) >= end:
+        accepted_offset, failed_offsets = losses.get(partition), force_failed.get(partition, frozenset())
+        claim = claims[partition]
+        was_applied = (
+            claim is not None and claim.accepted is not None and claim.accepted.offset == accepted_offset
+        )
+        if accepted_offset is not None and not was_applied:
+            check_offset_in_log(topic, number, accepted_offset, start, end)
+        if failed_offsets and max(failed_offsets) >= end:
             raise UsageError(
-                f"{topic} partition {number} has no command at offset {max(failed)}", f"it ends at {end}"
+                f"{topic} partition {number} has no command at offset {max(failed_offsets)}",
+                f"it ends at {end}",
             )
 
 
@@ -226,15 +234,17 @@ def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> d
     }
 
 
-def _places(flag: str, texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
+def _parse_positions(
+    flag: str, texts: Iterable[str], known: Iterable[str]
+) -> Iterable[tuple[Partition, int]]:
     """Parse texts of the form `AGG:P@OFFSET`; raises `UsageError`."""
     for text in texts:
-        place = parse_position(flag, text)
-        if place.process:
+        position = parse_position(flag, text)
+        if position.process:
             raise UsageError(f"{flag}: {text!r} is a place of a process", "write AGGREGATE:PARTITION@OFFSET")
-        if place.aggregate not in known:
+        if position.aggregate not in known:
             raise UsageError(
-                f"{place.aggregate!r} is not among the aggregates of this run",
+                f"{position.aggregate!r} is not among the aggregates of this run",
                 f"they are: {', '.join(known)}",
             )
-        yield Partition(place.aggregate, place.partition), place.offset
+        yield Partition(position.aggregate, position.partition), position.offset

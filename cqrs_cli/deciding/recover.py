@@ -34,49 +34,49 @@ def fold_events(
     """Fold the events; `bounds` are the start and end of their log. Raises `ContradictionError` for an event that
     cannot follow, and names its record; also for deleted events, unless an operator `accepted` that loss.
     """
-    at, (start, end) = cache.positions.folded_events, bounds
+    next_offset, (start, end) = cache.positions.folded_events, bounds
     if cache.positions.events > end:
         raise ContradictionError(
             f"{log.log_name('events')} ends at {end}, before the {cache.positions.events} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    check_complete(log, start, at, accepted)
-    for stored in log.read("events", max(at, start), end):
-        for records in log.with_data("events", [stored]):
-            done = 0
-            while done < len(records):
+    check_complete(log, start, next_offset, accepted)
+    for chunk in log.read("events", max(next_offset, start), end):
+        for records in log.with_data("events", [chunk]):
+            index = 0
+            while index < len(records):
                 with cache.reading():
-                    states, done = fold_records(log, aggregate, cache, records, done)
-                cache.fold(cache.positions.after_event(stored, records[done - 1].offset), states)
+                    states, index = fold_records(log, aggregate, cache, records, index)
+                cache.fold(cache.positions.after_event(chunk, records[index - 1].offset), states)
     if cache.positions.events < end:
         cache.fold(cache.positions._replace(events=end))
 
 
 def fold_records(
-    log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], done: int
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], index: int
 ) -> tuple[dict[str, VersionedState], int]:
-    """Return the states after the records from index `done` on, and the index of the next record. It stops early when
+    """Return the states after the records from `index` on, and the index of the next record. It stops early when
     the cache is full.
 
     Raises `ContradictionError` that names the record that cannot follow.
     """
     states: dict[str, VersionedState] = {}
-    most, keys = cache.most_waiting, cache.keys
-    for record in records[done:]:
-        done += 1
+    max_waiting, keys = cache.max_waiting, cache.keys
+    for record in records[index:]:
+        index += 1
         try:
             event = read_event(record.value)
             if keys is not None:
                 event = keys.decrypt_event(event)
-            before = states.get(event.subject) or cache.state(event.subject)
-            after = fold_event(aggregate, before, event)
+            state = states.get(event.subject) or cache.state(event.subject)
+            folded = fold_event(aggregate, state, event)
         except (FoldError, ValueError) as error:
             raise log.fault("events", record.offset, error) from error
-        if after is not before:
-            states[event.subject] = after
-            if len(states) >= most:
+        if folded is not state:
+            states[event.subject] = folded
+            if len(states) >= max_waiting:
                 break
-    return states, done
+    return states, index
 
 
 def fold_outcomes(
@@ -85,7 +85,7 @@ def fold_outcomes(
     bounds: tuple[int, int],
     last: Record | None,
     window: int,
-    onward: int | None = None,
+    resume_at: int | None = None,
     accepted: Accepted | None = None,
     topic_id: str = "",
 ) -> None:
@@ -93,17 +93,17 @@ def fold_outcomes(
     dedup window (`window`, ms) before the `last` outcome. Retention deletes only older outcomes.
 
     The events must be folded. If they do not reach the version of a decided command, this raises `ContradictionError`
-    with `onward` as the offset to continue from. The check is skipped for outcomes from before an `accepted` loss.
+    with `resume_at` as the offset to continue from. The check is skipped for outcomes from before an `accepted` loss.
     """
-    at, (start, end) = cache.positions.folded_outcomes, bounds
+    next_offset, (start, end) = cache.positions.folded_outcomes, bounds
     if cache.positions.outcomes > end:
         raise ContradictionError(
             f"{log.log_name('outcomes')} ends at {end}, before the {cache.positions.outcomes} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    if at == 0 and last is not None:
-        at = log.offset_at("outcomes", max(0, last.timestamp - window)) or 0
-    for records in log.read("outcomes", max(at, start), end):
+    if next_offset == 0 and last is not None:
+        next_offset = log.offset_at("outcomes", max(0, last.timestamp - window)) or 0
+    for records in log.read("outcomes", max(next_offset, start), end):
         positions = cache.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], DedupEntry] = {}
@@ -117,7 +117,7 @@ def fold_outcomes(
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        check_versions_reached(log, cache, latest, decided if onward is None else onward)
+        check_versions_reached(log, cache, latest, decided if resume_at is None else resume_at)
         with cache.reading():
             ended = entries_ended_by(cache, topic_id, parsed)
         cache.fold(
@@ -136,19 +136,19 @@ def fold_outcomes(
 
 
 def check_versions_reached(
-    log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
+    log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], resume_at: int
 ) -> None:
     """Refuse to fold over lost events: aggregates would be decided on in an outdated state."""
     with cache.reading():
         for subject, outcome in latest.items():
-            state, verdict = cache.state(subject), outcome.data
-            if falls_short(state, outcome):
+            state, decision = cache.state(subject), outcome.data
+            if has_lost_events(state, outcome):
                 version = state.version if state else 0
                 raise ContradictionError(
                     f"{log.log_name('events')} leaves {subject!r} at version {version}, "
-                    f"though command {verdict.offset} left it at {verdict.version}: events were lost",
+                    f"though command {decision.offset} left it at {decision.version}: events were lost",
                     "restore the topic; to go on without them: "
-                    f"cqrs run --accept-loss {format_position(log.partition, onward, log.topics.aggregate)}",
+                    f"cqrs run --accept-loss {format_position(log.partition, resume_at, log.topics.aggregate)}",
                 )
 
 
@@ -159,7 +159,7 @@ def is_permanent(error: ContradictionError) -> bool:
     return isinstance(error, MissingMasterKeyError) or isinstance(error.__cause__, UnreadableEventError)
 
 
-def falls_short(state: VersionedState | None, outcome: OutcomeEnvelope) -> bool:
+def has_lost_events(state: VersionedState | None, outcome: OutcomeEnvelope) -> bool:
     """Return True if events were lost: the remaining events do not reach the version after the command."""
     return (state.version if state else 0) < outcome.data.version
 
@@ -178,8 +178,8 @@ def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
 
     Raises `AheadError`: the shard is quarantined and rebuilt from the log.
     """
-    if (held := store.positions().commands) > position:
+    if (decided_end := store.positions().commands) > position:
         raise AheadError(
-            f"the shard of {log.log_name('commands')} knows decisions up to {held}, the log up to {position}",
+            f"the shard of {log.log_name('commands')} knows decisions up to {decided_end}, the log up to {position}",
             REBUILD,
         )

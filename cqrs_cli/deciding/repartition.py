@@ -82,7 +82,8 @@ def plan_repartitioning(
         )
     if target_count != before and not lineage.is_valid_next_count(target_count):
         raise UsageError(
-            f"{target_count} is no multiple of the {before} partitions of {name}: a key must move to a child of its home",
+            f"{target_count} is not a multiple of the {before} partitions of {name}: "
+            "a key may move only to a target partition of its own partition",
             valid_counts,
         )
     if target_count == before and not lineage.was_repartitioned:

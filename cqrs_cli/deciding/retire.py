@@ -11,8 +11,8 @@ from cqrs_cli.ownership.retire import ClaimChange, fence_and_replace_claim, reti
 
 def retire(plan: Plan) -> None:
     """Retire every partition of the plan. If a partition cannot be reached, its transaction ends by timeout."""
-    within = plan.timing.retire_deadline
-    retire_partitions(plan.connection, plan.claim_slots(), plan.run, partial(_retire, plan), within)
+    deadline = plan.timing.retire_deadline
+    retire_partitions(plan.connection, plan.claim_slots(), plan.run, partial(_retire, plan), deadline)
 
 
 def _retire(plan: Plan, partition: Partition) -> None:

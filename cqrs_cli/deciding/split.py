@@ -31,56 +31,57 @@ from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.ownership.claim import Claim
 
 #: Deferred commands that one transaction imports, and roughly their bytes: it must end before its timeout.
-PORTION, PORTION_BYTES = 5_000, 8 * 1024 * 1024
+IMPORT_BATCH, IMPORT_BATCH_BYTES = 5_000, 8 * 1024 * 1024
 
 #: Seconds between two polls of the partition history.
-_LOOK_EVERY = 0.03
+_POLL_INTERVAL = 0.03
 
 
 def wait_for_split(
-    session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]
+    session: OwnerSession, stopping: Callable[[], bool], catch_up: Callable[[], object]
 ) -> bool:
-    """Wait until the parent has split; return False if stopped before. `meanwhile` is called between polls. Raises the
+    """Wait until the parent has split; return False if stopped before. `catch_up` is called between polls. Raises the
     errors of `Session.check_claim`.
     """
-    topics, seen, checked = session.described.topics, (0, 0), time.monotonic()
+    topics, seen_bounds, checked_at = session.described.topics, (0, 0), time.monotonic()
     while session.assigned_keys.phase == "wait":
         session.measures.enter_step("wait")
         if stopping():
             return False
-        if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # up to the last stable offset
+        bounds = watermarks(session.consumer, topics.lineage, 0)  # up to the last stable offset
+        if bounds != seen_bounds:
             session.assigned_keys = session.plan.read_assigned_keys(
-                session.partition, reach, session.log.pool
+                session.partition, bounds, session.log.pool
             )
-            seen = reach
+            seen_bounds = bounds
             continue
-        if (now := time.monotonic()) - checked >= session.timing.idle_check_interval:
+        if (now := time.monotonic()) - checked_at >= session.timing.idle_check_interval:
             session.check_claim()
-            checked = now
-        meanwhile()
-        time.sleep(_LOOK_EVERY)
+            checked_at = now
+        catch_up()
+        time.sleep(_POLL_INTERVAL)
     return True
 
 
-def import_deferred(session: OwnerSession, cache: StateCache, at: int) -> None:
-    """Import the deferred commands, over a recovered shard that has decided nothing. After a crash before `begun`, the
-    next owner repeats the import.
+def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> None:
+    """Import the deferred commands, over a recovered shard that has decided nothing. After a crash before `begun`,
+    the next owner repeats the import.
     """
     session.measures.enter_step("adopt")
     with cache.reading():
         entries = list(deferred_entries(cache))
-    done = 0
-    for portion in portions(entries, PORTION, PORTION_BYTES):
-        done += len(portion)
-        with _transaction(session, cache, at, session.current_claim()):
-            session.writer.append_deferred(values({one.key: one for one in portion}))
-            if done == len(entries):
+    imported = 0
+    for portion in portions(entries, IMPORT_BATCH, IMPORT_BATCH_BYTES):
+        imported += len(portion)
+        with _transaction(session, cache, position, session.current_claim()):
+            session.writer.append_deferred(values({entry.key: entry for entry in portion}))
+            if imported == len(entries):
                 failpoints.reached("adopt.before_begun")
                 session.writer.append_partition_history(lineage_value(Begun(session.partition.number)))
         failpoints.reached("adopt.chunk")
-    holding = session.assigned_keys
-    begun = holding.lineage.with_record(Begun(session.partition.number))
-    session.assigned_keys = holding._replace(lineage=begun)
+    assigned_keys = session.assigned_keys
+    lineage = assigned_keys.lineage.with_record(Begun(session.partition.number))
+    session.assigned_keys = assigned_keys._replace(lineage=lineage)
 
 
 def drain_end(session: OwnerSession) -> int | None:
@@ -92,29 +93,29 @@ def drain_end(session: OwnerSession) -> int | None:
     return session.log_end() if session.assigned_keys.phase == "settle" else None
 
 
-def split(session: OwnerSession, cache: StateCache, at: int) -> None:
+def split(session: OwnerSession, cache: StateCache, position: int) -> None:
     """Hand over the keys that belong to a child by the next count. From then on the claim has that count."""
     cache.flush()
-    holding, known = session.assigned_keys, cache.positions
-    after = holding.lineage.next_count(holding.partition, holding.topic_partitions)
-    assert after is not None
+    assigned_keys, positions = session.assigned_keys, cache.positions
+    next_count = assigned_keys.lineage.next_count(assigned_keys.partition, assigned_keys.topic_partitions)
+    assert next_count is not None
     record = Split(
-        holding.partition,
-        holding.effective_count,
-        after,
-        at,
-        max(known.events, session.bounds("events")[1]),
-        max(known.outcomes, session.bounds("outcomes")[1]),
-        max(known.deferred, session.bounds("deferred")[1]),
-        known.clock,
+        assigned_keys.partition,
+        assigned_keys.effective_count,
+        next_count,
+        position,
+        max(positions.events, session.bounds("events")[1]),
+        max(positions.outcomes, session.bounds("outcomes")[1]),
+        max(positions.deferred, session.bounds("deferred")[1]),
+        positions.clock,
     )
-    claim = replace(session.current_claim(), partitions=after)
+    claim = replace(session.current_claim(), partitions=next_count)
     failpoints.reached("split.before")
-    with _transaction(session, cache, at, claim):
+    with _transaction(session, cache, position, claim):
         session.writer.append_partition_history(lineage_value(record))
     failpoints.reached("split.after")
     session.own_claim = claim
-    session.assigned_keys = holding._replace(lineage=holding.lineage.with_record(record))
+    session.assigned_keys = assigned_keys._replace(lineage=assigned_keys.lineage.with_record(record))
     cache.learn_keys(session.assigned_keys.key_filter, afresh=True)
     cache.check_keys(session.own_claim.accepted is not None)
     drop_moved_keys(cache, session.assigned_keys.key_filter)
@@ -122,12 +123,12 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
 
 @contextmanager
 def _transaction(
-    session: OwnerSession, cache: StateCache, at: int, claim: Claim
+    session: OwnerSession, cache: StateCache, position: int, claim: Claim
 ) -> Iterator[BatchTransaction]:
     """Commit the writes of the block with the position and a claim."""
     hint = f"allow it: {session.described.topics.lineage} and the deferred topic must take the records"
     with session.transaction(
-        at, f"{session.log.log_name('commands')} cannot grow", hint, claim
+        position, f"{session.log.log_name('commands')} cannot grow", hint, claim
     ) as transaction:
         transaction.write(Decisions(cache.positions.clock))  # begins the transaction
         yield transaction

@@ -26,17 +26,18 @@ from cqrs_cli.state.evidence import Evidence, evidence
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 #: Aggregates that are dropped at once: each dirties a page in LMDB.
-_PORTION = 10_000
+_DROP_BATCH = 10_000
 
 #: Names of notes in the shard: the partition count for which aggregates that had moved were dropped, the offsets of
 #: inherited logs, and the offset of the events up to which keys have changed.
-_KEPT, _INHERITED, _KEYS = "kept", "inherited", "keys"
+_DROPPED_COUNT, _INHERITED_OFFSETS, _KEYS_OFFSET = "kept", "inherited", "keys"
 
 #: The note of a shard with redacted values whose missing key no `Erased` has named yet.
-DOUBTFUL = "doubtful"
+UNRESOLVED_KEYS_MARKER = "doubtful"
 
-#: Bytes that a state is assumed to need before any was applied: a first batch of large states must not fill the memory.
-_UNKNOWN = 64 * 1024
+#: Bytes that a state is assumed to need before any state was applied: a first batch of large states must not fill the
+#: memory.
+_ASSUMED_STATE_BYTES = 64 * 1024
 
 
 class FoldedOfParent(NamedTuple):
@@ -76,10 +77,10 @@ class StateCache:
         self._deferred: dict[str, Deferral | None] = {}
         self._decoded = DecodedStates(budget / 2)
         self._waiting_budget = budget / 2
-        self._mean: float = _UNKNOWN  # mean bytes of the states that were last applied
+        self._mean_state_bytes: float = _ASSUMED_STATE_BYTES  # of the states that were last applied
         self._measures: Measures | None = None  # receives the progress of folding
-        self._is_doubtful = bool(keys is not None and store.get_value(DOUBTFUL))
-        self._look_at_deferred()
+        self._has_unresolved_keys = bool(keys is not None and store.get_value(UNRESOLVED_KEYS_MARKER))
+        self._refresh_deferred()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -93,22 +94,22 @@ class StateCache:
 
     def state(self, aggregate_id: str) -> VersionedState | None:
         """Return the current aggregate; None if it does not exist."""
-        known = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
-        if known is not None:
-            return known
+        cached = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
+        if cached is not None:
+            return cached
         assert self._view is not None
-        saved = self._view.find_state(aggregate_id)
-        if saved is None:
+        stored = self._view.find_state(aggregate_id)
+        if stored is None:
             return None
-        folded = unpack(self._aggregate, aggregate_id, saved, self._seal)
-        self._decoded.put_all({aggregate_id: folded}, [len(saved.state)])
+        folded = unpack(self._aggregate, aggregate_id, stored, self._seal)
+        self._decoded.put_all({aggregate_id: folded}, [len(stored.state)])
         return folded
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the first decision on a command; None if it is not remembered."""
-        known = self._remembered.get((subject, command_id))
-        if known is not None:
-            return known
+        staged = self._remembered.get((subject, command_id))
+        if staged is not None:
+            return staged
         assert self._view is not None
         return self._view.find_dedup_entry(subject, command_id)
 
@@ -117,7 +118,7 @@ class StateCache:
         assert self._view is not None and not self._deferred
         return self._view.deferred_view()
 
-    def _look_at_deferred(self) -> None:
+    def _refresh_deferred(self) -> None:
         with self._store.view() as view:
             deferred = view.deferred_view()
             self.has_deferred, self.next_due = not deferred.is_empty(), deferred.next_due()
@@ -156,13 +157,13 @@ class StateCache:
         if self.keys is not None:
             self.keys.stage(decisions.data_keys, keys)
 
-    def learn_keys(self, keeps: KeyHome | None = None, afresh: bool = False) -> None:
+    def learn_keys(self, key_filter: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys of the partition's own aggregates. Call it after the end of the events was requested, and
         before events are folded.
         """
         if self.keys is not None:
-            afresh = afresh or (keeps is not None and self._kept() < keeps.partition_count)
-            self.keys.read_keys(int(self._store.get_value(_KEYS) or 0), keeps, afresh)
+            afresh = afresh or (key_filter is not None and self._dropped_count() < key_filter.partition_count)
+            self.keys.read_keys(int(self._store.get_value(_KEYS_OFFSET) or 0), key_filter, afresh)
 
     def check_keys(self, accepted: bool = False) -> None:
         """Raise `ContradictionError` for a lost key, unless a loss was `accepted`. All events must be folded."""
@@ -175,13 +176,13 @@ class StateCache:
         return len(self._remembered)
 
     @property
-    def most_waiting(self) -> int:
+    def max_waiting(self) -> int:
         """The number of changed aggregates that may wait to be applied, by the budget."""
-        return max(1, int(self._waiting_budget / self._mean))
+        return max(1, int(self._waiting_budget / self._mean_state_bytes))
 
     def is_full(self) -> bool:
         """Return True if no more changes may wait."""
-        return len(self._states) >= self.most_waiting or bool(self._deferred)
+        return len(self._states) >= self.max_waiting or bool(self._deferred)
 
     def flush(self) -> None:
         """Apply the staged decisions; raises `NotOwnerError` if another owner has written to the shard."""
@@ -190,31 +191,33 @@ class StateCache:
         self._apply(self.positions, self._states, self._remembered, self._deferred)
         self._states, self._remembered, self._deferred = {}, {}, {}
 
-    def drop_moved_aggregates(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
+    def drop_moved_aggregates(self, count: int, is_own_key: Callable[[bytes], bool]) -> None:
         """Drop the aggregates of keys that have moved, unless this was done for the partition count `count`."""
-        if self._kept() >= count:
+        if self._dropped_count() >= count:
             return
         self.flush()
-        moved = [name for name, _ in self._store.items() if not is_ours(name.encode())]
-        for start in range(0, len(moved), _PORTION):
-            self._store.drop_aggregates(moved[start : start + _PORTION], self._token)
-        self._store.set_value(_KEPT, b"%d" % count, self._token)
+        moved = [name for name, _ in self._store.items() if not is_own_key(name.encode())]
+        for start in range(0, len(moved), _DROP_BATCH):
+            self._store.drop_aggregates(moved[start : start + _DROP_BATCH], self._token)
+        self._store.set_value(_DROPPED_COUNT, b"%d" % count, self._token)
 
-    def _kept(self) -> int:
-        return int(self._store.get_value(_KEPT) or 0)
+    def _dropped_count(self) -> int:
+        return int(self._store.get_value(_DROPPED_COUNT) or 0)
 
     def inherited(self) -> dict[int, FoldedOfParent]:
         """Return the offsets up to which each parent is folded into the shard, by partition."""
-        return msgspec.json.decode(self._store.get_value(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
+        return msgspec.json.decode(
+            self._store.get_value(_INHERITED_OFFSETS) or b"{}", type=dict[int, FoldedOfParent]
+        )
 
     def store_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
         """Record the offsets up to which each parent is folded into the shard."""
-        self._store.set_value(_INHERITED, msgspec.json.encode(inherited), self._token)
+        self._store.set_value(_INHERITED_OFFSETS, msgspec.json.encode(inherited), self._token)
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
         """Report the progress of folding to `measures`, up to these ends of the logs."""
-        at, self._measures = self.positions, measures
-        measures.fold_from((at.events, events), (at.outcomes, outcomes))
+        positions, self._measures = self.positions, measures
+        measures.fold_from((positions.events, events), (positions.outcomes, outcomes))
 
     def fold(
         self,
@@ -237,27 +240,27 @@ class StateCache:
         deferred: Mapping[str, Deferral | None],
     ) -> None:
         packed = {name: pack(self._aggregate, name, folded, self._seal) for name, folded in states.items()}
-        doubts = self.keys is not None and self._flush_keys(self.keys, end)
+        has_unresolved = self.keys is not None and self._flush_keys(self.keys, end)
         self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
         self._flushed = end
-        if self._is_doubtful and not doubts:
-            self._note_doubts(b"")
+        if self._has_unresolved_keys and not has_unresolved:
+            self._store_unresolved_marker(b"")
         if deferred:
-            self._look_at_deferred()
+            self._refresh_deferred()
         if states:
-            sizes = [len(saved.state) for saved in packed.values()]
-            self._mean = self._decoded.put_all(states, sizes) / len(states)
+            sizes = [len(stored.state) for stored in packed.values()]
+            self._mean_state_bytes = self._decoded.put_all(states, sizes) / len(states)
 
     def _flush_keys(self, keys: OwnerKeys, end: Positions) -> bool:
         """Write changes of keys to disk before the shard changes, so that the shard is never ahead of the key cache.
         Return True if there are unresolved keys.
         """
-        if keys.unresolved_keys and not self._is_doubtful:
-            self._note_doubts(b"1")
+        if keys.unresolved_keys and not self._has_unresolved_keys:
+            self._store_unresolved_marker(b"1")
         if keys.flush(end.events):
-            self._store.set_value(_KEYS, b"%d" % end.events, self._token)
+            self._store.set_value(_KEYS_OFFSET, b"%d" % end.events, self._token)
         return bool(keys.unresolved_keys)
 
-    def _note_doubts(self, doubts: bytes) -> None:
-        self._store.set_value(DOUBTFUL, doubts, self._token)
-        self._is_doubtful = bool(doubts)
+    def _store_unresolved_marker(self, marker: bytes) -> None:
+        self._store.set_value(UNRESOLVED_KEYS_MARKER, marker, self._token)
+        self._has_unresolved_keys = bool(marker)

@@ -57,22 +57,21 @@ class DecidingSupervisor(Supervisor):
     ) -> None:
         self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self._lender = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
-        self.log = replace(plan.log(partition), pool=self._lender)
-        place = f"{partition.aggregate} partition {partition.number}"
-        mine, shard = plan.claim(partition, attempt), plan.shard(partition)
-        connection, seat = plan.connection, plan.claim_slot(partition)
-        super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
+        self._pool = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
+        self.log = replace(plan.log(partition), pool=self._pool)
+        label = f"{partition.aggregate} partition {partition.number}"
+        own_claim, shard = plan.claim(partition, attempt), plan.shard(partition)
+        connection, claim_slot = plan.connection, plan.claim_slot(partition)
+        super().__init__(connection, claim_slot, label, shard, own_claim, plan.timing, stopping, plan.reports)
         self._catch_up = CatchUp(self._fold_unfenced)
-        self._unreadable: ContradictionError | None = None
-        refused = plan.force_failed.get(
-            partition, frozenset()
-        )  # offsets of commands that fail without being read
-        self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, refused)
+        self._unreadable_event: ContradictionError | None = None
+        # The offsets of commands that fail without being read.
+        force_failed = plan.force_failed.get(partition, frozenset())
+        self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, force_failed)
         self.measures = Measures()
         self.store: Store | None = None
         self.keys: OwnerKeys | None = None
-        self._reports = 0  # sent so far
+        self._report_count = 0  # sent so far
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
     @property
@@ -80,12 +79,14 @@ class DecidingSupervisor(Supervisor):
         return OwnerResult(self.partition, self.error, tuple(self.notes), counts=self.own_claim.counts)
 
     def due_reports(self) -> list[bytes]:
-        self._reports += 1
-        order = (self.own_claim.submission, self.own_claim.attempt, self._reports)
-        bytes = self._bytes()
-        return [encode_report(compose_report(self.partition, order, self.measures, bytes, list(self.notes)))]
+        self._report_count += 1
+        order = (self.own_claim.submission, self.own_claim.attempt, self._report_count)
+        shard_bytes = self._shard_bytes()
+        return [
+            encode_report(compose_report(self.partition, order, self.measures, shard_bytes, list(self.notes)))
+        ]
 
-    def _bytes(self) -> int:
+    def _shard_bytes(self) -> int:
         """Return the bytes of the shard on disk, or of the store in memory."""
         if isinstance(self.store, MemoryStore):
             return self.store.size
@@ -133,8 +134,8 @@ class DecidingSupervisor(Supervisor):
         """0: fold most of the log while the previous owner still decides."""
         plan, measures, store = self.plan, self.measures, self.store
         assert store is not None
-        holding = partial(plan.read_assigned_keys, self.partition, pool=self._lender)
-        self._unreadable = fold_unfenced(
+        read_assigned_keys = partial(plan.read_assigned_keys, self.partition, pool=self._pool)
+        self._unreadable_event = fold_unfenced(
             self.log,
             self.aggregate,
             store,
@@ -142,7 +143,7 @@ class DecidingSupervisor(Supervisor):
             plan.cache_bytes,
             measures,
             self._topic_id,
-            holding,
+            read_assigned_keys,
             self.keys,
         )
 
@@ -158,21 +159,21 @@ class DecidingSupervisor(Supervisor):
             self.batch_limit,
             self.attempts,
             self.measures,
-            self.behind,
+            self.old_offset_duration,
             self._catch_up,
-            self._lender,
+            self._pool,
         )
 
     def _restart_owners(self) -> None:
-        mine, level = self.own_claim, self._catch_up
-        wait_for_pending_partitions(self.plan, self.partition, mine, self.stopping, level, self._lender)
+        own_claim, catch_up = self.own_claim, self._catch_up
+        wait_for_pending_partitions(self.plan, self.partition, own_claim, self.stopping, catch_up, self._pool)
         super()._restart_owners()
 
     def owner_ended(self) -> None:
         self.measures.count_restart()
 
     def thread_ended(self) -> None:
-        self._lender.close()
+        self._pool.close()
         self.measures.enter_step("ended")
 
     def stuck_reason(self, running_for: float) -> str:
@@ -193,7 +194,7 @@ class DecidingSupervisor(Supervisor):
             self.measures.enter_step("standby")
 
     def may_split(self, claim: Claim | None) -> bool:
-        return may_split(self.plan, self.partition, self.own_claim, claim, self._lender)
+        return may_split(self.plan, self.partition, self.own_claim, claim, self._pool)
 
     def is_ready(self) -> bool:
         """Return True if its code can read all events up to a second ago: the active run may write events of newer
@@ -202,10 +203,10 @@ class DecidingSupervisor(Supervisor):
         It uses the result of the last fold. If it read the log now, another standby run could take over during the
         read, and this run would then take over from it at once.
         """
-        if self._unreadable is not None:
+        if self._unreadable_event is not None:
             self.measures.enter_step("warm")
-            self.add_note(f"{self.label}: stands by and cannot take over: {self._unreadable}")
-        return self._unreadable is None
+            self.add_note(f"{self.label}: stands by and cannot take over: {self._unreadable_event}")
+        return self._unreadable_event is None
 
     def current_record(self) -> Record | None:
         owner = self.owner
@@ -228,10 +229,10 @@ class DecidingSupervisor(Supervisor):
             raise error
 
     def _lineage(self) -> PartitionLineage | None:
-        found = self.plan.topics[self.partition.aggregate]
-        if found.lineage_id is None:
+        described = self.plan.topics[self.partition.aggregate]
+        if described.lineage_id is None:
             return None
-        return visible_lineage(self.connection, found.topics, found.partitions)
+        return visible_lineage(self.connection, described.topics, described.partitions)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         """After a process error in the aggregate's code, decide the commands before the interrupted command, then this
@@ -265,6 +266,6 @@ class DecidingSupervisor(Supervisor):
 
     def _reset_error_durations(self) -> None:
         super()._reset_error_durations()
-        self.behind = ErrorDuration(
+        self.old_offset_duration = ErrorDuration(
             self.timing.error_reset_after
         )  # how long the group's offset has seemed too low

@@ -139,7 +139,7 @@ class _TaskSupervisors:
                 thread.join(timeout=0.2 / len(self._threads))
             self._check_owners()
         if not self._orphaned_at and not any(owner.error for owner in self._owners):
-            self._checkpointer.finish(self._timing.retire_deadline, self._report_progress)
+            self._checkpointer.write_last_checkpoints(self._timing.retire_deadline, self._report_progress)
         self._checkpointer.close()
         if self._orphaned_at or os.getppid() != self._parent:
             os._exit(os.EX_SOFTWARE)

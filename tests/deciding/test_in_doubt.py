@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.deferral.document import read_forwardedfrom
-from cqrs_cli.deciding.in_doubt import CommandTraces, GrowthTraces, was_committed
+from cqrs_cli.deciding.in_doubt import CommandTraces, RepartitioningTraces, was_committed
 
 PARTS = ("events", "outcomes", "position")
 
@@ -59,15 +59,21 @@ def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> 
 @pytest.mark.parametrize(
     ("traces", "shown"),
     [
-        (GrowthTraces(8, 4), True),  # the claim of a split, whose record is hidden
-        (GrowthTraces(4, 4), False),
-        (GrowthTraces(4, 8), False),  # the record of a split, whose claim is pending: the record counts
-        (GrowthTraces(8, 8, has_begun=True, inherits=True), True),
-        (GrowthTraces(8, 8, has_begun=False, inherits=True), False),  # it imports the entries again
-        (GrowthTraces(8, 8, has_begun=True, inherits=True, has_decided=True), False),
+        (RepartitioningTraces(8, 4), True),  # the claim of a split, whose record is hidden
+        (RepartitioningTraces(4, 4), False),
+        (
+            RepartitioningTraces(4, 8),
+            False,
+        ),  # the record of a split, whose claim is pending: the record counts
+        (RepartitioningTraces(8, 8, has_begun=True, hides_inherited=True), True),
+        (
+            RepartitioningTraces(8, 8, has_begun=False, hides_inherited=True),
+            False,
+        ),  # it imports the entries again
+        (RepartitioningTraces(8, 8, has_begun=True, hides_inherited=True, has_decided=True), False),
     ],
 )
-def test_visible_growth_commits_the_rest(traces: GrowthTraces, shown: bool) -> None:
+def test_visible_growth_commits_the_rest(traces: RepartitioningTraces, shown: bool) -> None:
     assert traces.show_commit is shown
 
 

@@ -11,7 +11,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.recover import is_permanent
-from cqrs_cli.deciding.state_cache import DOUBTFUL
+from cqrs_cli.deciding.state_cache import UNRESOLVED_KEYS_MARKER
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring
@@ -110,9 +110,9 @@ def test_half_an_erasure_is_in_doubt(owner: Owning, logs: Logs, cut: int) -> Non
     """The tombstone becomes visible before the event. A shard that was folded between them must fold on."""
     owner.decide(register(1), erase(2))
     late = Owning(logs).recover(cut)
-    assert late.store.get_value(DOUBTFUL)
+    assert late.store.get_value(UNRESOLVED_KEYS_MARKER)
     assert late.recover().state() == mask(ANN)
-    assert not late.store.get_value(DOUBTFUL)
+    assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
 def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
@@ -123,7 +123,7 @@ def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
             ContradictionError, match=r"of customer 'c' is not in customer.keys .* nobody erased"
         ):
             reading.recover()
-    assert reading.store.get_value(DOUBTFUL)
+    assert reading.store.get_value(UNRESOLVED_KEYS_MARKER)
     logs.keys.records[0] = key
     assert Owning(logs).recover().state() == ANN
 
@@ -141,7 +141,7 @@ def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool)
     assert late.state() == mask(ANN)
     late.decide(register(2, "d"))
     late.states.flush()
-    assert not late.store.get_value(DOUBTFUL)
+    assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
 def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:
@@ -232,9 +232,9 @@ def test_few_keys_are_ready(owner: Owning, logs: Logs) -> None:
     """Only some data keys are kept unwrapped. Other keys are unwrapped when a command needs them."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
-    few = OwnerKeys(CUSTOMER, logs.keys, 0, RING, owner.cache, ready=2)
+    few = OwnerKeys(CUSTOMER, logs.keys, 0, RING, owner.cache, max_unwrapped=2)
     assert all(few.key_of(f"c-{number}") is not None for number in range(1, 20))
-    assert len(few._ready) == 2
+    assert len(few._unwrapped) == 2
 
 
 def test_cache_on_disk_serves_the_same(logs: Logs, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
-from cqrs_cli.deciding.recover import falls_short, fold_events, fold_outcomes
+from cqrs_cli.deciding.recover import fold_events, fold_outcomes, has_lost_events
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import producer
@@ -87,7 +87,7 @@ def test_log_shorter_than_shard_stops_it(ahead: StateCache) -> None:
 @pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
 def test_events_short_of_outcome_are_lost(version: int, lost: bool) -> None:
     state = VersionedState(version, Counter(), 0, 0) if version else None
-    assert falls_short(state, outcome("accepted")) is lost
+    assert has_lost_events(state, outcome("accepted")) is lost
 
 
 def lose(bank: TopicHarness, how: str) -> None:

@@ -62,7 +62,7 @@ def test_growth_by_hand_is_adopted() -> None:
     [
         (standing(), 2, "Kafka takes none away"),
         (standing(), 4, "bank has 4 partitions"),
-        (standing(), 6, "6 is no multiple of the 4 partitions"),
+        (standing(), 6, "6 is not a multiple of the 4 partitions"),
         (standing(12), 8, "bank has 12 partitions"),
         (standing(12), 14, "take 12, 16 or another multiple"),
         (standing(9), 8, "adopted by --partitions 12"),

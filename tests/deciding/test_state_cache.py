@@ -121,7 +121,7 @@ def test_changes_fill_it_by_bytes(store: MemoryStore) -> None:
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me", budget=10_000)
     cache.fold(Positions(events=1), {"a": counted(1)})
-    most = cache.most_waiting
+    most = cache.max_waiting
     assert 5 < most < 10  # some 600 bytes each, in half the budget
     states = {f"n{n}": counted(n + 1) for n in range(most)}
     cache.stage(Decisions(5, states=states, dedup_entries={("a", "c"): FIRST}), 11, 3, 4)

@@ -12,7 +12,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.log_state import causing_command
 from cqrs_cli.deciding.position import LogState, gap, position
-from cqrs_cli.deciding.recover import falls_short
+from cqrs_cli.deciding.recover import has_lost_events
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.ownership.claim import Judgement, successor_claim
 from tests.model.broker import last_stable, visible
@@ -146,7 +146,7 @@ def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
     memory = shard.memory
     for value in visible(turn.broker.outcomes, at.outcomes, end):
         outcome = as_outcome(value)
-        if falls_short(unpacked(shard.state), outcome):
+        if has_lost_events(unpacked(shard.state), outcome):
             raise ContradictionError(f"events of command {outcome.data.offset} were lost", "")
         offset = outcome.data.offset
         at = at._replace(commands=offset + 1, clock=max(at.clock, commands[offset].timestamp))

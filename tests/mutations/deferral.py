@@ -80,7 +80,7 @@ DEFERRAL = [
     Mutation(
         "an owner does not learn that its clock is ahead",
         "cqrs_cli/deciding/broker_clock.py",
-        (("ahead if ahead > self._tolerance else 0", "0"),),
+        (("lead if lead > self._tolerance else 0", "0"),),
         _MODEL,
     ),
     Mutation(

@@ -73,19 +73,19 @@ KEYS_TOPIC = [
     Mutation(
         "keys stay under an old master key",
         "cqrs_cli/deciding/owner_keys.py",
-        (("if one is not None and one.master != current]", "if False]"),),
+        (("if wrapped is not None and wrapped.master != current_kek", "if False"),),
         "tests/deciding/test_outdated_keys.py::test_all_old_keys_are_found",
     ),
     Mutation(
         "a key that came meanwhile is wrapped anew",
         "cqrs_cli/deciding/owner_keys.py",
-        (("if wrapped and wrapped.master != self._ring.current]", "]"),),
+        (("if wrapped and wrapped.master != self._keyring.current", ""),),
         "tests/deciding/test_outdated_keys.py::test_erased_meanwhile_stays_erased",
     ),
     Mutation(
         "nothing lets a key that is gone be compacted",
         "cqrs_cli/deciding/key_upkeep.py",
-        (("return self._beat_at is not None and time.monotonic() >= self._beat_at", "return False"),),
+        (("return self._tick_at is not None and time.monotonic() >= self._tick_at", "return False"),),
         "tests/deciding/test_key_upkeep.py::test_beat_follows_the_last_key",
     ),
 ]

@@ -57,19 +57,19 @@ REPARTITIONING = [
     Mutation(
         "a parent splits before its children are ready",
         "cqrs_cli/deciding/pending_partitions.py",
-        (('    if holding.phase == "settle":\n', "    if False:\n"),),
+        (('    if assigned_keys.phase == "settle":\n', "    if False:\n"),),
         f"{_UNBORN}::test_a_parent_waits_for_its_child",
     ),
     Mutation(
         "a child folds nothing while it waits",
         "cqrs_cli/deciding/split.py",
-        (("        meanwhile()\n", ""),),
+        (("        catch_up()\n", ""),),
         f"{_UNBORN}::test_a_child_folds_while_it_waits",
     ),
     Mutation(
         "the tail of a long fold is left to the fence",
         "cqrs_cli/deciding/catch_up.py",
-        (("        if took < _MOMENT or took > before / 2:\n", "        if before:\n"),),
+        (("        if duration < _SHORT_FOLD or duration > previous / 2:\n", "        if previous:\n"),),
         "tests/deciding/test_catch_up.py::test_it_folds_while_that_helps",
     ),
     Mutation(
@@ -86,7 +86,7 @@ REPARTITIONING = [
     Mutation(
         "the shard of an unborn child is folded",
         "cqrs_cli/deciding/catch_up.py",
-        (('holding is not None and holding.phase == "wait"', "False"),),
+        (('assigned_keys is not None and assigned_keys.phase == "wait"', "False"),),
         "tests/scenarios/takeovers/test_races.py::test_a_child_born_meanwhile_stays_cold",
     ),
     Mutation(
@@ -127,7 +127,7 @@ REPARTITIONING = [
     Mutation(
         "a lineage without a wish hides a growth by hand",
         "cqrs_cli/deciding/prepare.py",
-        (("if found is None or not found.lineage.was_repartitioned:", "if found is None:"),),
+        (("if lineage is None or not lineage.lineage.was_repartitioned:", "if lineage is None:"),),
         "tests/deciding/test_repartition.py::test_lineage_without_wish_adopts_nothing",
     ),
     Mutation(
@@ -204,7 +204,7 @@ REPARTITIONING = [
     Mutation(
         "a child is not warm before the split",
         "cqrs_cli/deciding/catch_up.py",
-        (("        inherit_before_split(log, aggregate, cache, holding, window)\n", ""),),
+        (("        inherit_before_split(log, aggregate, cache, assigned_keys, window)\n", ""),),
         "tests/deciding/rebuild/test_grown.py::test_shards_are_made_before_the_growth",
     ),
 ]

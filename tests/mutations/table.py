@@ -69,7 +69,7 @@ RULES = [
     Mutation(
         "half a transaction is aborted though the other half is visible",
         "cqrs_cli/deciding/in_doubt.py",
-        (("    return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
+        (("    return max(*visible, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
         "tests/deciding/test_in_doubt.py::test_visible_part_commits_the_rest",
     ),
     Mutation(

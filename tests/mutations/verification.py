@@ -86,7 +86,12 @@ VERIFICATION = [
     Mutation(
         "a transaction that hides commands is not named",
         "cqrs_cli/deciding/errors.py",
-        (("return [one for one in found if not one.is_young(now)]", "return []"),),
+        (
+            (
+                "return [transaction for transaction in transactions if not transaction.is_young(now)]",
+                "return []",
+            ),
+        ),
         "tests/cli/commands/test_status.py::test_status_names_hiding_transaction",
     ),
     Mutation(

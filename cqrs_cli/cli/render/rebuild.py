@@ -9,7 +9,7 @@ from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.deciding.plan import Partition
-    from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt
+    from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard
 
 
 def rebuilding_text(progress: "RebuildProgress", bar: bool = True) -> str:
@@ -19,7 +19,7 @@ def rebuilding_text(progress: "RebuildProgress", bar: bool = True) -> str:
     )
 
 
-def rebuild_result(rebuilt_by_partition: "Mapping[Partition, Rebuilt]", seconds: float) -> Result:
+def rebuild_result(rebuilt_by_partition: "Mapping[Partition, RebuiltShard]", seconds: float) -> Result:
     """Return each shard, and for people the sums of each aggregate."""
     lines = []
     for name in sorted({partition.aggregate for partition in rebuilt_by_partition}):

@@ -16,7 +16,7 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.ownership.timing import Timing
 
 #: Seconds between two checks of the last child process.
-_LOOK_EVERY = 0.1
+_POLL_INTERVAL = 0.1
 
 
 class Checkpointer:
@@ -27,14 +27,18 @@ class Checkpointer:
     """
 
     def __init__(self, supervisors: Sequence[DecidingSupervisor]) -> None:
-        self._every = supervisors[0].plan.checkpoint_every if supervisors else 0.0
+        self._interval = supervisors[0].plan.checkpoint_every if supervisors else 0.0
         self._timing = supervisors[0].timing if supervisors else Timing()
-        with_any = [one for one in supervisors if one.plan.checkpoints and one.plan.store == "lmdb"]
-        self._due = dict.fromkeys(with_any, 0.0)  # monotonic
+        with_checkpoints = [
+            supervisor
+            for supervisor in supervisors
+            if supervisor.plan.checkpoints and supervisor.plan.store == "lmdb"
+        ]
+        self._due_at = dict.fromkeys(with_checkpoints, 0.0)  # monotonic
         self._child: subprocess.Popen[bytes] | None = None
-        self._began = 0.0  # start of the child process, monotonic
+        self._started_at = 0.0  # start of the child process, monotonic
         self._failing: set[DecidingSupervisor] = set()
-        self._written: list[DecidingSupervisor] = []  # whose shards the child process copies
+        self._copied: list[DecidingSupervisor] = []  # whose shards the child process copies
 
     def write_due_checkpoints(self) -> None:
         """Take the result of a child process that has ended, or start a child process for due checkpoints."""
@@ -42,83 +46,98 @@ class Checkpointer:
             self._poll_child(self._timing.checkpoint_deadline)
             return
         now = time.monotonic()
-        due = [one for one, at in self._due.items() if at <= now and one.measures.step == "decide"]
+        due = [
+            supervisor
+            for supervisor, due_at in self._due_at.items()
+            if due_at <= now and supervisor.measures.step == "decide"
+        ]
         if due:
-            self._start_child(due, self._every)
+            self._start_child(due, self._interval)
 
-    def finish(self, seconds: float, meanwhile: Callable[[], bool]) -> None:
+    def write_last_checkpoints(self, seconds: float, may_continue: Callable[[], bool]) -> None:
         """Write the last checkpoint of each shard whose owner has ended without an error, after the running child
         process.
 
-        It takes at most `seconds`, and ends when `meanwhile`, which is called several times a second, returns False. A
-        failure becomes a note in the owner's result.
+        It takes at most `seconds`, and ends when `may_continue`, which is called several times a second, returns False.
+        A failure becomes a note in the owner's result.
         """
-        last = [
-            one
-            for one in self._due
-            if one.error is None and one.owner is not None and one.owner.session.is_recovered
+        supervisors = [
+            supervisor
+            for supervisor in self._due_at
+            if supervisor.error is None
+            and supervisor.owner is not None
+            and supervisor.owner.session.is_recovered
         ]
-        until = time.monotonic() + min(seconds, self._timing.checkpoint_deadline)
-        for one in last:
-            one.measures.enter_step("checkpoint")
-        if last and self._is_free(until, meanwhile):
-            if time.monotonic() < until:
-                self._start_child(last, 0.0)
-                self._is_free(until, meanwhile)
+        deadline = time.monotonic() + min(seconds, self._timing.checkpoint_deadline)
+        for supervisor in supervisors:
+            supervisor.measures.enter_step("checkpoint")
+        if supervisors and self._wait_for_child(deadline, may_continue):
+            if time.monotonic() < deadline:
+                self._start_child(supervisors, 0.0)
+                self._wait_for_child(deadline, may_continue)
             else:
-                for one in last:
-                    self._report_failure(one, "the one before it was not ready in time")
+                for supervisor in supervisors:
+                    self._report_failure(supervisor, "the one before it was not ready in time")
         self.close()
-        for one in last:
-            one.measures.enter_step("ended")
+        for supervisor in supervisors:
+            supervisor.measures.enter_step("ended")
 
-    def _start_child(self, these: list[DecidingSupervisor], every: float) -> None:
-        sources = [checkpoint_source(one.plan, one.partition, one.aggregate) for one in these]
-        self._began, self._written = time.monotonic(), these
-        self._child = start_child(WriteRequest(sources, every))
+    def _start_child(self, supervisors: list[DecidingSupervisor], interval: float) -> None:
+        sources = [
+            checkpoint_source(supervisor.plan, supervisor.partition, supervisor.aggregate)
+            for supervisor in supervisors
+        ]
+        self._started_at, self._copied = time.monotonic(), supervisors
+        self._child = start_child(WriteRequest(sources, interval))
 
-    def _is_free(self, until: float, meanwhile: Callable[[], bool]) -> bool:
-        """Wait for the child process until this time; return False if `meanwhile` has ended the wait."""
+    def _wait_for_child(self, deadline: float, may_continue: Callable[[], bool]) -> bool:
+        """Wait for the child process until this time; return False if `may_continue` has ended the wait."""
         while self._child is not None:
-            if not meanwhile():
+            if not may_continue():
                 return False
-            self._poll_child(max(0.0, until - self._began))
-            time.sleep(_LOOK_EVERY if self._child is not None else 0.0)
+            self._poll_child(max(0.0, deadline - self._started_at))
+            time.sleep(_POLL_INTERVAL if self._child is not None else 0.0)
         return True
 
-    def _poll_child(self, longest: float) -> None:
+    def _poll_child(self, time_limit: float) -> None:
         """Take the result of the child process if it has ended, or kill it if it has taken too long."""
         assert self._child is not None
         if self._child.poll() is not None:
             text, _ = self._child.communicate()
             self._record_results(text, f"its process ended with code {self._child.returncode}")
-        elif (took := time.monotonic() - self._began) > longest:
+        elif (duration := time.monotonic() - self._started_at) > time_limit:
             kill_child(self._child)
-            self._record_results(b"", f"{self._written[0].plan.checkpoints} has taken more than {took:.0f} s")
+            self._record_results(
+                b"", f"{self._copied[0].plan.checkpoints} has taken more than {duration:.0f} s"
+            )
         else:
             return
         self._child = None
 
     def _record_results(self, text: bytes, failure: str) -> None:
         now = time.monotonic()
-        for one in self._written:
-            self._due[one] = now + min(self._every, self._timing.checkpoint_retry)
+        for supervisor in self._copied:
+            self._due_at[supervisor] = now + min(self._interval, self._timing.checkpoint_retry)
         lines = {line.partition: line for line in parse_lines(text)}
-        for number, one in enumerate(self._written):
-            told = lines.get(number, Line(error=failure))
-            if told.error:
-                self._report_failure(one, told.error)
+        for number, supervisor in enumerate(self._copied):
+            line = lines.get(number, Line(error=failure))
+            if line.error:
+                self._report_failure(supervisor, line.error)
             else:
-                self._failing.discard(one)
-                age = time.time() - told.written / 1000
-                self._due[one] = now + (self._every - age if 0 <= age < self._every else self._every)
+                self._failing.discard(supervisor)
+                age = time.time() - line.written / 1000
+                self._due_at[supervisor] = now + (
+                    self._interval - age if 0 <= age < self._interval else self._interval
+                )
 
-    def _report_failure(self, one: DecidingSupervisor, error: str) -> None:
+    def _report_failure(self, supervisor: DecidingSupervisor, error: str) -> None:
         """Write the error to the log each time, and to the notes once, until a checkpoint succeeds again."""
-        one.report(error, "no checkpoint is written")
-        if one not in self._failing:
-            self._failing.add(one)
-            one.notes.append(f"no checkpoint of {one.log.log_name('commands')} is written: {error}")
+        supervisor.report(error, "no checkpoint is written")
+        if supervisor not in self._failing:
+            self._failing.add(supervisor)
+            supervisor.notes.append(
+                f"no checkpoint of {supervisor.log.log_name('commands')} is written: {error}"
+            )
 
     def close(self) -> None:
         """Kill the running child process: a checkpoint without a manifest does not count."""

@@ -24,13 +24,13 @@ from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import CqrsError
 
 #: Added to the process's niceness: deciding has priority.
-_NICER = 10
+_NICENESS = 10
 
 #: Seconds between two lines about the progress of a download.
-_TELL_EVERY = 1.0
+_PROGRESS_INTERVAL = 1.0
 
 #: Seconds to wait for the end of a killed process.
-_DEATH = 2.0
+_KILL_TIMEOUT = 2.0
 
 _LONGEST_NOTE = 1_000
 
@@ -62,11 +62,11 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A request to download a checkpoint into the folder `into`. `refused`: SHA-256s of data that failed before."""
+    """A request to download a checkpoint into `folder`. `rejected`: SHA-256s of data that failed before."""
 
     source: CheckpointSource
-    refused: frozenset[str]
-    into: Path
+    rejected: frozenset[str]
+    folder: Path
 
 
 def start_child(request: WriteRequest | FetchRequest) -> "subprocess.Popen[bytes]":
@@ -102,7 +102,7 @@ def kill_child(child: "subprocess.Popen[bytes]") -> None:
     if child.stdout is not None:
         child.stdout.close()
     with suppress(subprocess.TimeoutExpired):
-        child.wait(_DEATH)
+        child.wait(_KILL_TIMEOUT)
 
 
 def _print_line(**members: Any) -> None:
@@ -121,28 +121,28 @@ def _write(request: WriteRequest) -> None:
 
 
 def _fetch(request: FetchRequest) -> None:
-    last = 0.0
+    reported_at = 0.0
 
     def progress(done: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > _TELL_EVERY:
-            last = time.monotonic()
+        nonlocal reported_at
+        if time.monotonic() - reported_at > _PROGRESS_INTERVAL:
+            reported_at = time.monotonic()
             _print_line(done=done)
 
-    def note(text: str) -> None:
+    def report(text: str) -> None:
         _print_line(note=text[:_LONGEST_NOTE])
 
     try:
-        found = fetch_checkpoint(request.source, request.refused, request.into, note, progress)
+        manifest = fetch_checkpoint(request.source, request.rejected, request.folder, report, progress)
     except CqrsError as error:
         _print_line(error=str(error)[:_LONGEST_NOTE])
         return
-    if found is not None:
+    if manifest is not None:
         _print_line(
-            sha256=found.sha256,
-            written=found.written,
-            aggregates=found.aggregates,
-            size=found.size,
+            sha256=manifest.sha256,
+            written=manifest.written,
+            aggregates=manifest.aggregates,
+            size=manifest.size,
         )
 
 
@@ -151,7 +151,7 @@ def serve_request() -> None:
     request = pickle.load(sys.stdin.buffer)  # noqa: S301  (from its own parent)
     failpoints.arm()
     if isinstance(request, WriteRequest):
-        os.nice(_NICER)
+        os.nice(_NICENESS)
         _write(request)
     else:
         _fetch(request)

@@ -13,32 +13,37 @@ from cqrs_cli.state.environment import DATA_FILE
 
 def fetch_checkpoint(
     source: CheckpointSource,
-    refused: Collection[str],
-    into: Path,
-    note: Callable[[str], None],
+    rejected: Collection[str],
+    folder: Path,
+    report: Callable[[str], None],
     progress: Callable[[int], None] = lambda done: None,
 ) -> Manifest | None:
-    """Download LMDB's file of the best checkpoint into the folder `into`; return None if no checkpoint can be used.
+    """Download LMDB's file of the best checkpoint into `folder`; return None if no checkpoint can be used.
 
-    `refused`: SHA-256s of data that failed before. `note` gets a line for each checkpoint that is skipped, also after a
-    failed download. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not answer.
+    `rejected`: SHA-256s of data that failed before. `report` gets a line for each checkpoint that is skipped, also
+    after a failed download. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not
+    answer.
     """
-    checkpoints, place = source.checkpoints(), source.log.log_name("commands")
-    found = sorted(checkpoints.manifests(note), key=lambda one: one.positions.commands, reverse=True)
-    if not found:
+    checkpoints, log_name = source.checkpoints(), source.log.log_name("commands")
+    manifests = sorted(
+        checkpoints.manifests(report), key=lambda manifest: manifest.positions.commands, reverse=True
+    )
+    if not manifests:
         return None
     ends, loss = source.ends(), source.loss()
-    for manifest in found:
+    for manifest in manifests:
         reason = (
-            "it failed before" if manifest.sha256 in refused else source.mismatch_reason(manifest, ends, loss)
+            "it failed before"
+            if manifest.sha256 in rejected
+            else source.mismatch_reason(manifest, ends, loss)
         )
         if not reason:
             try:
-                checkpoints.download(manifest, into / DATA_FILE, progress)
+                checkpoints.download(manifest, folder / DATA_FILE, progress)
             except (DamagedError, UnavailableError) as error:
                 reason = error.message
             else:
                 failpoints.reached("checkpoint.fetched")
                 return manifest
-        note(f"{place}: {manifest} is not used: {reason}")
+        report(f"{log_name}: {manifest} is not used: {reason}")
     return None

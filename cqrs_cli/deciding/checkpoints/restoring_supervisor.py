@@ -28,8 +28,8 @@ class RestoringSupervisor(DecidingSupervisor):
     again.
     """
 
-    _refused: frozenset[str] = frozenset()  # SHA-256s of data
-    _used = ""
+    _rejected: frozenset[str] = frozenset()  # SHA-256s of data
+    _used_sha256 = ""
 
     @cached_property
     def _source(self) -> CheckpointSource:
@@ -37,42 +37,42 @@ class RestoringSupervisor(DecidingSupervisor):
 
     def open_store(self) -> OpenStore:
         """Open the shard; a new shard starts from a checkpoint, if possible. Raises the errors of `open_shard`."""
-        if self._used:  # a shard is opened again only after damage
-            self._refused |= {self._used}
-            self._used = ""
+        if self._used_sha256:  # a shard is opened again only after damage
+            self._rejected |= {self._used_sha256}
+            self._used_sha256 = ""
         opened = super().open_store()
         if not opened.is_new:
             return opened
         self.measures.enter_step("restore")
-        path, place = self._source.shard, self._source.log.log_name("commands")
-        with temporary_folder(path, "fetch") as prepared:
-            found = self._download(FetchRequest(self._source, self._refused, prepared))
-            if found is None:
+        path, log_name = self._source.shard, self._source.log.log_name("commands")
+        with temporary_folder(path, "fetch") as folder:
+            fetched = self._download(FetchRequest(self._source, self._rejected, folder))
+            if fetched is None:
                 return opened
             opened.store.close()
-            checkpoint = f"the checkpoint of {rfc3339(found.written)}"
+            checkpoint = f"the checkpoint of {rfc3339(fetched.written)}"
             try:
-                store = install_shard(path, prepared, self._source.identity, limits=self.timing.shard_limits)
+                store = install_shard(path, folder, self._source.identity, limits=self.timing.shard_limits)
             except CorruptError as error:
-                self._refused |= {found.sha256}
-                self.notes.append(f"{place}: {checkpoint} is not used: {error.message}")
+                self._rejected |= {fetched.sha256}
+                self.notes.append(f"{log_name}: {checkpoint} is not used: {error.message}")
                 return super().open_store()
-        self._used = found.sha256
+        self._used_sha256 = fetched.sha256
         self.notes.append(
-            f"{place}: began with {checkpoint} (aggregates: {found.aggregates:,}, {found.size / 1e6:,.1f} MB)"
+            f"{log_name}: began with {checkpoint} (aggregates: {fetched.aggregates:,}, {fetched.size / 1e6:,.1f} MB)"
         )
         return OpenStore(store, is_new=False)
 
     def _download(self, request: FetchRequest) -> Line | None:
         """Return the checkpoint that is now in the folder of the request; None if there is none."""
-        found: Line | None = None
+        fetched: Line | None = None
         for line in self._lines(request):
             if line.note or line.error:
-                place = self._source.log.log_name("commands")
-                self.notes.append(line.note or f"{place}: no checkpoint is used: {line.error}")
+                log_name = self._source.log.log_name("commands")
+                self.notes.append(line.note or f"{log_name}: no checkpoint is used: {line.error}")
             if line.sha256:
-                found = line
-        return found
+                fetched = line
+        return fetched
 
     def _lines(self, request: FetchRequest) -> Iterator[Line]:
         """Yield the lines of a child process for the request, until it ends, falls silent for too long, or the task is
@@ -83,19 +83,19 @@ class RestoringSupervisor(DecidingSupervisor):
         try:
             with closing(child.stdout) as pipe, selectors.DefaultSelector() as selector:
                 selector.register(pipe, selectors.EVENT_READ)
-                heard, rest, silence = time.monotonic(), b"", self.timing.checkpoint_answer_timeout
+                last_answer_at, rest, timeout = time.monotonic(), b"", self.timing.checkpoint_answer_timeout
                 while not self.stopping.is_set():
                     if selector.select(0.2):
-                        more = os.read(pipe.fileno(), 65536)
-                        if not more:
+                        data = os.read(pipe.fileno(), 65536)
+                        if not data:
                             if child.wait():
                                 yield Line(error=f"its process ended with code {child.returncode}")
                             break
-                        heard = time.monotonic()
-                        whole, _, rest = (rest + more).rpartition(b"\n")
-                        yield from parse_lines(whole)
-                    elif time.monotonic() - heard > silence:
-                        yield Line(error=f"{request.source.uri} has not answered for {silence:.0f} s")
+                        last_answer_at = time.monotonic()
+                        complete_lines, _, rest = (rest + data).rpartition(b"\n")
+                        yield from parse_lines(complete_lines)
+                    elif time.monotonic() - last_answer_at > timeout:
+                        yield Line(error=f"{request.source.uri} has not answered for {timeout:.0f} s")
                         break
         finally:
             kill_child(child)

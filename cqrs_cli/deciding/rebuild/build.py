@@ -29,7 +29,7 @@ from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 #: Seconds between two messages about the progress.
-_TELL_EVERY = 0.2
+_PROGRESS_INTERVAL = 0.2
 
 
 class ShardSize(NamedTuple):
@@ -46,7 +46,7 @@ def build_shard(
     inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
-    topic_id, lasting = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
+    topic_id, inconsistency = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
     keys_folder = folder.with_name(
         "keys"
     )  # deleted with the workplace, because the shard's owner has keys of its own
@@ -58,15 +58,16 @@ def build_shard(
         while True:
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:
-                holding = plan.read_assigned_keys(partition)
-                is_unborn = holding.phase == "wait"  # before a repartitioning this partition does not exist
-                claim = None if is_unborn else parse_claim(log.committed_position().metadata)
+                assigned_keys = plan.read_assigned_keys(partition)
+                # Before a repartitioning this partition does not exist.
+                is_pending = assigned_keys.phase == "wait"
+                claim = None if is_pending else parse_claim(log.committed_position().metadata)
                 window = plan.deciding.window
-                fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
+                fold_visible(log, aggregate, cache, claim, window, measures, topic_id, assigned_keys)
                 cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:
-                if is_permanent(error) or lasting.persists_for(plan.timing.inconsistency_timeout):
+                if is_permanent(error) or inconsistency.persists_for(plan.timing.inconsistency_timeout):
                     raise
                 time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
         store.sync()
@@ -77,9 +78,9 @@ def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) ->
     """Build a shard in a child process: send the parent process the number of folded records repeatedly, then the
     `ShardSize` or an error.
     """
-    measures, done = Measures(), threading.Event()
-    teller = threading.Thread(target=_tell, args=(measures, done, parent), daemon=True)
-    teller.start()
+    measures, finished = Measures(), threading.Event()
+    progress_thread = threading.Thread(target=_send_progress, args=(measures, finished, parent), daemon=True)
+    progress_thread.start()
     gc.freeze()
     gc.disable()
     result: ShardSize | CqrsError
@@ -90,17 +91,19 @@ def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) ->
         result = error
     except KafkaException as error:
         result = unreachable_error(plan.connection, error)
-    except Exception as bug:
+    except Exception as error:
         traceback.print_exc()
-        result = CqrsError(f"{partition.aggregate} partition {partition.number}: {type(bug).__name__}: {bug}")
-    done.set()
-    teller.join()
+        result = CqrsError(
+            f"{partition.aggregate} partition {partition.number}: {type(error).__name__}: {error}"
+        )
+    finished.set()
+    progress_thread.join()
     with suppress(BrokenPipeError):
         parent.send(result)
 
 
-def _tell(measures: Measures, done: threading.Event, parent: Pipe) -> None:
-    while not done.wait(_TELL_EVERY):
+def _send_progress(measures: Measures, finished: threading.Event, parent: Pipe) -> None:
+    while not finished.wait(_PROGRESS_INTERVAL):
         folding = measures.folding
         try:
             parent.send(0 if folding is None else folding.done)

@@ -27,7 +27,7 @@ from cqrs_cli.system.lock import is_locked
 _PROCESSES = multiprocessing.get_context("spawn")
 
 #: Seconds between two reports of the progress.
-_LOOK_EVERY = 0.5
+_POLL_INTERVAL = 0.5
 
 
 class RebuildProgress(NamedTuple):
@@ -38,7 +38,7 @@ class RebuildProgress(NamedTuple):
     seconds: float
 
 
-class Rebuilt(NamedTuple):
+class RebuiltShard(NamedTuple):
     """A shard that was installed. `in_use`: an owner continues with the old shard until it ends."""
 
     shard: ShardSize
@@ -46,8 +46,11 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild_shards(
-    plan: Plan, show: Callable[[RebuildProgress], None], note: Callable[[str], None], mounts: Path = MOUNTS
-) -> dict[Partition, Rebuilt]:
+    plan: Plan,
+    show_progress: Callable[[RebuildProgress], None],
+    report: Callable[[str], None],
+    mounts: Path = MOUNTS,
+) -> dict[Partition, RebuiltShard]:
     """Build the shards of all of a plan's partitions from the log, several at a time, and install them.
 
     An error, or Ctrl-C, before the last shard is complete leaves the old shards unchanged, and removes the new shards.
@@ -55,14 +58,20 @@ def rebuild_shards(
     """
     partitions = plan.partitions()
     with ExitStack() as stack:
-        folders = {one: stack.enter_context(_beside(plan.shard(one), mounts)) for one in partitions}
-        builders = stack.enter_context(_Builders(plan, folders))
-        built = builders.finish(show)
-        return {one: _install(plan, one, folders[one], built[one], note) for one in partitions}
+        folders = {
+            partition: stack.enter_context(_temporary_folder_next_to(plan.shard(partition), mounts))
+            for partition in partitions
+        }
+        builders = stack.enter_context(_BuildProcesses(plan, folders))
+        sizes = builders.build_all(show_progress)
+        return {
+            partition: _install(plan, partition, folders[partition], sizes[partition], report)
+            for partition in partitions
+        }
 
 
 @contextmanager
-def _beside(shard: Path, mounts: Path) -> Iterator[Path]:
+def _temporary_folder_next_to(shard: Path, mounts: Path) -> Iterator[Path]:
     """Create an empty folder next to a shard, for the block."""
     reject_network_file_system(shard, mounts)
     with ExitStack() as stack:
@@ -72,15 +81,15 @@ def _beside(shard: Path, mounts: Path) -> Iterator[Path]:
 
 
 def _install(
-    plan: Plan, partition: Partition, folder: Path, built: ShardSize, note: Callable[[str], None]
-) -> Rebuilt:
+    plan: Plan, partition: Partition, folder: Path, size: ShardSize, report: Callable[[str], None]
+) -> RebuiltShard:
     path, aggregate = plan.shard(partition), load(partition.aggregate, plan.package, plan.root)
     in_use, identity = is_locked(path), plan.identity(partition, aggregate)
-    install_shard(path, folder, identity, "rebuilt", note, plan.timing.shard_limits).close()
-    return Rebuilt(built, in_use)
+    install_shard(path, folder, identity, "rebuilt", report, plan.timing.shard_limits).close()
+    return RebuiltShard(size, in_use)
 
 
-class _Builders:
+class _BuildProcesses:
     """The child processes that build, at most as many at a time as this process may use cores. Processes that still run
     at the end are killed.
     """
@@ -89,77 +98,81 @@ class _Builders:
         self._slots = min(len(os.sched_getaffinity(0)), len(folders))
         self._plan = replace(plan, cache_bytes=plan.cache_bytes // max(1, self._slots))
         self._folders = folders
-        self._waiting = list(folders)
-        self._working: dict[Pipe, tuple[Partition, BaseProcess]] = {}
-        self._done = dict.fromkeys(folders, 0)
-        self._built: dict[Partition, ShardSize] = {}
+        self._queue = list(folders)
+        self._running: dict[Pipe, tuple[Partition, BaseProcess]] = {}
+        self._folded = dict.fromkeys(folders, 0)
+        self._sizes: dict[Partition, ShardSize] = {}
 
-    def __enter__(self) -> "_Builders":
+    def __enter__(self) -> "_BuildProcesses":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pipe, (_partition, process) in self._working.items():
+        for pipe, (_partition, process) in self._running.items():
             process.kill()
             process.join()
             pipe.close()
 
-    def finish(self, show: Callable[[RebuildProgress], None]) -> dict[Partition, ShardSize]:
+    def build_all(self, show_progress: Callable[[RebuildProgress], None]) -> dict[Partition, ShardSize]:
         """Build all shards; raises the first error."""
-        sizes, began = _sizes(self._plan), time.monotonic()
-        while self._waiting or self._working:
-            while self._waiting and len(self._working) < self._slots:
-                self._start(self._waiting.pop(0))
-            for pipe in wait(list(self._working), _LOOK_EVERY):
+        log_sizes, started_at = _log_sizes(self._plan), time.monotonic()
+        while self._queue or self._running:
+            while self._queue and len(self._running) < self._slots:
+                self._start(self._queue.pop(0))
+            for pipe in wait(list(self._running), _POLL_INTERVAL):
                 assert isinstance(pipe, Pipe)
-                self._hear(pipe, sizes)
-            show(RebuildProgress(sum(self._done.values()), sum(sizes.values()), time.monotonic() - began))
-        return self._built
+                self._receive(pipe, log_sizes)
+            show_progress(
+                RebuildProgress(
+                    sum(self._folded.values()), sum(log_sizes.values()), time.monotonic() - started_at
+                )
+            )
+        return self._sizes
 
     def _start(self, partition: Partition) -> None:
-        ours, theirs = _PROCESSES.Pipe(duplex=False)
-        arguments = (self._plan, partition, self._folders[partition], theirs)
+        reader, writer = _PROCESSES.Pipe(duplex=False)
+        arguments = (self._plan, partition, self._folders[partition], writer)
         process = _PROCESSES.Process(target=serve_build, args=arguments, daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()  # it inherits the mask: only this process gets Ctrl-C, and kills it
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        self._working[ours] = partition, process
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        writer.close()
+        self._running[reader] = partition, process
 
-    def _hear(self, pipe: Pipe, sizes: dict[Partition, int]) -> None:
-        partition, process = self._working[pipe]
+    def _receive(self, pipe: Pipe, log_sizes: dict[Partition, int]) -> None:
+        partition, process = self._running[pipe]
         try:
-            word: int | ShardSize | CqrsError = pipe.recv()
+            message: int | ShardSize | CqrsError = pipe.recv()
         except EOFError:
             process.join()
-            word = CqrsError(
+            message = CqrsError(
                 f"the process that built the shard of {partition.aggregate} partition {partition.number} "
                 f"ended with code {process.exitcode}"
             )
-        if isinstance(word, CqrsError):
-            raise word
-        if isinstance(word, ShardSize):
-            self._built[partition], self._done[partition] = word, sizes[partition]
-            del self._working[pipe]
+        if isinstance(message, CqrsError):
+            raise message
+        if isinstance(message, ShardSize):
+            self._sizes[partition], self._folded[partition] = message, log_sizes[partition]
+            del self._running[pipe]
             process.join()
             pipe.close()
         else:
-            self._done[partition] = min(word, sizes[partition])
+            self._folded[partition] = min(message, log_sizes[partition])
 
 
-def _sizes(plan: Plan) -> dict[Partition, int]:
+def _log_sizes(plan: Plan) -> dict[Partition, int]:
     """Return the sum of the ends of each partition's events and outcomes. A partition that does not exist yet has its
     parent's sum.
     """
     sizes: dict[Partition, int] = {}
     for name, described in plan.topics.items():
         topics = described.topics
-        there = range(readers.partition_count(plan.connection, topics.commands))
+        existing = range(readers.partition_count(plan.connection, topics.commands))
         events, outcomes = (
-            readers.bounds(plan.connection, topic, there) for topic in (topics.events, topics.outcomes)
+            readers.bounds(plan.connection, topic, existing) for topic in (topics.events, topics.outcomes)
         )
         for number in range(described.partitions):
-            read = number % len(there)
-            sizes[Partition(name, number)] = events[read][1] + outcomes[read][1]
+            source = number % len(existing)
+            sizes[Partition(name, number)] = events[source][1] + outcomes[source][1]
     return sizes

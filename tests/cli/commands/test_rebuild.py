@@ -27,7 +27,7 @@ def test_shards_of_a_growth_are_named(on_broker: Cqrs) -> None:
     said = on_broker("rebuild", "bank_account", "--partitions", "4", "--state-dir", "grown", "-o", "json")
     assert [one["partition"] for one in said.document["shards"]] == [0, 1, 2, 3]
     refused = on_broker("rebuild", "bank_account", "--partitions", "3")
-    assert refused.status == 2 and "3 is no multiple" in refused.err
+    assert refused.status == 2 and "3 is not a multiple" in refused.err
 
 
 def test_growth_is_of_one_aggregate(cqrs: Cqrs) -> None:

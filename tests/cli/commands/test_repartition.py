@@ -52,7 +52,9 @@ def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
     assert (growth["status"], growth["hint"]) == ("warn", "the next run splits: cqrs run")
 
 
-@pytest.mark.parametrize(("partitions", "says"), [("1", "Kafka takes none away"), ("3", "3 is no multiple")])
+@pytest.mark.parametrize(
+    ("partitions", "says"), [("1", "Kafka takes none away"), ("3", "3 is not a multiple")]
+)
 def test_other_numbers_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
     said = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")
     assert (said.status, said.out) == (2, "") and says in said.err

@@ -5,13 +5,13 @@ import pytest
 from cqrs_cli.cli.render.rebuild import rebuild_result, rebuilding_text
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.build import ShardSize
-from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt
+from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard
 from tests.support.results import lines_of
 
 DONE = {
-    Partition("order", 1): Rebuilt(ShardSize(1, 2_000_000), True),
-    Partition("order", 0): Rebuilt(ShardSize(1_200, 500_000), False),
-    Partition("counter", 0): Rebuilt(ShardSize(1, 4_096), False),
+    Partition("order", 1): RebuiltShard(ShardSize(1, 2_000_000), True),
+    Partition("order", 0): RebuiltShard(ShardSize(1_200, 500_000), False),
+    Partition("counter", 0): RebuiltShard(ShardSize(1, 4_096), False),
 }
 
 

@@ -185,14 +185,14 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
         yield committed(after, done.deferral_changes, tuple(sorted({**ids, **done.dedup_entries}.items())))
         return
     own, known = world.now * SECOND, BrokerClock(world.rules.limits.clock_tolerance)
-    known.ahead = world.ahead
+    known.lead = world.ahead
     if due := deferrals.due_entries(int(known.now(own)), 9, 1e9):
         said: list[tuple[bytes, int]] = []
         for entry in due:
             deferrals.set_resubmitted_offset(entry, len(world.commands) + len(said))
             said.append((deferrals.resubmission_document(entry), max(0, world.now - 1) * SECOND))
         known.learn_from_timestamps(own, (stamp for _, stamp in said))
-        after = world._replace(commands=(*world.commands, *said), ahead=known.ahead)
+        after = world._replace(commands=(*world.commands, *said), ahead=known.lead)
         yield committed(after, deferrals.changed_entries, world.shard.ids)
 
 

@@ -78,5 +78,5 @@ def test_orphan_stops_without_one(ten: TopicHarness, orphaned: bool, commands: i
     """A task whose parent process is gone writes no checkpoint. `finish` asks for this while it writes."""
     supervisor = DecidingSupervisor(hourly(ten), Partition("counter", 0), ten.aggregate, 0, threading.Event())
     supervisor.run()
-    Checkpointer([supervisor]).finish(60.0, lambda: not orphaned)
+    Checkpointer([supervisor]).write_last_checkpoints(60.0, lambda: not orphaned)
     assert kept(ten) == commands

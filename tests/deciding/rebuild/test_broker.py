@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.build import build_shard
-from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt, rebuild_shards
+from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard, rebuild_shards
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import increments, mixture
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kafka
 
 def rebuilt(
     harness: TopicHarness, watch: Callable[[RebuildProgress], None] = lambda now: None
-) -> list[Rebuilt]:
+) -> list[RebuiltShard]:
     done = rebuild_shards(harness.plan(once=False), watch, lambda text: None)
     return [one for _, one in sorted(done.items())]
 

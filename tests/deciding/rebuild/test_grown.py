@@ -139,7 +139,7 @@ def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
 
 
 def test_number_must_fit(pair: TopicHarness) -> None:
-    with pytest.raises(UsageError, match="3 is no multiple"):
+    with pytest.raises(UsageError, match="3 is not a multiple"):
         build(pair, 3, "new")
 
 
