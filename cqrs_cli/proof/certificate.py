@@ -15,7 +15,7 @@ STRETCH = 10_000
 
 _NUMBERS = struct.Struct(">qq").pack
 _LENGTH = struct.Struct(">i").pack
-_NOTHING = _LENGTH(-1)
+_NULL = _LENGTH(-1)
 
 
 class Stretch(Struct, frozen=True):
@@ -58,10 +58,12 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 
 class LogChange(NamedTuple):
-    """A change in the certified part of a log. `what` is the predicate of the message `topic partition what`."""
+    """A change in the certified part of a log. `description` is the predicate of the message `topic partition
+    description`.
+    """
 
     offset: int
-    what: str
+    description: str
 
 
 class CertificateComparison(NamedTuple):
@@ -92,7 +94,7 @@ class LogHasher:
         self._partial: Stretch | None = None
         self._number, self._count, self._hash = -1, 0, hashlib.sha256()
 
-    def feed(self, records: Iterable[Record]) -> None:
+    def hash_records(self, records: Iterable[Record]) -> None:
         """Hash the next records."""
         for record in records:
             offset = record.offset
@@ -137,39 +139,49 @@ def record_bytes(record: Record) -> bytes:
 
 
 def _field(value: bytes | None) -> bytes:
-    return _NOTHING if value is None else _LENGTH(len(value)) + value
+    return _NULL if value is None else _LENGTH(len(value)) + value
 
 
 def check_log(
-    was: LogCertificate, now: LogCertificate, partial: Stretch | None, length: int = STRETCH
+    certified: LogCertificate, current: LogCertificate, partial: Stretch | None, length: int = STRETCH
 ) -> CertificateComparison:
     """Compare a log with its certificate. `partial`: the last certified stretch, hashed up to the certificate's end.
 
     If retention has deleted a part of a stretch, the stretch cannot be checked, and counts as deleted.
     """
     changes = []
-    if now.end < was.end:
+    if current.end < certified.end:
         changes.append(
-            LogChange(now.end, f"ends at {now.end}, the certificate at {was.end}: records were cut off")
+            LogChange(
+                current.end,
+                f"ends at {current.end}, the certificate at {certified.end}: records were cut off",
+            )
         )
-    found = {one.start: one for one in now.stretches}
-    last = was.end // length * length
-    found.pop(last, None)
+    found = {one.start: one for one in current.stretches}
+    last_start = certified.end // length * length
+    found.pop(last_start, None)
     if partial is not None:
-        found[last] = partial
+        found[last_start] = partial
     checked = deleted = 0
-    for stretch in was.stretches:
-        low, high = max(stretch.start, was.start), min(stretch.start + length, was.end)
-        there = found.pop(stretch.start, None)
-        if now.start > low:
+    for stretch in certified.stretches:
+        first_offset, end_offset = (
+            max(stretch.start, certified.start),
+            min(stretch.start + length, certified.end),
+        )
+        current_stretch = found.pop(stretch.start, None)
+        if current.start > first_offset:
             deleted += stretch.records
-        elif there == stretch:
+        elif current_stretch == stretch:
             checked += stretch.records
-        elif high <= now.end:
-            changes.append(LogChange(low, f"offsets {low} to {high - 1} were altered"))
+        elif end_offset <= current.end:
+            changes.append(
+                LogChange(first_offset, f"offsets {first_offset} to {end_offset - 1} were altered")
+            )
     for start in sorted(found):
-        if start < was.end:
-            high = min(start + length, was.end)
-            what = f"offsets {start} to {high - 1} were altered: the certificate knows no records there"
-            changes.append(LogChange(start, what))
+        if start < certified.end:
+            end_offset = min(start + length, certified.end)
+            description = (
+                f"offsets {start} to {end_offset - 1} were altered: the certificate knows no records there"
+            )
+            changes.append(LogChange(start, description))
     return CertificateComparison(sorted(changes), checked, deleted)

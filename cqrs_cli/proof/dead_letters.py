@@ -29,14 +29,16 @@ class DeadLetters:
         for record in records:
             self.count += 1
             try:
-                command, trace = self._trace(record)
+                command, trace = self._entry_of(record)
             except ValueError as error:
-                self._findings.add("dead-letters", record.offset, f"is not a dead letter: {error}")
+                self._findings.add_violation("dead-letters", record.offset, f"is not a dead letter: {error}")
                 continue
-            again = self._outcomes.began_again and loss is not None and command >= loss.at
-            self._traces.keep(command, record.offset, trace, after_loss=again)
+            is_after_loss = (
+                self._outcomes.topic_recreated and loss is not None and command >= loss.restart_command
+            )
+            self._traces.add_entry(command, record.offset, trace, after_loss=is_after_loss)
 
-    def _trace(self, record: Record) -> tuple[int, DeadLetterTrace]:
+    def _entry_of(self, record: Record) -> tuple[int, DeadLetterTrace]:
         """Return the offset of the failed command and the index entry; raise `ValueError` if the headers lack the
         offset.
         """
@@ -49,9 +51,9 @@ class DeadLetters:
             raise ValueError(f"it is of {topic} partition {partition}")
         if not (offset.isascii() and offset.isdigit() and int(offset) < LIMIT):
             raise ValueError(f"it is of offset {offset!r}")
-        kept = checksums(record.value, original)
+        crcs = checksums(record.value, original)
         trace = DeadLetterTrace(
-            record.offset, record.timestamp, key_of(record), reason, *kept, text_sum(message)
+            record.offset, record.timestamp, key_of(record), reason, *crcs, text_sum(message)
         )
         return int(offset), trace
 

@@ -38,7 +38,7 @@ class DedupIndex:
     ) -> None:
         self._snapshot.__exit__(kind, error, trace)
 
-    def at(self, timestamp: int) -> None:
+    def advance_clock(self, timestamp: int) -> None:
         """Advance the clock to the time of the next command."""
         if len(self._states) + len(self._ids) >= self._flush_every:
             self.flush()
@@ -49,36 +49,36 @@ class DedupIndex:
         """Return the version of an aggregate, and the command that led to this version."""
         return self._states.get(aggregate_id) or self._view.find_state(aggregate_id)
 
-    def save(self, aggregate_id: str, version: int, command: int, noted: bytes = b"") -> None:
-        """Store the version to which a command led, and the aggregate's key entry `noted`."""
-        self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, noted)
+    def set_version(self, aggregate_id: str, version: int, command: int, key_entry: bytes = b"") -> None:
+        """Store the version to which a command led, and the aggregate's key entry `key_entry`."""
+        self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, key_entry)
 
-    def note(self, aggregate_id: str, noted: bytes) -> None:
+    def set_key_entry(self, aggregate_id: str, key_entry: bytes) -> None:
         """Store the key entry of an aggregate whose version is known."""
-        saved = self.find_state(aggregate_id)
-        if saved is not None:
-            self._states[aggregate_id] = replace(saved, state=noted)
+        stored = self.find_state(aggregate_id)
+        if stored is not None:
+            self._states[aggregate_id] = replace(stored, state=key_entry)
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the last decision on an id; None also if the decision is older than the dedup window."""
         return self._ids.get((subject, command_id)) or self._view.find_dedup_entry(subject, command_id)
 
-    def remember(self, subject: str, command_id: str, decision: DedupEntry) -> None:
+    def add_decision(self, subject: str, command_id: str, decision: DedupEntry) -> None:
         """Store a decision at the current time of the clock."""
         self._ids[subject, command_id] = decision
 
-    def hold(self) -> None:
+    def freeze(self) -> None:
         """Write the buffered entries. Later entries stay in memory and are never written."""
         self.flush()
         self._flush_every = sys.maxsize
 
     def flush(self) -> None:
         """Write the buffered entries. The snapshot is closed during the write, because it would pin old pages."""
-        start = self._store.positions()
-        change = WriteBatch(
-            self._store.token(), start, start._replace(clock=self.clock), self._states, self._ids
+        positions = self._store.positions()
+        batch = WriteBatch(
+            self._store.token(), positions, positions._replace(clock=self.clock), self._states, self._ids
         )
         self._snapshot.__exit__(None, None, None)
-        self._store.apply(change)
+        self._store.apply(batch)
         self._states, self._ids = {}, {}
         self.__enter__()

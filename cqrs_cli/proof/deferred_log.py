@@ -19,39 +19,46 @@ from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.fingerprints import FitsCommand
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.keys import kids_of_document
-from cqrs_cli.proof.positions import ProvedPlace, proved_place
+from cqrs_cli.proof.positions import CommandPosition, command_position
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
 
 class Entry(NamedTuple):
-    """The latest record of a deferred command. `at`: its offset; `said`: the offset of the resubmitted command."""
+    """The latest record of a deferred command. `offset`: its offset; `resubmitted_offset`: the offset of the
+    resubmitted command.
+    """
 
-    at: int
-    said: int | None
+    offset: int
+    resubmitted_offset: int | None
     cancelled: bool
     due: int = 0
     attempt: int = 0
-    document: bytes = b""  # a digest of the command
-    fixed: bytes = b""  # a digest of the members that never change
-    sealed: tuple[str, str] | None = None  # subject and key id, if the command is encrypted
+    document_digest: bytes = b""  # a digest of the command
+    fixed_digest: bytes = b""  # a digest of the members that never change
+    encrypted_with: tuple[str, str] | None = None  # subject and key id, if the command is encrypted
 
 
 class DeferredLog:
     """The latest entries of a partition's deferred topic, by command.
 
-    `judged_to`: an earlier verification has checked the records before this offset. `judged`: the first record whose
-    outcome was not readable yet, from which the next verification checks; None if there is no such record.
+    `judged_to`: an earlier verification has checked the records before this offset. `first_unchecked`: the first record
+    whose outcome was not readable yet, from which the next verification checks; None if there is no such record.
     """
 
     def __init__(
-        self, scope: Scope, outcomes: Lookup, findings: Findings, passing: Findings, judged_to: int = 0
+        self,
+        scope: Scope,
+        outcomes: Lookup,
+        findings: Findings,
+        unstored_findings: Findings,
+        checked_until: int = 0,
     ) -> None:
-        """`passing`: receives violations that each verification finds again, until the record is deleted."""
-        self.entries: dict[ProvedPlace, Entry] = {}
-        self.judged: int | None = None
-        self._scope, self._outcomes, self._judged_to = scope, outcomes, judged_to
-        self._findings, self._passing = findings, passing
+        """`unstored_findings`: receives violations that each verification finds again, until the record is deleted."""
+        self.entries: dict[CommandPosition, Entry] = {}
+        self.first_unchecked: int | None = None
+        self._scope, self._outcomes, self._checked_until = scope, outcomes, checked_until
+        self._findings, self._unstored_findings = findings, unstored_findings
 
     def read(self, records: Iterable[Record]) -> None:
         """Check the next records."""
@@ -60,85 +67,113 @@ class DeferredLog:
                 topic, offset, partition = read_deferral_key(record.key)
                 entry = None if record.value is None else read_deferral(record.key, record.value)
             except ValueError as error:
-                self._passing.add("deferred", record.offset, f"is not a deferred command: {error}")
+                self._unstored_findings.add_violation(
+                    "deferred", record.offset, f"is not a deferred command: {error}"
+                )
                 continue
-            place = proved_place(offset, partition)
-            self._check_split(record.offset, place, entry)
+            position = command_position(offset, partition)
+            self._check_split(record.offset, position, entry)
             if topic != self._scope.topic_id:
                 if entry is not None and self._scope.loss is None:
-                    self._passing.add("deferred", record.offset, "is of another commands topic")
+                    self._unstored_findings.add_violation(
+                        "deferred", record.offset, "is of another commands topic"
+                    )
             elif entry is None:
-                self.entries.pop(place, None)
+                self.entries.pop(position, None)
             else:
-                before = self.entries.get(place)
-                self.entries[place] = now = _entry(record.offset, entry, self._scope.masked)
-                if record.offset >= self._judged_to:
-                    self._judge(place, entry, before, now)
+                previous = self.entries.get(position)
+                self.entries[position] = latest = _summarize(record.offset, entry, self._scope.mask_document)
+                if record.offset >= self._checked_until:
+                    self._check_entry(position, entry, previous, latest)
 
-    def _check_split(self, at: int, place: ProvedPlace, entry: Deferral | None) -> None:
+    def _check_split(self, offset: int, position: CommandPosition, entry: Deferral | None) -> None:
         """Check a record against the splits, because child partitions import the entries before a split's offset.
 
         After that offset, no entry may be of a key that the split handed over. Before it, no entry may be of a command
         after the split.
         """
-        homes = self._scope.homes
-        if homes is None:
+        key_partitions = self._scope.key_partitions
+        if key_partitions is None:
             return
-        first = find_outcome(self._outcomes, place) if entry is None else None
+        first = find_outcome(self._outcomes, position) if entry is None else None
         subject = entry.subject if entry is not None else None if first is None else first.subject
-        if subject is not None and (split := homes.gave_away(subject.encode(), at)) is not None:
-            what = f"is of {subject!r}, which was given away at {split.deferred}, by the split at command"
-            self._passing.add("deferred", at, f"{what} {split.commands}")
-        if isinstance(place, int) and (split := homes.precedes(place, at)) is not None:
-            what = f"is of command {place}, and the split at command {split.commands} is at {split.deferred}"
-            self._passing.add("deferred", at, what)
+        if (
+            subject is not None
+            and (split := key_partitions.split_that_moved(subject.encode(), offset)) is not None
+        ):
+            problem = f"is of {subject!r}, which was given away at {split.deferred}, by the split at command"
+            self._unstored_findings.add_violation("deferred", offset, f"{problem} {split.commands}")
+        if (
+            isinstance(position, int)
+            and (split := key_partitions.split_before_command(position, offset)) is not None
+        ):
+            problem = (
+                f"is of command {position}, and the split at command {split.commands} is at {split.deferred}"
+            )
+            self._unstored_findings.add_violation("deferred", offset, problem)
 
-    def _judge(self, place: ProvedPlace, entry: Deferral, before: Entry | None, now: Entry) -> None:
+    def _check_entry(
+        self, position: CommandPosition, entry: Deferral, previous: Entry | None, latest: Entry
+    ) -> None:
         loss = self._scope.loss
-        if loss is not None and isinstance(place, int) and place < loss.at:
+        if loss is not None and isinstance(position, int) and position < loss.restart_command:
             return
-        first = find_outcome(self._outcomes, place)
+        first = find_outcome(self._outcomes, position)
         if first is None or first.status != "deferred" or first.reason == "MOVED":
-            if self.judged is None:
-                self.judged = now.at
+            if self.first_unchecked is None:
+                self.first_unchecked = latest.offset
             return
-        problems = [*_problems(entry, self._scope.fits), *_against(first, place, entry)]
-        if before is not None:
-            problems += self._after(before, now)
-        for what in problems:
-            self._findings.add("deferred", now.at, what)
+        problems = [
+            *_problems(entry, self._scope.has_fingerprint),
+            *_compare_with_outcome(first, position, entry),
+        ]
+        if previous is not None:
+            problems += self._compare_with_previous(previous, latest)
+        for problem in problems:
+            self._findings.add_violation("deferred", latest.offset, problem)
 
-    def _after(self, before: Entry, now: Entry) -> Iterator[str]:
+    def _compare_with_previous(self, previous: Entry, latest: Entry) -> Iterator[str]:
         """Yield the contradictions to the command's previous record."""
-        if now.fixed != before.fixed:
-            yield f"is another command than that of the record at offset {before.at}"
-        if now.attempt < before.attempt or (before.cancelled and not now.cancelled):
-            yield f"goes back behind the record at offset {before.at}"
-        if now.attempt == before.attempt and now.due not in (0, before.due):
-            yield f"is due at {rfc3339(now.due)}, the record at offset {before.at} says {rfc3339(before.due)}"
-        if before.said is None or now.said is not None or now.attempt != before.attempt + 1:
+        if latest.fixed_digest != previous.fixed_digest:
+            yield f"is another command than that of the record at offset {previous.offset}"
+        if latest.attempt < previous.attempt or (previous.cancelled and not latest.cancelled):
+            yield f"goes back behind the record at offset {previous.offset}"
+        if latest.attempt == previous.attempt and latest.due not in (0, previous.due):
+            yield (
+                f"is due at {rfc3339(latest.due)}, the record at offset {previous.offset} says "
+                f"{rfc3339(previous.due)}"
+            )
+        if (
+            previous.resubmitted_offset is None
+            or latest.resubmitted_offset is not None
+            or latest.attempt != previous.attempt + 1
+        ):
             return
-        put_off = find_outcome(self._outcomes, before.said)
-        if put_off is not None and put_off.attempt == now.attempt and now.due not in (0, put_off.due):
-            yield _otherwise_due(now.due, put_off, before.said)
+        deferral_outcome = find_outcome(self._outcomes, previous.resubmitted_offset)
+        if (
+            deferral_outcome is not None
+            and deferral_outcome.attempt == latest.attempt
+            and latest.due not in (0, deferral_outcome.due)
+        ):
+            yield _due_problem(latest.due, deferral_outcome, previous.resubmitted_offset)
 
 
-def _entry(at: int, entry: Deferral, masked: MaskDocument) -> Entry:
-    said = None if entry.resubmitted_topic != entry.topic else entry.resubmitted_offset
-    names = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
+def _summarize(offset: int, entry: Deferral, masked: MaskDocument) -> Entry:
+    resubmitted_offset = None if entry.resubmitted_topic != entry.topic else entry.resubmitted_offset
+    fixed_members = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
     return Entry(
-        at,
-        said,
+        offset,
+        resubmitted_offset,
         entry.cancelled,
         entry.due,
         entry.attempt,
         digest_of(masked(entry.command)),
-        digest_of(names.encode() + entry.command),
-        _sealed(entry),
+        digest_of(fixed_members.encode() + entry.command),
+        _encryption_key_of(entry),
     )
 
 
-def _sealed(entry: Deferral) -> tuple[str, str] | None:
+def _encryption_key_of(entry: Deferral) -> tuple[str, str] | None:
     kids = kids_of_document(entry.command)
     return (entry.subject, min(kids)) if kids else None
 
@@ -152,8 +187,8 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     subject = entry.subject.encode()
     try:
         envelope = read_command(Record(0, 0, subject, entry.command, [*HEADERS]))
-    except CheckFailed as refused:
-        yield f"holds no command: {refused.message}"
+    except CheckFailed as failure:
+        yield f"holds no command: {failure.message}"
         return
     if (envelope.subject, envelope.id) != (entry.subject, entry.id):
         yield f"is of {entry.id!r} of {entry.subject!r}, its command is {envelope.id!r} of {envelope.subject!r}"
@@ -165,23 +200,23 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
         yield "does not have the fingerprint of its command"
 
 
-def _against(first: OutcomeTrace, place: ProvedPlace, entry: Deferral) -> Iterator[str]:
+def _compare_with_outcome(first: OutcomeTrace, position: CommandPosition, entry: Deferral) -> Iterator[str]:
     """Yield the contradictions to the outcome that deferred the command."""
-    found = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
-    wanted = (first.subject, first.cause, first.fingerprint, first.version, first.timestamp)
+    entry_values = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
+    outcome_values = (first.subject, first.cause, first.fingerprint, first.version, first.timestamp)
     names = ("subject", "id", "fingerprint", "version", "timestamp")
-    for name, mine, theirs in zip(names, found, wanted, strict=True):
-        if mine != theirs:
-            yield f"has the {name} {mine!r}, the outcome of command {place} {theirs!r}"
+    for name, entry_value, outcome_value in zip(names, entry_values, outcome_values, strict=True):
+        if entry_value != outcome_value:
+            yield f"has the {name} {entry_value!r}, the outcome of command {position} {outcome_value!r}"
     if entry.attempt < (first.attempt or 0):
-        yield f"is attempt {entry.attempt}, the outcome of command {place} says {first.attempt}"
+        yield f"is attempt {entry.attempt}, the outcome of command {position} says {first.attempt}"
     elif entry.attempt == first.attempt:
         if entry.due not in (0, first.due):
-            yield _otherwise_due(entry.due, first, place)
+            yield _due_problem(entry.due, first, position)
         if entry.reason != first.reason:
-            yield f"is {entry.reason}, the outcome of command {place} {first.reason}"
+            yield f"is {entry.reason}, the outcome of command {position} {first.reason}"
 
 
-def _otherwise_due(due: int, outcome: OutcomeTrace, command: ProvedPlace) -> str:
-    said = "no time" if outcome.due is None else rfc3339(outcome.due)
-    return f"is due at {rfc3339(due)}, the outcome of command {command} says {said}"
+def _due_problem(due: int, outcome: OutcomeTrace, command: CommandPosition) -> str:
+    outcome_due = "no time" if outcome.due is None else rfc3339(outcome.due)
+    return f"is due at {rfc3339(due)}, the outcome of command {command} says {outcome_due}"

@@ -24,7 +24,7 @@ from cqrs_cli.proof.fingerprints import FitsCommand
 MaskDocument: TypeAlias = Callable[[bytes], bytes]
 
 # Whitespace that a sender in binary content mode may have put around its data. A document does not preserve it.
-_BLANKS = ["".join(some).encode() for length in range(3) for some in product(" \t\r\n", repeat=length)]
+_WHITESPACE = ["".join(some).encode() for length in range(3) for some in product(" \t\r\n", repeat=length)]
 
 
 def digest_of(document: bytes) -> bytes:
@@ -32,53 +32,51 @@ def digest_of(document: bytes) -> bytes:
     return blake2b(document, digest_size=8).digest()
 
 
-def masking(aggregate: Aggregate | None) -> MaskDocument:
+def document_mask(aggregate: Aggregate | None) -> MaskDocument:
     """Return a function that masks the parts of a command document that encryption changes: personal values, and the
     sum of a payload, because the encrypted payload is uploaded as a new payload. If the code does not know the type,
     all data are masked, because any member may be personal. Without the code (None) this applies to each type.
     """
 
-    def masked(document: bytes) -> bytes:
+    def mask(document: bytes) -> bytes:
         try:
             members = read_members(document)
             kind = msgspec.json.decode(members["type"], type=str)
             cls = None if aggregate is None else aggregate.commands.get(kind)
             if cls is not None and not personal_fields(cls):
                 return document
-            inside = None if cls is None else data_of_document(document)
-            return with_data(document, b"null" if cls is None or inside is None else mask_data(cls, inside))
+            data = None if cls is None else data_of_document(document)
+            return with_data(document, b"null" if cls is None or data is None else mask_data(cls, data))
         except (ValueError, KeyError, RecursionError):  # not a document; msgspec's errors are ValueErrors
             return document
 
-    return masked
+    return mask
 
 
-def deferred_document(record: Record | None, masked: MaskDocument = bytes) -> bytes | None:
+def deferred_document(record: Record | None, mask: MaskDocument = bytes) -> bytes | None:
     """Return the digest of the document that deferring this command writes; None for a deleted or invalid record."""
     try:
-        return (
-            None if record is None else digest_of(masked(structured_document(record, read_command(record))))
-        )
+        return None if record is None else digest_of(mask(structured_document(record, read_command(record))))
     except CheckFailed:
         return None
 
 
-def resubmitted_document(record: Record, place: str, masked: MaskDocument = bytes) -> bytes | None:
+def resubmitted_document(record: Record, deferredfrom: str, mask: MaskDocument = bytes) -> bytes | None:
     """Return the digest of the document that this record resubmits; None if no owner has written the record."""
-    end = b',"deferredfrom":"%s"}' % place.encode()
+    end = b',"deferredfrom":"%s"}' % deferredfrom.encode()
     value = record.value or b""
     if record.headers != HEADERS or not value.endswith(end):
         return None
-    return digest_of(masked(value[: -len(end)] + b"}"))
+    return digest_of(mask(value[: -len(end)] + b"}"))
 
 
-def fits_document(envelope: CommandEnvelope, mark: int, fits: FitsCommand) -> bool:
-    """True if the envelope has the fingerprint `mark`, possibly with whitespace around its data."""
+def fits_document(envelope: CommandEnvelope, fingerprint: int, fits: FitsCommand) -> bool:
+    """True if the envelope has the fingerprint `fingerprint`, possibly with whitespace around its data."""
     kind, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
-    if fits(mark, kind, data, expected):
+    if fits(fingerprint, kind, data, expected):
         return True
-    around = product(_BLANKS, repeat=2)
-    return any(fits(mark, kind, before + data + after, expected) for before, after in around)
+    whitespace_pairs = product(_WHITESPACE, repeat=2)
+    return any(fits(fingerprint, kind, before + data + after, expected) for before, after in whitespace_pairs)
 
 
 def requested_id(envelope: CommandEnvelope) -> str | None:

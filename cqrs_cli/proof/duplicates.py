@@ -5,10 +5,10 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
 from cqrs_cli.proof.join import find_outcome
-from cqrs_cli.proof.positions import ProvedPlace, proved_place
+from cqrs_cli.proof.positions import CommandPosition, command_position
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
-from cqrs_cli.proof.verdict import BLIND
+from cqrs_cli.proof.verdict import REASONS_BEFORE_LOOKUP
 
 
 class Duplicates:
@@ -27,69 +27,78 @@ class Duplicates:
         dedup: DedupIndex,
         findings: Findings,
     ) -> None:
-        self._shortest = scope.window
-        self._longest = max(scope.window, scope.longest_window or 0)
+        self._shortest = scope.shortest_window
+        self._longest = max(scope.shortest_window, scope.longest_window or 0)
         self._decided = decided
         self._losses = losses
         self._outcomes = outcomes
         self._dedup = dedup
         self._findings = findings
 
-    def check(self, command: int, outcome: OutcomeTrace) -> None:
+    def check_decision(self, command: int, outcome: OutcomeTrace) -> None:
         """Check one outcome, and store its decision.
 
         Failed commands are not stored, because their ids may be retried; duplicates are not stored either. A command
         that fails before the owner looks up its id is skipped.
         """
         subject, id, fingerprint = outcome.subject, outcome.cause, outcome.fingerprint
-        if subject is None or id is None or fingerprint is None or outcome.reason in BLIND:
+        if subject is None or id is None or fingerprint is None or outcome.reason in REASONS_BEFORE_LOOKUP:
             return
-        before = self._dedup.find_dedup_entry(subject, id)
+        previous = self._dedup.find_dedup_entry(subject, id)
         if outcome.original is not None:
-            if not self._decided.began_again:
-                self._points_to_first(command, outcome, outcome.original, before)
+            if not self._decided.topic_recreated:
+                self._check_duplicate(command, outcome, outcome.original, previous)
             return
         failed = outcome.status == "failed"
         if not (failed or is_remembered(outcome.status, outcome.reason)):
             return
-        ago = 0 if before is None else self._dedup.clock - before.timestamp
-        if before is not None and ago <= self._shortest:
-            what = f"decides id {id!r} of {subject!r} again, as command {_place(before)} {ago} ms before"
-            self._findings.add("outcomes", outcome.at, what)
+        age = 0 if previous is None else self._dedup.clock - previous.timestamp
+        if previous is not None and age <= self._shortest:
+            problem = (
+                f"decides id {id!r} of {subject!r} again, as command {_position_of(previous)} {age} ms before"
+            )
+            self._findings.add_violation("outcomes", outcome.offset, problem)
         if failed:
             return
         decision = (outcome.timestamp, command, outcome.status, outcome.version, outcome.events, fingerprint)
-        self._dedup.remember(subject, id, DedupEntry(*decision, self._dedup.parent))
+        self._dedup.add_decision(subject, id, DedupEntry(*decision, self._dedup.parent))
 
-    def _points_to_first(
+    def _check_duplicate(
         self,
         command: int,
         outcome: OutcomeTrace,
-        original: tuple[ProvedPlace, str, int, int],
-        before: DedupEntry | None,
+        original: tuple[CommandPosition, str, int, int],
+        last_decision: DedupEntry | None,
     ) -> None:
-        place, status, version, events = original
-        is_later = isinstance(place, int) and place >= command
-        found = None if is_later else find_outcome(self._outcomes, place)
-        if found is None:
-            if not self._decided.is_deleted(place):
-                what = f"points to command {place}, which has no outcome before it"
-                self._losses.missing(command, "outcomes", outcome.at, what)
+        position, status, version, events = original
+        is_later = isinstance(position, int) and position >= command
+        first_outcome = None if is_later else find_outcome(self._outcomes, position)
+        if first_outcome is None:
+            if not self._decided.is_deleted(position):
+                problem = f"points to command {position}, which has no outcome before it"
+                self._losses.report_missing(command, "outcomes", outcome.offset, problem)
             return
-        what, ago = "", self._dedup.clock - found.timestamp
-        if (found.subject, found.cause, found.original) != (outcome.subject, outcome.cause, None):
-            what = f"points to command {place}, whose outcome is another's"
-        elif (found.status, found.version, found.events) != (status, version, events):
-            what = f"points to command {place}, whose status, version or number of events is another"
-        elif before is not None and _place(before) != place and status != "deferred":
-            what = f"points to command {place}, though command {_place(before)} was the last to decide its id"
-        elif (found.fingerprint == outcome.fingerprint) != (outcome.status == "duplicate"):
-            what = f"is {outcome.result}, which contradicts the fingerprint of command {place}"
-        elif ago > self._longest and status != "deferred":
-            what = f"points to command {place} {ago} ms before, though an id is remembered for {self._longest} ms"
-        if what:
-            self._findings.add("outcomes", outcome.at, what)
+        problem, age = "", self._dedup.clock - first_outcome.timestamp
+        if (first_outcome.subject, first_outcome.cause, first_outcome.original) != (
+            outcome.subject,
+            outcome.cause,
+            None,
+        ):
+            problem = f"points to command {position}, whose outcome is another's"
+        elif (first_outcome.status, first_outcome.version, first_outcome.events) != (status, version, events):
+            problem = f"points to command {position}, whose status, version or number of events is another"
+        elif last_decision is not None and _position_of(last_decision) != position and status != "deferred":
+            problem = (
+                f"points to command {position}, though command {_position_of(last_decision)} was the last to "
+                f"decide its id"
+            )
+        elif (first_outcome.fingerprint == outcome.fingerprint) != (outcome.status == "duplicate"):
+            problem = f"is {outcome.result}, which contradicts the fingerprint of command {position}"
+        elif age > self._longest and status != "deferred":
+            problem = f"points to command {position} {age} ms before, though an id is remembered for {self._longest} ms"
+        if problem:
+            self._findings.add_violation("outcomes", outcome.offset, problem)
 
 
-def _place(decision: DedupEntry) -> ProvedPlace:
-    return proved_place(decision.offset, decision.partition)
+def _position_of(decision: DedupEntry) -> CommandPosition:
+    return command_position(decision.offset, decision.partition)

@@ -18,7 +18,7 @@ from cqrs_cli.core.personal.redaction import personal_texts_in
 from cqrs_cli.proof.keys import KeyTrace, key_of_event
 
 #: The bytes that each `Erased` event contains, and few other events.
-_MARK = b'"cqrs.Erased"'
+_ERASED_MARKER = b'"cqrs.Erased"'
 
 
 class LastErasure(NamedTuple):
@@ -29,7 +29,7 @@ class LastErasure(NamedTuple):
     command: int
     time: int
 
-    def is_behind(self, partition: int, record: Record) -> bool:
+    def is_after(self, partition: int, record: Record) -> bool:
         """True if the erasure came after a command record. Timestamps are compared if a repartitioning has moved the
         key.
         """
@@ -40,30 +40,30 @@ class LastErasure(NamedTuple):
 class ErasedAggregate:
     """An aggregate that was erased at least once, and the ids of its deleted data keys.
 
-    `in_force`: the id of the data key in the keys topic now, at `place` (partition and offset).
+    `active_kid`: the id of the data key in the keys topic now, at `active_key_position` (partition and offset).
     """
 
     last: LastErasure
-    ended: set[str] = field(default_factory=set)
-    in_force: str | None = None
-    place: tuple[int, int] = (0, 0)
+    erased_kids: set[str] = field(default_factory=set)
+    active_kid: str | None = None
+    active_key_position: tuple[int, int] = (0, 0)
 
     @property
-    def trace(self) -> KeyTrace:
+    def key_entry(self) -> KeyTrace:
         """The key entry to compare with a stored state: no value may be encrypted with a deleted key."""
-        return KeyTrace(None, tuple(self.ended), 0, self.last.version)
+        return KeyTrace(None, tuple(self.erased_kids), 0, self.last.version)
 
-    def opens(self, kids: Container[str], version: int) -> str | None:
+    def spared_key(self, kids: Container[str], version: int) -> str | None:
         """Return the active key if it is in `kids` and encrypts data from before the last erasure, else None.
 
         `version`: the aggregate's version of the data. None also for a deleted key that came back, because it is
         reported once, not with each record that it decrypts.
         """
-        is_spared = self.in_force in kids and self.in_force not in self.ended
-        return self.in_force if is_spared and version < self.last.version else None
+        is_spared = self.active_kid in kids and self.active_kid not in self.erased_kids
+        return self.active_kid if is_spared and version < self.last.version else None
 
 
-def still_opens(kid: str) -> str:
+def spared_key_text(kid: str) -> str:
     """Return the message text for the key that `opens` returns."""
     return f"key {kid}, which no erasure has ended: whoever has the ring can read it"
 
@@ -74,7 +74,7 @@ class ErasedAggregates(dict[str, ErasedAggregate]):
     def read(self, records: Iterable[Record]) -> None:
         """Add the `Erased` events among `records`. The partitions may come in any order."""
         for record in records:
-            if record.value is None or _MARK not in record.value:
+            if record.value is None or _ERASED_MARKER not in record.value:
                 continue
             try:
                 event = read_event(record.value)
@@ -82,13 +82,13 @@ class ErasedAggregates(dict[str, ErasedAggregate]):
                 partition, command, _ = event.position()
             except ValueError:  # `cqrs verify` reports it
                 continue
-            if key is not None and key.ends:
+            if key is not None and key.is_erasure:
                 erasure = LastErasure(event.aggregateversion, partition, command, parse_timestamp(event.time))
-                one = self.setdefault(event.subject, ErasedAggregate(erasure))
-                one.last = max(one.last, erasure)
-                one.ended.add(key.kid)
+                aggregate = self.setdefault(event.subject, ErasedAggregate(erasure))
+                aggregate.last = max(aggregate.last, erasure)
+                aggregate.erased_kids.add(key.kid)
 
-    def of(self, key: bytes | None) -> ErasedAggregate | None:
+    def find_by_key(self, key: bytes | None) -> ErasedAggregate | None:
         """Return the erased aggregate with this record key, or None."""
         try:
             return self.get((key or b"").decode())
@@ -98,7 +98,7 @@ class ErasedAggregates(dict[str, ErasedAggregate]):
     @property
     def kids(self) -> set[str]:
         """The ids of all deleted data keys."""
-        return {kid for one in self.values() for kid in one.ended}
+        return {kid for aggregate in self.values() for kid in aggregate.erased_kids}
 
 
 class PlainFields(NamedTuple):

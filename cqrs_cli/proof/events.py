@@ -10,12 +10,12 @@ from cqrs_cli.core.messages.payload_reference import ATTRIBUTES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.keys import key_of_event
-from cqrs_cli.proof.scope import Clock, PersonalScope, Scope
+from cqrs_cli.proof.scope import PersonalScope, Scope, TimestampText
 from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces, text_sum
 
 
 class Events:
-    """Reads the events of a partition in the order of the log; call `end` after the last event."""
+    """Reads the events of a partition in the order of the log; call `finish_events` after the last event."""
 
     def __init__(self, scope: Scope, traces: Traces, outcomes: Traces, findings: Findings) -> None:
         self.count = 0
@@ -23,9 +23,9 @@ class Events:
         self._traces = traces
         self._outcomes = outcomes
         self._findings = findings
-        self._time = Clock()
+        self._time = TimestampText()
         self._command = -1
-        self._open: EventsTrace | None = None  # the events of `_command` so far
+        self._open_events: EventsTrace | None = None  # the events of `_command` so far
 
     def read(self, records: Iterable[Record]) -> None:
         """Check the next records, and add them to the index."""
@@ -33,40 +33,50 @@ class Events:
             self.count += 1
             try:
                 event = read_event(record.value)
-                partition, command, index = _position(event)
+                partition, command, index = _read_position(event)
                 others = _other_members(record.value, event)
             except ValueError as error:
-                self._findings.add("events", record.offset, f"is not an event: {error}")
+                self._findings.add_violation("events", record.offset, f"is not an event: {error}")
                 continue
             if others:
-                self._findings.add("events", record.offset, f"has other members than an event: {others}")
+                self._findings.add_violation(
+                    "events", record.offset, f"has other members than an event: {others}"
+                )
             for problem in self._problems(record, event, partition, command, index):
-                self._findings.add("events", record.offset, problem)
+                self._findings.add_violation("events", record.offset, problem)
             if partition == self._scope.partition:
-                self._add(record, event, command, index)
+                self._add_event(record, event, command, index)
 
     @property
-    def open(self) -> tuple[int, EventsTrace] | None:
+    def open_events(self) -> tuple[int, EventsTrace] | None:
         """The last command and its events so far; more events may follow."""
-        return None if self._open is None else (self._command, self._open)
+        return None if self._open_events is None else (self._command, self._open_events)
 
-    def go_on(self, open: tuple[int, EventsTrace] | None) -> None:
-        """Continue with the `open` events of an earlier verification."""
-        if open is not None:
-            self._command, self._open = open
+    def continue_with(self, open_events: tuple[int, EventsTrace] | None) -> None:
+        """Continue with the `open_events` events of an earlier verification."""
+        if open_events is not None:
+            self._command, self._open_events = open_events
 
-    def end(self, findings: Findings | None = None) -> None:
+    def finish_events(self, findings: Findings | None = None) -> None:
         """Add the events of the last command to the index. `findings` receives violations of the order, if given."""
-        if self._open is not None:
-            after_loss = self._outcomes.began_again and self._is_after_loss(self._open.at)
-            self._traces.keep(
-                self._command, self._open.at, self._open, after_loss=after_loss, findings=findings
+        if self._open_events is not None:
+            after_loss = self._outcomes.topic_recreated and self._is_after_loss(self._open_events.offset)
+            self._traces.add_entry(
+                self._command,
+                self._open_events.offset,
+                self._open_events,
+                after_loss=after_loss,
+                findings=findings,
             )
-            self._open = None
+            self._open_events = None
 
-    def _home(self, key: bytes, at: int) -> int | None:
-        homes = self._scope.homes
-        return self._scope.home(key) if homes is None else homes.home_of_event(key, at)
+    def _partition_of(self, key: bytes, offset: int) -> int | None:
+        key_partitions = self._scope.key_partitions
+        return (
+            self._scope.partition_of(key)
+            if key_partitions is None
+            else key_partitions.partition_at_event(key, offset)
+        )
 
     def _problems(
         self, record: Record, event: EventEnvelope, partition: int, command: int, index: int
@@ -74,9 +84,11 @@ class Events:
         key, scope = event.subject.encode(), self._scope
         if partition != scope.partition:
             yield f"is of a command on partition {partition}"
-        elif (there := self._home(key, record.offset)) not in (None, scope.partition):
-            yield f"is of {event.subject!r}, whose partition is {there}"
-        if scope.homes is not None and (split := scope.homes.crossed("events", command, record.offset)):
+        elif (key_partition := self._partition_of(key, record.offset)) not in (None, scope.partition):
+            yield f"is of {event.subject!r}, whose partition is {key_partition}"
+        if scope.key_partitions is not None and (
+            split := scope.key_partitions.split_between("events", command, record.offset)
+        ):
             yield f"is of command {command}, and the split at command {split.commands} is at {split.events}"
         if event.eventindex != index:
             yield f"has the id {event.id!r} and the eventindex {event.eventindex}"
@@ -98,52 +110,54 @@ class Events:
         if scope.personal is not None:
             yield from _problems_of_key(scope.personal, event)
 
-    def _add(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
-        known = self._open
-        if known is None or command != self._command or self._separates(known.at, record.offset):
-            self.end()
-            self._open = known = _trace(record, event, index)
+    def _add_event(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
+        events = self._open_events
+        if events is None or command != self._command or self._is_loss_between(events.offset, record.offset):
+            self.finish_events()
+            self._open_events = events = _index_entry(record, event, index)
             self._command = command
-        if index < known.reach:
-            self._findings.add("events", record.offset, f"repeats event {event.id}")
+        if index < events.events_read:
+            self._findings.add_violation("events", record.offset, f"repeats event {event.id}")
             return
-        if index > known.reach:
-            what = f"is event {event.id}, and event {known.reach} is not before it"
-            self._findings.add("events", record.offset, what)
-        elif known.reach and _trace(record, event, index, known) != known:
-            what = f"differs from the first event of command {command}"
-            self._findings.add("events", record.offset, what)
-        known.reach = index + 1
+        if index > events.events_read:
+            problem = f"is event {event.id}, and event {events.events_read} is not before it"
+            self._findings.add_violation("events", record.offset, problem)
+        elif events.events_read and _index_entry(record, event, index, events) != events:
+            problem = f"differs from the first event of command {command}"
+            self._findings.add_violation("events", record.offset, problem)
+        events.events_read = index + 1
         if self._scope.personal is not None:
-            self._add_key(record.offset, event, known)
+            self._add_key(record.offset, event, events)
 
-    def _add_key(self, at: int, event: EventEnvelope, known: EventsTrace) -> None:
+    def _add_key(self, offset: int, event: EventEnvelope, events: EventsTrace) -> None:
         try:
             key = key_of_event(event)
         except ValueError:  # already reported
             return
         if key is None:
             return
-        if known.kid is not None and (known.kid, known.ends) != key:
-            what = f"names key {key.kid}, and an event of the same command key {known.kid}"
-            self._findings.add("events", at, what)
-        known.kid, known.ends = key
+        if events.kid is not None and (events.kid, events.is_erasure) != key:
+            problem = f"names key {key.kid}, and an event of the same command key {events.kid}"
+            self._findings.add_violation("events", offset, problem)
+        events.kid, events.is_erasure = key
 
-    def _separates(self, before: int, at: int) -> bool:
+    def _is_loss_between(self, first_offset: int, offset: int) -> bool:
         """True if the accepted loss is between two offsets: then their events are not of one command."""
-        return self._is_after_loss(at) and not self._is_after_loss(before)
+        return self._is_after_loss(offset) and not self._is_after_loss(first_offset)
 
-    def _is_after_loss(self, at: int) -> bool:
-        return self._scope.loss is not None and at >= self._scope.loss.events
+    def _is_after_loss(self, offset: int) -> bool:
+        return self._scope.loss is not None and offset >= self._scope.loss.events
 
 
-def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace | None = None) -> EventsTrace:
-    """Return the index entry of a command's events, made from one event. With `like`, copy its offsets and key, so that
-    both entries can be compared.
+def _index_entry(
+    record: Record, event: EventEnvelope, index: int, template: EventsTrace | None = None
+) -> EventsTrace:
+    """Return the index entry of a command's events, made from one event. With `template`, copy its offsets and key, so
+    that both entries can be compared.
     """
-    at, reach = (record.offset, 0) if like is None else (like.at, like.reach)
+    offset, reach = (record.offset, 0) if template is None else (template.offset, template.events_read)
     return EventsTrace(
-        at,
+        offset,
         record.timestamp,
         event.subject,
         event.causationid,
@@ -151,7 +165,7 @@ def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace |
         event.aggregateversion - index,
         event.eventcount,
         reach,
-        *((None, False) if like is None else (like.kid, like.ends)),
+        *((None, False) if template is None else (template.kid, template.is_erasure)),
         propagated=text_sum(*event.propagated_texts()),
     )
 
@@ -170,11 +184,11 @@ def _problems_of_key(personal: PersonalScope, event: EventEnvelope) -> Iterator[
     except ValueError as error:
         yield f"cannot be read: {error}"
         return
-    if personal.ring is not None:
-        yield from personal.ring.faults(event.subject, event.id, bytes(event.data))
+    if personal.active_keys is not None:
+        yield from personal.active_keys.find_damaged(event.subject, event.id, bytes(event.data))
 
 
-def _position(event: EventEnvelope) -> tuple[int, int, int]:
+def _read_position(event: EventEnvelope) -> tuple[int, int, int]:
     """Return partition, offset and index in an event's id; raise `ValueError` for an id that no owner writes."""
     partition, command, index = event.position()
     if f"{partition}/{command}/{index}" != event.id:

@@ -20,53 +20,54 @@ from cqrs_cli.core.messages.json import read_members
 FitsCommand: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bool]
 
 #: The maximal number of members that may have been left out: 1,024 possible fingerprints. With more, any fits.
-MOST_LEFT_OUT = 10
+MAX_LEFT_OUT = 10
 
 #: Placeholder for a personal member that a command lacks: the fingerprint is then computed of re-serialized data.
-_NOT_GIVEN = "\0"
+_MISSING_MEMBER = "\0"
 
 
-def fits_whole(mark: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
-    """True if `mark` is the fingerprint. For aggregates without personal fields, which have one fingerprint per
-    command.
+def fits_whole(fingerprint_found: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
+    """True if `fingerprint_found` is the fingerprint. For aggregates without personal fields, which have one
+    fingerprint per command.
     """
-    return mark == fingerprint(kind, data, expected)
+    return fingerprint_found == fingerprint(kind, data, expected)
 
 
-def fits_of(aggregate: Aggregate | None) -> FitsCommand:
+def fingerprint_check_of(aggregate: Aggregate | None) -> FitsCommand:
     """Return the check for an aggregate's commands; without its code (None) no field counts as personal."""
     if aggregate is None or not aggregate.has_personal_fields:
         return fits_whole
-    return _fits(fingerprint_function(aggregate), personal_members(aggregate))
+    return _fits_any_code(fingerprint_function(aggregate), personal_members(aggregate))
 
 
-def _fits(today: Fingerprint, left_out: Mapping[str, frozenset[str]]) -> FitsCommand:
-    def fits(mark: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
-        if mark == today(kind, data, expected):
+def _fits_any_code(current: Fingerprint, personal_by_type: Mapping[str, frozenset[str]]) -> FitsCommand:
+    def fits(fingerprint_found: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
+        if fingerprint_found == current(kind, data, expected):
             return True
-        there = _names_of(data)
-        personal = left_out.get(kind, there | {_NOT_GIVEN})
-        if len(there & personal) > MOST_LEFT_OUT:
+        members = _names_of(data)
+        personal = personal_by_type.get(kind, members | {_MISSING_MEMBER})
+        if len(members & personal) > MAX_LEFT_OUT:
             return True
         return any(
-            mark == one(kind, data, expected) for one in _earlier(kind, there & personal, personal - there)
+            fingerprint_found == earlier(kind, data, expected)
+            for earlier in _earlier_fingerprints(kind, members & personal, personal - members)
         )
 
     return fits
 
 
 #: The check for commands without the aggregate's code: any member may be personal.
-fits_partly = _fits(fingerprint, {})
+fits_without_code = _fits_any_code(fingerprint, {})
 
 
-def _earlier(kind: str, given: Iterable[str], not_given: frozenset[str]) -> Iterator[Fingerprint]:
+def _earlier_fingerprints(kind: str, present: Iterable[str], absent: frozenset[str]) -> Iterator[Fingerprint]:
     """Yield the fingerprints of code with fewer annotations, without annotations, and without the type."""
     yield fingerprint
     yield fingerprint_without({})
-    names = sorted(given)
+    names = sorted(present)
     for count in range(len(names) + 1):
-        for some in combinations(names, count):
-            yield fingerprint_without({kind: not_given.union(some)})
+        for left_out in combinations(names, count):
+            yield fingerprint_without({kind: absent.union(left_out)})
 
 
 def _names_of(data: Raw | bytes) -> frozenset[str]:

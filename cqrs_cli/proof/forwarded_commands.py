@@ -18,29 +18,37 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import fits_document
 from cqrs_cli.proof.findings import CommandTally
 from cqrs_cli.proof.fingerprints import FitsCommand
-from cqrs_cli.proof.positions import proved_place
+from cqrs_cli.proof.positions import command_position
 from cqrs_cli.proof.traces import LIMIT, OutcomeTrace
 
 _ATTRIBUTE = b'"forwardedfrom"'
 
 
-class MovedCommands:
+class ForwardedCommands:
     """The tallies of one partition, by the other partition."""
 
-    def __init__(self, moved: Mapping[int, CommandTally], forwarded: Mapping[int, CommandTally]) -> None:
+    def __init__(
+        self, forwarded_to: Mapping[int, CommandTally], received_from: Mapping[int, CommandTally]
+    ) -> None:
         """Start from the tallies of an earlier verification."""
-        self._moved, self._forwarded = dict(moved), dict(forwarded)
+        self._forwarded_to, self._received_from = dict(forwarded_to), dict(received_from)
 
-    def note(self, partition: int, offset: int, record: Record | None, outcome: OutcomeTrace | None) -> None:
+    def count_command(
+        self, partition: int, offset: int, record: Record | None, outcome: OutcomeTrace | None
+    ) -> None:
         """Count the command at `offset` of `partition`, if it was forwarded or received."""
         if outcome is not None and outcome.reason == "MOVED" and outcome.movedto is not None:
-            _count(self._moved, outcome.movedto, _hash(partition, offset, _sent_digest(partition, record)))
-        if record is not None and (came := forwarded(record)) is not None:
-            _count(self._forwarded, came.partition, _hash(came.partition, came.offset, _digest(record)))
+            _count(
+                self._forwarded_to, outcome.movedto, _hash(partition, offset, _sent_digest(partition, record))
+            )
+        if record is not None and (origin := forward_origin_of(record)) is not None:
+            _count(
+                self._received_from, origin.partition, _hash(origin.partition, origin.offset, _digest(record))
+            )
 
     def tallies(self) -> tuple[dict[int, CommandTally], dict[int, CommandTally]]:
         """Return the tallies of commands forwarded to each partition, and of commands received from each partition."""
-        return dict(self._moved), dict(self._forwarded)
+        return dict(self._forwarded_to), dict(self._received_from)
 
 
 class ForwardOrigin(NamedTuple):
@@ -51,82 +59,90 @@ class ForwardOrigin(NamedTuple):
     id: str
 
 
-def forwarded(record: Record) -> ForwardOrigin | None:
+def forward_origin_of(record: Record) -> ForwardOrigin | None:
     """Return the original position of a forwarded command; None for a command without a valid `forwardedfrom`."""
     if _ATTRIBUTE not in (record.value or b""):
         return None
     try:
-        place, id = read_forwardedfrom(record.value), read_command(record).id
+        position, id = read_forwardedfrom(record.value), read_command(record).id
     except CheckFailed:
         return None
-    return None if place is None else ForwardOrigin(*place, id)
+    return None if position is None else ForwardOrigin(*position, id)
 
 
-class _Forwarded(NamedTuple):
+class _MovedOutcome(NamedTuple):
     """A command that should be in another partition: its `MOVED` outcome, and the offset of the outcome."""
 
-    at: int
+    offset: int
     outcome: OutcomeEnvelope
 
 
-def lost(
+def missing_commands(
     source: int,
-    to: int,
+    target: int,
     outcomes: Iterable[Record],
     originals: Iterable[Record],
     commands: Iterable[Record],
     since: int | None,
     fits: FitsCommand,
 ) -> Iterator[tuple[int, str]]:
-    """Yield the outcome offset and a message for each command that `source` forwarded to partition `to`, but that `to`
-    lacks, or has with other content.
+    """Yield the outcome offset and a message for each command that `source` forwarded to partition `target`, but that
+    `target` lacks, or has with other content.
 
-    `originals`: the commands of `source`; `commands`: the commands of `to`. A command whose original was deleted is
-    compared with its outcome. `since` (ms): retention may have deleted commands that arrived in `to` before this time;
-    None: no record was deleted.
+    `originals`: the commands of `source`; `commands`: the commands of `target`. A command whose original was deleted is
+    compared with its outcome. `since` (ms): retention may have deleted commands that arrived in `target` before this
+    time; None: no record was deleted.
     """
-    missing: dict[ForwardOrigin, _Forwarded] = {}
+    missing: dict[ForwardOrigin, _MovedOutcome] = {}
     for record in outcomes:
         try:
             outcome = read_outcome(record.value)
         except ValueError:
             continue  # the verification reports it
         data = outcome.data
-        if data.reason == "MOVED" and data.movedto == to and (since is None or record.timestamp > since):
+        if data.reason == "MOVED" and data.movedto == target and (since is None or record.timestamp > since):
             origin = ForwardOrigin(source, data.offset, outcome.causationid or "")
-            missing[origin] = _Forwarded(record.offset, outcome)
+            missing[origin] = _MovedOutcome(record.offset, outcome)
     offsets = {origin.offset for origin in missing}
-    digests = {one.offset: _sent_digest(source, one) for one in originals if one.offset in offsets}
+    digests = {
+        original.offset: _sent_digest(source, original)
+        for original in originals
+        if original.offset in offsets
+    }
     altered: dict[ForwardOrigin, int] = {}  # the offset of the copy
     for record in commands:
-        came = forwarded(record)
+        came = forward_origin_of(record)
         if came is None or came not in missing:
             continue
-        sent = digests.get(came.offset)
-        if _digest(record) == sent if sent is not None else _fits(missing[came].outcome, record, fits):
+        sent_digest = digests.get(came.offset)
+        if (
+            _digest(record) == sent_digest
+            if sent_digest is not None
+            else _fits(missing[came].outcome, record, fits)
+        ):
             del missing[came]
         else:
             altered[came] = record.offset
-    for command, (at, _) in missing.items():
-        place = proved_place(command.offset, source)
+    for command, (offset, _) in missing.items():
+        position = command_position(command.offset, source)
         if (copy := altered.get(command)) is not None:
             yield (
-                at,
-                f"is MOVED, and command {to}/{copy}, which was forwarded from {place}, has other content",
+                offset,
+                f"is MOVED, and command {target}/{copy}, which was forwarded from {position}, has other content",
             )
         else:
-            what = f"has no command {command.id!r} that was forwarded from {place}"
-            yield at, f"is MOVED, and partition {to} {what}"
+            problem = f"has no command {command.id!r} that was forwarded from {position}"
+            yield offset, f"is MOVED, and partition {target} {problem}"
 
 
 def _fits(outcome: OutcomeEnvelope, record: Record, fits: FitsCommand) -> bool:
     """True if a received command has the content that the `MOVED` outcome of its deleted original names."""
-    envelope, mark = command_or_none(record), outcome.data.fingerprint
-    if envelope is None or not isinstance(mark, int):
+    envelope, fingerprint = command_or_none(record), outcome.data.fingerprint
+    if envelope is None or not isinstance(fingerprint, int):
         return False
-    named = outcome.subject, outcome.correlationid
-    same = named == (envelope.subject, envelope.correlationid or envelope.id)
-    return same and fits_document(envelope, mark, fits)
+    names = outcome.subject, outcome.correlationid
+    same = names == (envelope.subject, envelope.correlationid or envelope.id)
+    return same and fits_document(envelope, fingerprint, fits)
 
 
 def _sent_digest(partition: int, original: Record | None) -> bytes | None:
@@ -147,11 +163,11 @@ def _digest(record: Record) -> bytes:
     return blake2b(b"%d" % (record.headers == HEADERS) + key + (record.value or b""), digest_size=8).digest()
 
 
-def _count(tallies: dict[int, CommandTally], partition: int, mark: int) -> None:
+def _count(tallies: dict[int, CommandTally], partition: int, hash_value: int) -> None:
     count, total = tallies.get(partition, (0, 0))
-    tallies[partition] = (count + 1, (total + mark) % LIMIT)
+    tallies[partition] = (count + 1, (total + hash_value) % LIMIT)
 
 
 def _hash(partition: int, offset: int, digest: bytes | None) -> int:
-    whole = blake2b(f"{partition}/{offset}/".encode() + (digest or b""), digest_size=8).digest()
-    return int.from_bytes(whole, "big") % LIMIT
+    combined = blake2b(f"{partition}/{offset}/".encode() + (digest or b""), digest_size=8).digest()
+    return int.from_bytes(combined, "big") % LIMIT

@@ -12,59 +12,65 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.findings import Findings, LogName
-from cqrs_cli.proof.join import read_events_trace
-from cqrs_cli.proof.keys import KeyTrace, judge_key, key_of_event, read_trace, state_faults
+from cqrs_cli.proof.join import decode_events_entry
+from cqrs_cli.proof.keys import KeyTrace, find_state_problems, key_of_event, key_topic_problem, read_key_entry
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index
 from cqrs_cli.state.store import Store
 
 
-class KeyProof:
-    """The part of verification that checks data keys. Commands before `surely` are certainly decided."""
+class KeyVerification:
+    """The part of verification that checks data keys. Commands before `decided_lower` are certainly decided."""
 
-    surely = 0
+    decided_lower = 0
 
     def __init__(
-        self, scope: Scope, noted: Store, events: Index, deferred: DeferredLog, findings: Findings
+        self, scope: Scope, store: Store, events: Index, deferred: DeferredLog, findings: Findings
     ) -> None:
-        self._scope, self._noted, self._events = scope, noted, events
+        self._scope, self._store, self._events = scope, store, events
         self._deferred, self._findings = deferred, findings
 
-    def conclude(
+    def check_key_topic(
         self,
-        known: Iterable[tuple[str, bytes, WrappedKey | None]],
-        since: Iterable[Record],
-        is_ours: Callable[[str], bool] = lambda subject: True,
+        aggregates: Iterable[tuple[str, bytes, WrappedKey | None]],
+        later_events: Iterable[Record],
+        is_assigned: Callable[[str], bool] = lambda subject: True,
     ) -> None:
-        """Compare with the keys topic. `known`: aggregate id, key entry in the store, and key in the topic. `since`:
-        the events that were written after the logs were read. `is_ours(subject)`: False for an aggregate that has moved
-        to another partition, although its deferred commands may still be in this partition.
+        """Compare with the keys topic. `aggregates`: aggregate id, key entry in the store, and key in the topic.
+        `later_events`: the events that were written after the logs were read. `is_assigned(subject)`: False for an
+        aggregate that has moved to another partition, although its deferred commands may still be in this partition.
         """
-        sealed = ((one.at, *one.sealed) for one in self._deferred.entries.values() if one.sealed is not None)
-        parked = [one for one in sealed if is_ours(one[1])]
-        ended = {*ended_in(self._events, self.surely), *ended_since(since)}
-        topic = KeyTopic(parked, ended, self._findings)
-        for subject, noted, found in known:
-            topic.check(subject, read_trace(noted), found)
-        topic.conclude()
+        encrypted = (
+            (entry.offset, *entry.encrypted_with)
+            for entry in self._deferred.entries.values()
+            if entry.encrypted_with is not None
+        )
+        parked = [entry for entry in encrypted if is_assigned(entry[1])]
+        recently_erased = {*erased_keys_from(self._events, self.decided_lower), *erased_keys_in(later_events)}
+        topic = KeyTopic(parked, recently_erased, self._findings)
+        for subject, key_entry, topic_key in aggregates:
+            topic.check_key(subject, read_key_entry(key_entry), topic_key)
+        topic.check_remaining()
 
-    def state_faults(self, subject: str, cls: type[State], stored: StoredState) -> Iterator[str]:
+    def find_state_problems(self, subject: str, cls: type[State], stored: StoredState) -> Iterator[str]:
         """Yield the violations in the personal fields of an aggregate's state in a shard."""
-        with self._noted.view() as view:
-            saved = view.find_state(subject)
-        yield from state_faults(read_trace(b"" if saved is None else saved.state), cls, stored)
-        if self._scope.personal is not None and self._scope.personal.ring is not None:
-            yield from self._scope.personal.ring.faults(subject, STATE, stored.state)
+        with self._store.view() as view:
+            key_state = view.find_state(subject)
+        yield from find_state_problems(
+            read_key_entry(b"" if key_state is None else key_state.state), cls, stored
+        )
+        if self._scope.personal is not None and self._scope.personal.active_keys is not None:
+            yield from self._scope.personal.active_keys.find_damaged(subject, STATE, stored.state)
 
 
-def ended_in(events: Index, first: int) -> Iterator[tuple[str, str]]:
+def erased_keys_from(events: Index, first: int) -> Iterator[tuple[str, str]]:
     """Yield subject and key id of each `Erased` of the commands from `first` on, which an owner may be deciding."""
-    for command, trace in events.items():
-        if command >= first and (found := read_events_trace(trace)).ends and found.kid is not None:
+    for command, trace in events.entries():
+        if command >= first and (found := decode_events_entry(trace)).is_erasure and found.kid is not None:
             yield found.subject, found.kid
 
 
-def ended_since(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
+def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
     """Yield subject and key id of each `Erased` among the events."""
     for record in events:
         try:
@@ -72,7 +78,7 @@ def ended_since(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
             key = key_of_event(event)
         except ValueError:  # the next verification reports it
             continue
-        if key is not None and key.ends:
+        if key is not None and key.is_erasure:
             yield event.subject, key.kid
 
 
@@ -85,38 +91,40 @@ class KeyTopic:
     def __init__(
         self,
         parked: Iterable[tuple[int, str, str]],
-        ended: Collection[tuple[str, str]],
+        recently_erased: Collection[tuple[str, str]],
         findings: Findings,
     ) -> None:
         """`parked`: offset, subject and key id of each encrypted deferred command."""
         self._parked: dict[str, list[tuple[int, str]]] = {}
-        for at, subject, kid in parked:
-            self._parked.setdefault(subject, []).append((at, kid))
-        self._ended, self._findings = ended, findings
+        for offset, subject, kid in parked:
+            self._parked.setdefault(subject, []).append((offset, kid))
+        self._recently_erased, self._findings = recently_erased, findings
 
-    def check(self, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
-        """Check the key of an aggregate; `found`: its latest key in the topic."""
-        in_force = trace.kid
-        for at, kid in self._parked.pop(subject, ()):
-            if kid in trace.ended or (subject, kid) in self._ended or kid == in_force:
+    def check_key(self, subject: str, trace: KeyTrace, topic_key: WrappedKey | None) -> None:
+        """Check the key of an aggregate; `topic_key`: its latest key in the topic."""
+        active_kid = trace.kid
+        for offset, kid in self._parked.pop(subject, ()):
+            if kid in trace.erased_kids or (subject, kid) in self._recently_erased or kid == active_kid:
                 continue
-            if in_force is None:
-                in_force = kid
-                self._judge("deferred", at, subject, replace(trace, kid=kid), found)
-            elif (subject, in_force) not in self._ended:
-                what = f"is sealed with key {kid} of {subject!r}, and key {in_force} is in force"
-                self._findings.add("deferred", at, what)
-        if in_force is None or in_force == trace.kid:
-            self._judge("events", trace.at, subject, trace, found)
+            if active_kid is None:
+                active_kid = kid
+                self._add_violation("deferred", offset, subject, replace(trace, kid=kid), topic_key)
+            elif (subject, active_kid) not in self._recently_erased:
+                problem = f"is sealed with key {kid} of {subject!r}, and key {active_kid} is in force"
+                self._findings.add_violation("deferred", offset, problem)
+        if active_kid is None or active_kid == trace.kid:
+            self._add_violation("events", trace.offset, subject, trace, topic_key)
 
-    def conclude(self) -> None:
+    def check_remaining(self) -> None:
         """Check the remaining aggregates, which have deferred commands but no events."""
         for subject in [*self._parked]:
-            self.check(subject, KeyTrace(), None)
+            self.check_key(subject, KeyTrace(), None)
 
-    def _judge(self, kind: LogName, at: int, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
-        if (what := judge_key(subject, trace, found)) is None:
+    def _add_violation(
+        self, log: LogName, offset: int, subject: str, trace: KeyTrace, topic_key: WrappedKey | None
+    ) -> None:
+        if (problem := key_topic_problem(subject, trace, topic_key)) is None:
             return
-        is_lost = found is None or found.kid not in trace.ended
-        if not (is_lost and (subject, trace.kid) in self._ended):
-            self._findings.add(kind, at, what)
+        is_lost = topic_key is None or topic_key.kid not in trace.erased_kids
+        if not (is_lost and (subject, trace.kid) in self._recently_erased):
+            self._findings.add_violation(log, offset, problem)

@@ -33,28 +33,28 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
 
 #: The number of decrypted data keys in the cache. An aggregate's next event needs its key again.
-_UNWRAPPED = 10_000
+_CACHED_KEYS = 10_000
 
 
 class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
-    """The key entry of an aggregate: its data keys by its events, up to the event at offset `at`."""
+    """The key entry of an aggregate: its data keys by its events, up to the event at offset `offset`."""
 
     kid: str | None = None  # id of the active key; None: no event has used a key since the last `Erased`
-    ended: tuple[str, ...] = ()  # ids of the keys that an `Erased` has deleted
-    at: int = 0
-    erased: int = 0  # the version after the last `Erased`
+    erased_kids: tuple[str, ...] = ()  # ids of the keys that an `Erased` has deleted
+    offset: int = 0
+    erased_version: int = 0  # the version after the last `Erased`
 
 
 _encode: Callable[[KeyTrace], bytes] = msgspec.msgpack.Encoder().encode
 _decode: Callable[[bytes], KeyTrace] = msgspec.msgpack.Decoder(KeyTrace).decode
 
 
-def read_trace(kept: bytes) -> KeyTrace:
+def read_key_entry(data: bytes) -> KeyTrace:
     """Decode a key entry; empty bytes are an empty entry."""
-    return _decode(kept) if kept else KeyTrace()
+    return _decode(data) if data else KeyTrace()
 
 
-def trace_bytes(trace: KeyTrace) -> bytes:
+def encode_key_entry(trace: KeyTrace) -> bytes:
     """Encode a key entry."""
     return _encode(trace)
 
@@ -77,10 +77,10 @@ def kids_of_document(document: bytes) -> set[str]:
 
 
 class EventKey(NamedTuple):
-    """The data key of an event: the key that encrypts its members, or, with `ends`, the key that it deletes."""
+    """The data key of an event: the key that encrypts its members, or, with `is_erasure`, the key that it deletes."""
 
     kid: str
-    ends: bool = False
+    is_erasure: bool = False
 
 
 def key_of_event(event: EventEnvelope) -> EventKey | None:
@@ -92,7 +92,7 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
         kid = read_erased(event.data).key
         if len(from_base64url(kid)) != KID_BYTES:
             raise ValueError(f"{kid!r:.50} is the id of no key")
-        return EventKey(kid, ends=True)
+        return EventKey(kid, is_erasure=True)
     kids = kids_in(bytes(event.data))
     if len(kids) > 1:
         raise ValueError(f"it is sealed with the keys {' and '.join(sorted(kids))}")
@@ -107,35 +107,35 @@ class ActiveKeys:
     def __init__(
         self,
         aggregate: str,
-        latest: Callable[[str], WrappedKey | None],
-        unwrap: Callable[[str, WrappedKey], DataKey],
+        find_key: Callable[[str], WrappedKey | None],
+        decrypt_key: Callable[[str, WrappedKey], DataKey],
     ) -> None:
-        self._aggregate, self._latest = aggregate, latest
-        self._unwrap = lru_cache(_UNWRAPPED)(unwrap)
+        self._aggregate, self._find_key = aggregate, find_key
+        self._decrypt_key = lru_cache(_CACHED_KEYS)(decrypt_key)
 
-    def faults(self, subject: str, place: str, data: bytes) -> Iterator[str]:
+    def find_damaged(self, subject: str, place: str, data: bytes) -> Iterator[str]:
         """Yield each member that uses the active key, but cannot be decrypted with it.
 
         The messages never contain personal data. Raises `ContradictionError` for a key that the keyring cannot decrypt.
         """
         members = encrypted_members(data)
-        wrapped = self._latest(subject) if members else None
+        wrapped = self._find_key(subject) if members else None
         for name, value in members.items() if wrapped is not None else ():
             try:
                 if wrapped is not None and kid_of(value) == wrapped.kid:
-                    self._unwrap(subject, wrapped).decrypt(
+                    self._decrypt_key(subject, wrapped).decrypt(
                         value, ValueLocation(self._aggregate, subject, place, name)
                     )
             except DecryptionError as error:
                 yield f"has a damaged value in {name!r}: {error}"
 
 
-def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Iterator[str]:
+def find_state_problems(trace: KeyTrace, cls: type[State], stored: StoredState) -> Iterator[str]:
     """Yield the violations in the personal fields of a state in a shard. The messages never contain personal data.
 
     A shard that lags may have values encrypted with a key that was deleted later.
     """
-    for name, value in personal_values(cls, saved.state).items():
+    for name, value in personal_values(cls, stored.state).items():
         if not is_encrypted(value):
             yield f"has a plain value in the personal field {name!r}"
             continue
@@ -144,21 +144,21 @@ def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Itera
         except DecryptionError as error:
             yield f"has no sealed value in {name!r}: {error}"
             continue
-        if kid in trace.ended and saved.version >= trace.erased:
+        if kid in trace.erased_kids and stored.version >= trace.erased_version:
             yield f"has {name!r} sealed with key {kid}, which had ended"
-        elif trace.kid is not None and kid not in (trace.kid, *trace.ended):
+        elif trace.kid is not None and kid not in (trace.kid, *trace.erased_kids):
             yield f"has {name!r} sealed with key {kid}, which no event names"
 
 
-def judge_key(subject: str, trace: KeyTrace, found: WrappedKey | None) -> str | None:
+def key_topic_problem(subject: str, trace: KeyTrace, topic_key: WrappedKey | None) -> str | None:
     """Return the violation of an aggregate's key in the keys topic; None if it is correct."""
-    if found is not None and found.kid in trace.ended:
-        return f"is behind the end of key {found.kid} of {subject!r}, which is in the keys topic again"
-    wanted = trace.kid
-    if wanted is None or (found is not None and found.kid == wanted):
+    if topic_key is not None and topic_key.kid in trace.erased_kids:
+        return f"is behind the end of key {topic_key.kid} of {subject!r}, which is in the keys topic again"
+    active_kid = trace.kid
+    if active_kid is None or (topic_key is not None and topic_key.kid == active_kid):
         return None
-    there = "no key" if found is None else f"key {found.kid}"
+    found = "no key" if topic_key is None else f"key {topic_key.kid}"
     return (
-        f"names key {wanted} of {subject!r}, and the keys topic has {there}: the key is lost, and nobody erased it;"
+        f"names key {active_kid} of {subject!r}, and the keys topic has {found}: the key is lost, and nobody erased it;"
         " nothing heals that"
     )

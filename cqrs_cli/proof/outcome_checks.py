@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import milliseconds_of, parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace, differ, key_of, text_sum
-from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
+from cqrs_cli.proof.verdict import REASONS_BEFORE_LOOKUP, VERSION_REASONS
 
 #: Reasons of checks after the expiry check. An expired command is never rejected for one of these reasons.
 AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
@@ -24,7 +24,7 @@ PROPAGATED_NAMES = " and ".join(PROPAGATED)
 _NOT_PROPAGATED = (None,) * len(PROPAGATED)
 
 
-def given_up(outcome: OutcomeTrace) -> bool:
+def was_given_up(outcome: OutcomeTrace) -> bool:
     """True if the command failed without being read: by an operator (`run --fail`), or because its dead letter would be
     too large. Its bytes are not stored.
     """
@@ -35,17 +35,17 @@ def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterat
     """Yield each contradiction between an outcome and its command."""
     if outcome.timestamp != record.timestamp:
         yield "does not have the timestamp of its command"
-    if outcome.key != key_of(without_bytes(record) if given_up(outcome) else record):
+    if outcome.key != key_of(without_bytes(record) if was_given_up(outcome) else record):
         yield f"has the key {outcome.key!r}, its command {record.key!r}"
-    if given_up(outcome):
+    if was_given_up(outcome):
         return
     try:
         if not record.key:
             raise CheckFailed(Reason.KEY_MISSING, "")
         envelope = read_command(record)
-    except CheckFailed as refused:
-        if outcome.reason != refused.reason.name:
-            yield f"is {outcome.result}, its command {refused.reason.name}"
+    except CheckFailed as failure:
+        if outcome.reason != failure.reason.name:
+            yield f"is {outcome.result}, its command {failure.reason.name}"
         return
     yield from _check_readable(scope, record, record.key, envelope, outcome)
 
@@ -58,19 +58,21 @@ def _check_readable(
     unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
     if outcome.type != f"{envelope.type}.{outcome.status}" and not unknown:
         yield f"has the type {outcome.type!r}, its command {envelope.type!r}"
-    fits = outcome.deferredfrom is not None or scope.fits(
+    has_fingerprint = outcome.deferredfrom is not None or scope.has_fingerprint(
         outcome.fingerprint, envelope.type, envelope.data, expected
     )
-    if not fits:
+    if not has_fingerprint:
         yield "does not have the fingerprint of its command"
-    if outcome.reason not in BLIND and outcome.expected != expected:
+    if outcome.reason not in REASONS_BEFORE_LOOKUP and outcome.expected != expected:
         yield f"says that version {outcome.expected} was expected, its command {expected}"
-    found = (outcome.subject, outcome.cause, outcome.correlation)
-    named = outcome.reason != "KEY_MISMATCH" or is_text(key)
-    wanted = (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if named else (None,) * 3
-    if found != wanted:
-        yield f"has subject, causationid and correlationid {found}, its command {wanted}"
-    if differ(outcome.propagated, text_sum(*envelope.propagated_texts() if named else _NOT_PROPAGATED)):
+    actual = (outcome.subject, outcome.cause, outcome.correlation)
+    has_names = outcome.reason != "KEY_MISMATCH" or is_text(key)
+    expected_names = (
+        (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if has_names else (None,) * 3
+    )
+    if actual != expected_names:
+        yield f"has subject, causationid and correlationid {actual}, its command {expected_names}"
+    if differ(outcome.propagated, text_sum(*envelope.propagated_texts() if has_names else _NOT_PROPAGATED)):
         yield f"does not have the {PROPAGATED_NAMES} of its command"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
@@ -78,30 +80,38 @@ def _check_readable(
         return
     if key != envelope.subject.encode():
         yield f"is {outcome.result}, though the key of its command is not the subject"
-    yield from _check_home(scope, record, key, envelope, outcome)
+    yield from _check_partition(scope, record, key, envelope, outcome)
     yield from _check_expiry(record, envelope.expirytime, outcome)
     if outcome.deferredfrom is None:
         yield from _check_not_before(record, envelope.notbefore, outcome)
 
 
-def _check_home(
+def _check_partition(
     scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
 ) -> Iterator[str]:
     """Check that the key's partition decided the command, by the partition count at that offset. A command that arrived
     after the split must have been forwarded to the target partition.
     """
-    home, homes = scope.home_at(key, record.offset), scope.homes
-    if home is None:
+    key_partition, key_partitions = scope.partition_at_command(key, record.offset), scope.key_partitions
+    if key_partition is None:
         return
-    heir = None if homes is None or home == scope.partition else homes.heir(key, record.offset)
-    if heir is None:
-        if (outcome.reason == "WRONG_PARTITION") != (home != scope.partition) or outcome.movedto is not None:
-            yield f"is {outcome.result}, and the partition of {envelope.subject!r} is {home}"
-    elif outcome.movedto != heir and not _cannot_follow(scope, record, envelope, outcome):
-        yield f"is {outcome.result}, and {envelope.subject!r} has moved to partition {heir}"
+    target = (
+        None
+        if key_partitions is None or key_partition == scope.partition
+        else key_partitions.forward_target(key, record.offset)
+    )
+    if target is None:
+        if (outcome.reason == "WRONG_PARTITION") != (
+            key_partition != scope.partition
+        ) or outcome.movedto is not None:
+            yield f"is {outcome.result}, and the partition of {envelope.subject!r} is {key_partition}"
+    elif outcome.movedto != target and not _cannot_be_forwarded(scope, record, envelope, outcome):
+        yield f"is {outcome.result}, and {envelope.subject!r} has moved to partition {target}"
 
 
-def _cannot_follow(scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeTrace) -> bool:
+def _cannot_be_forwarded(
+    scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeTrace
+) -> bool:
     """True if the command cannot be forwarded, because no valid document of it can be written."""
     if outcome.reason != "INVALID_PAYLOAD":
         return False
@@ -112,41 +122,43 @@ def _cannot_follow(scope: Scope, record: Record, envelope: CommandEnvelope, outc
     return False
 
 
-def _check_not_before(record: Record, moment: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
+def _check_not_before(record: Record, notbefore: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
     """Check that a command was not decided before its `notbefore`, by its record's timestamp, and that no other command
     is NOT_YET.
     """
-    waits = moment is not None and milliseconds_of(moment) > record.timestamp
-    decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY | {
+    is_too_early = notbefore is not None and milliseconds_of(notbefore) > record.timestamp
+    was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY | {
         "EXPIRED",
         "LATER",
     }
-    if waits and decided:
+    if is_too_early and was_decided:
         yield f"is {outcome.result}, and its command's notbefore was to come"
-    if outcome.reason == "NOT_YET" and not waits:
+    if outcome.reason == "NOT_YET" and not is_too_early:
         yield "is NOT_YET, and its command has no notbefore that was to come"
-    elif outcome.reason == "NOT_YET" and moment is not None and outcome.due not in (None, due_of(moment)):
-        yield f"is deferred until another time than its command's notbefore, {rfc3339(due_of(moment))}"
+    elif (
+        outcome.reason == "NOT_YET" and notbefore is not None and outcome.due not in (None, due_of(notbefore))
+    ):
+        yield f"is deferred until another time than its command's notbefore, {rfc3339(due_of(notbefore))}"
 
 
 def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
     """Compare the expiry time with the decision. An owner uses the later of the record's timestamp and its clock."""
     if outcome.reason != "EXPIRED":
-        decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY
-        if decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
+        was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY
+        if was_decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
             yield f"is {outcome.result}, and its command had expired at {expires.isoformat()}"
         return
     if expires is None:
         yield "is EXPIRED, and its command has no expirytime"
         return
     try:
-        at = _decided_at(record, outcome.decidedat or "")
+        decided_at = _decided_at(record, outcome.decidedat or "")
     except ValueError:
         yield f"is EXPIRED, decided at {outcome.decidedat!r}, which is not a time"
         return
-    if at < record.timestamp:
+    if decided_at < record.timestamp:
         yield f"is EXPIRED, decided at {outcome.decidedat}, before its command was there"
-    elif not at > expires.timestamp() * 1000:
+    elif not decided_at > expires.timestamp() * 1000:
         yield f"is EXPIRED, decided at {outcome.decidedat}, and its command expires at {expires.isoformat()}"
 
 

@@ -13,8 +13,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_first_outcome
-from cqrs_cli.proof.positions import ProvedPlace, proved_place
-from cqrs_cli.proof.scope import Clock, Scope
+from cqrs_cli.proof.positions import CommandPosition, command_position
+from cqrs_cli.proof.scope import Scope, TimestampText
 from cqrs_cli.proof.split_clock import SplitClock
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of, text_sum
 from cqrs_cli.proof.verdict import check_names, check_verdict
@@ -22,14 +22,14 @@ from cqrs_cli.proof.verdict import check_names, check_verdict
 _T = TypeVar("_T")
 
 # The message of GAVE_UP, written by `core.deferral.deferrals.Deferrals.defer_for_later`.
-_PUT_OFF = re.compile(r"put off (\d{1,4}) times")
+_DEFERRED_TIMES = re.compile(r"put off (\d{1,4}) times")
 
 # The message of WRONG_PARTITION if a key has moved, written by `core.batch_state.BatchState.forward_command`.
-_MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
+_TOO_LARGE_TO_FORWARD = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
 
 
 class Outcomes:
-    """Reads the outcomes of a partition in the order of the log; call `end` after the last outcome."""
+    """Reads the outcomes of a partition in the order of the log; call `finish_outcomes` after the last outcome."""
 
     def __init__(self, scope: Scope, traces: Traces, findings: Findings, clock: SplitClock) -> None:
         self.count = 0
@@ -37,49 +37,53 @@ class Outcomes:
         self._scope = scope
         self._traces = traces
         self._findings = findings
-        self._time = Clock()
+        self._time = TimestampText()
 
     def read(self, records: Iterable[Record]) -> None:
         """Check the next records, and add them to the index."""
         for record in records:
             self.count += 1
-            self._clock.see(record)
+            self._clock.add_outcome(record)
             try:
                 outcome = read_outcome(record.value)
                 others = _other_members(record.value, outcome)
             except ValueError as error:
-                self._findings.add("outcomes", record.offset, f"is not an outcome: {error}")
+                self._findings.add_violation("outcomes", record.offset, f"is not an outcome: {error}")
                 continue
             if others:
-                self._findings.add("outcomes", record.offset, f"has other members than an outcome: {others}")
+                self._findings.add_violation(
+                    "outcomes", record.offset, f"has other members than an outcome: {others}"
+                )
             for problem in self._problems(record, outcome):
-                self._findings.add("outcomes", record.offset, problem)
+                self._findings.add_violation("outcomes", record.offset, problem)
             if outcome.data.partition == self._scope.partition:
                 command = outcome.data.offset
-                again = self._begins_again(command, record.offset)
-                self._traces.keep(command, record.offset, _trace(record, outcome), after_loss=again)
+                is_after_loss = self._is_first_after_recreation(command, record.offset)
+                self._traces.add_entry(
+                    command, record.offset, _index_entry(record, outcome), after_loss=is_after_loss
+                )
 
-    def end(self) -> None:
+    def finish_outcomes(self) -> None:
         """Finish after the last outcome."""
-        self._clock.end()
+        self._clock.finish_clock()
 
-    def _begins_again(self, command: int, at: int) -> bool:
+    def _is_first_after_recreation(self, command: int, offset: int) -> bool:
         """True if this is the first outcome after an accepted loss with a recreated commands topic.
 
         Then the commands topic has another record, or no record, at the offset of an earlier outcome. Otherwise one
         command was decided twice.
         """
         loss = self._scope.loss
-        if loss is None or at < loss.outcomes or self._traces.began_again:
+        if loss is None or offset < loss.outcomes or self._traces.topic_recreated:
             return False
-        if not loss.at <= command <= self._traces.last:
+        if not loss.restart_command <= command <= self._traces.last_command:
             return False
-        first = find_first_outcome(self._traces.index, loss.at)
+        first = find_first_outcome(self._traces.index, loss.restart_command)
         if first is None:
             return False
-        command_then, outcome = first
-        now = self._scope.command_at(command_then)
-        return now is None or (now.timestamp, key_of(now)) != (outcome.timestamp, outcome.key)
+        first_command, outcome = first
+        current = self._scope.command_at(first_command)
+        return current is None or (current.timestamp, key_of(current)) != (outcome.timestamp, outcome.key)
 
     def _problems(self, record: Record, outcome: OutcomeEnvelope) -> Iterator[str]:
         data, partition = outcome.data, self._scope.partition
@@ -101,18 +105,18 @@ class Outcomes:
             yield f"is due at {data.due!r}, which is not a time"
         if data.reason == "MOVED" and data.due != outcome.time:
             yield f"is MOVED, and due at {data.due!r} instead of its own time"
-        if (homes := self._scope.homes) is None:
+        if (key_partitions := self._scope.key_partitions) is None:
             return
-        if not homes.has_begun:
+        if not key_partitions.is_activated:
             yield "is of a partition that has not begun: its lineage has no record of that"
-        if (split := homes.crossed("outcomes", data.offset, record.offset)) is not None:
+        if (split := key_partitions.split_between("outcomes", data.offset, record.offset)) is not None:
             yield f"is of command {data.offset}, and the split at command {split.commands} is at {split.outcomes}"
 
 
-def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
+def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
     """Return the index entry of an outcome."""
     data = outcome.data
-    first, target = _given(data.original), _given(data.target)
+    first, target = _set_or_none(data.original), _set_or_none(data.target)
     return OutcomeTrace(
         record.offset,
         record.timestamp,
@@ -125,16 +129,16 @@ def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         data.reason or "",
         data.version,
         data.events,
-        _given(data.expected),
-        _given(data.fingerprint),
-        None if first is None else (_place(first), first.status, first.version, first.events),
-        _given(data.decidedat),
-        _given(data.deferredfrom),
-        None if target is None else (_place(target), target.id),
+        _set_or_none(data.expected),
+        _set_or_none(data.fingerprint),
+        None if first is None else (_position_of(first), first.status, first.version, first.events),
+        _set_or_none(data.decidedat),
+        _set_or_none(data.deferredfrom),
+        None if target is None else (_position_of(target), target.id),
         _due_of(outcome),
         _attempt_of(outcome),
         _moved_to(outcome),
-        text_sum(_given(data.message)),
+        text_sum(_set_or_none(data.message)),
         text_sum(*outcome.propagated_texts()),
     )
 
@@ -155,8 +159,8 @@ def _other_members(value: bytes | None, outcome: OutcomeEnvelope) -> str:
     )
 
 
-def _place(pointer: Original | DeferredTarget) -> ProvedPlace:
-    return proved_place(pointer.offset, _given(pointer.partition))
+def _position_of(pointer: Original | DeferredTarget) -> CommandPosition:
+    return command_position(pointer.offset, _set_or_none(pointer.partition))
 
 
 def _due_of(outcome: OutcomeEnvelope) -> int | None:
@@ -168,18 +172,18 @@ def _due_of(outcome: OutcomeEnvelope) -> int | None:
 
 def _attempt_of(outcome: OutcomeEnvelope) -> int | None:
     data = outcome.data
-    if data.reason == "GAVE_UP" and (said := _PUT_OFF.match(data.message or "")) is not None:
-        return int(said[1])
-    return _given(data.attempt)
+    if data.reason == "GAVE_UP" and (match := _DEFERRED_TIMES.match(data.message or "")) is not None:
+        return int(match[1])
+    return _set_or_none(data.attempt)
 
 
 def _moved_to(outcome: OutcomeEnvelope) -> int | None:
     data = outcome.data
     if data.reason == "WRONG_PARTITION":
-        said = _MOVED.fullmatch(data.message or "")
-        return None if said is None else int(said[1])
-    return _given(data.movedto)
+        match = _TOO_LARGE_TO_FORWARD.fullmatch(data.message or "")
+        return None if match is None else int(match[1])
+    return _set_or_none(data.movedto)
 
 
-def _given(member: _T | UnsetType) -> _T | None:
+def _set_or_none(member: _T | UnsetType) -> _T | None:
     return None if isinstance(member, UnsetType) else member

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.repartitioning import Split
-from cqrs_cli.proof.positions import OpenDeferral, ProvedPlace, proved_place, read_place
+from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, command_position, parse_parent_position
 from cqrs_cli.proof.traces import Index
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 
@@ -12,33 +12,33 @@ from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 class Parent(NamedTuple):
     """A parent's outcomes before the split, of the child's keys.
 
-    `known_from`: the first command whose outcome is not deleted yet.
+    `first_known`: the first command whose outcome is not deleted yet.
     """
 
     outcomes: Index
-    known_from: int
+    first_known: int
 
 
 class ParentResults(NamedTuple):
     """The results of all parents. Versions and ids are in the store of the child's verification."""
 
     parents: Mapping[int, Parent] = {}
-    open: Mapping[ProvedPlace, OpenDeferral] = {}
-    has_begin: bool = True  # their events are complete from the first event on
+    open_deferrals: Mapping[CommandPosition, OpenDeferral] = {}
+    events_complete: bool = True  # their events are complete from the first event on
     clock: int = 0  # ms
 
-    def after(self, split: Split, outcomes: Index, known_from: int) -> "ParentResults":
+    def with_parent(self, split: Split, outcomes: Index, first_known: int) -> "ParentResults":
         """Return the results with the outcomes of one more parent."""
-        parents = {**self.parents, split.partition: Parent(outcomes, known_from)}
+        parents = {**self.parents, split.partition: Parent(outcomes, first_known)}
         return self._replace(parents=parents, clock=max(self.clock, split.clock))
 
-    def left_by(self, split: Split, carried: VerificationCheckpoint) -> "ParentResults":
+    def with_open_deferrals(self, split: Split, checkpoint: VerificationCheckpoint) -> "ParentResults":
         """Return the results with the deferred commands that are open where a parent's verification ends."""
-        waiting = {
-            proved_place(place, split.partition) if isinstance(place, int) else place: one
-            for place, one in carried.deferred.items()
+        open_deferrals = {
+            command_position(position, split.partition) if isinstance(position, int) else position: deferral
+            for position, deferral in checkpoint.open_deferrals.items()
         }
-        return self._replace(open=waiting, has_begin=carried.has_begin)
+        return self._replace(open_deferrals=open_deferrals, events_complete=checkpoint.events_complete)
 
 
 class FamilyIndex:
@@ -47,10 +47,10 @@ class FamilyIndex:
     def __init__(self, own: Index, parents: Mapping[int, Parent]) -> None:
         self._own, self._parents = own, parents
 
-    def get(self, command: ProvedPlace) -> bytes | None:
+    def find_entry(self, command: CommandPosition) -> bytes | None:
         """Return the index entry of a command's outcome, or None."""
         if isinstance(command, int):
-            return self._own.get(command)
-        partition, offset = read_place(command) or (-1, 0)
+            return self._own.find_entry(command)
+        partition, offset = parse_parent_position(command) or (-1, 0)
         parent = self._parents.get(partition)
-        return None if parent is None else parent.outcomes.get(offset)
+        return None if parent is None else parent.outcomes.find_entry(offset)

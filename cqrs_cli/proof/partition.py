@@ -12,9 +12,9 @@ from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
-from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report, Violation
+from cqrs_cli.proof.findings import MAX_LISTED, DecidedRange, Findings, LogName, Report, Violation
 from cqrs_cli.proof.join import find_events, join
-from cqrs_cli.proof.key_topic import KeyProof
+from cqrs_cli.proof.key_topic import KeyVerification
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.rules import Rules
@@ -25,7 +25,7 @@ from cqrs_cli.proof.verification_checkpoint import (
     BoundedIndex,
     CheckpointUnusableError,
     VerificationCheckpoint,
-    check_beginning,
+    check_continuation,
 )
 from cqrs_cli.state.store import Store
 
@@ -50,13 +50,13 @@ class Scratch(NamedTuple):
 class _UncertainEvents(NamedTuple):
     """The last events read, of a command that is not certainly decided, and the state of the index before them."""
 
-    open: tuple[int, EventsTrace]
-    last: int
-    began_again: bool
+    open_events: tuple[int, EventsTrace]
+    last_command: int
+    topic_recreated: bool
 
 
-class Proof:
-    """The verification of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`.
+class PartitionVerification:
+    """The verification of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `check_commands`.
 
     `earlier`: the checkpoint of an earlier verification, whose index entries and versions are in `scratch`. The caller
     then reads the logs from `earlier.read` on, and the commands from `earlier.commands` on. Each call may raise
@@ -71,167 +71,188 @@ class Proof:
         inherited: ParentResults | None = None,
     ) -> None:
         parents = {} if inherited is None else inherited.parents
-        kept = FamilyIndex(scratch.outcomes, parents)  # also of commands before the checkpoint, if stored
+        known_outcomes = FamilyIndex(
+            scratch.outcomes, parents
+        )  # also of commands before the checkpoint, if stored
         if earlier is not None:
-            check_beginning(earlier, scope.starts, scope.loss)
-            scratch = scratch.bounded(earlier.commands)
+            check_continuation(earlier, scope.starts, scope.loss)
+            scratch = scratch.bounded(earlier.verified_until)
         self.findings = Findings(None if earlier is None else earlier.report)
-        self.passing = Findings()  # not in the checkpoint: found again next time
-        self.carried: VerificationCheckpoint | None = None
+        self.unstored_findings = Findings()  # not in the checkpoint: found again next time
+        self.checkpoint: VerificationCheckpoint | None = None
         self._scope, self._scratch, self._earlier, self._inherited = scope, scratch, earlier, inherited
         self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
         self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
         self._letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings, earlier)
-        start = scope.starts["outcomes"] if earlier is None else earlier.read["outcomes"]
+        start = scope.starts["outcomes"] if earlier is None else earlier.read_until["outcomes"]
         clock = SplitClock(scope, self.findings, start, 0 if inherited is None else inherited.clock)
         self.outcomes = Outcomes(scope, self._outcome_traces, self.findings, clock)
         self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
         self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
-        judged = 0 if earlier is None else earlier.read.get("deferred", 0)
-        self.deferred = DeferredLog(scope, kept, self.findings, self.passing, judged)
-        self.keys = KeyProof(scope, scratch.store, scratch.events, self.deferred, self.passing)
+        checked_until = 0 if earlier is None else earlier.read_until.get("deferred", 0)
+        self.deferred = DeferredLog(
+            scope, known_outcomes, self.findings, self.unstored_findings, checked_until
+        )
+        self.keys = KeyVerification(
+            scope, scratch.store, scratch.events, self.deferred, self.unstored_findings
+        )
         self._rules: Rules | None = None
-        self._left: _UncertainEvents | None = None  # for the next verification, which adds them again
+        self._uncertain_events: _UncertainEvents | None = (
+            None  # for the next verification, which adds them again
+        )
         if earlier is not None:
             self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
             self.dead_letters.count = earlier.report.dead_letters
-            self.events.go_on(earlier.open_events)
+            self.events.continue_with(earlier.open_events)
         if scope.starts["events"]:
-            what = "is where the log starts: events were deleted"
-            self.passing.add("events", scope.starts["events"], what)
-        for kind, offset, what in _beyond(scope):
-            self.passing.add(kind, offset, what)
+            problem = "is where the log starts: events were deleted"
+            self.unstored_findings.add_violation("events", scope.starts["events"], problem)
+        for kind, offset, problem in _beyond(scope):
+            self.unstored_findings.add_violation(kind, offset, problem)
 
-    def decided(self, before: int | None, after: int | None, commands: int) -> DecidedRange:
-        """Return the decided commands, from the offsets committed `before` and `after` the logs were read.
+    def decided_range(
+        self, committed_before: int | None, committed_after: int | None, commands: int
+    ) -> DecidedRange:
+        """Return the decided commands, from the offsets committed `committed_before` and `committed_after` the logs
+        were read.
 
         Without a committed offset, because it expired or no command was decided yet, the last outcome is used.
         `commands`: the start offset of the commands topic.
         """
-        surely = self._outcome_traces.last + 1 if before is None else before
-        at_most = LIMIT if after is None else after
-        if self._earlier is not None and surely < self._earlier.commands:
-            if before is not None:
-                raise CheckpointUnusableError(f"the committed offset went back to {before}")
-            surely = self._earlier.commands
-        self.keys.surely = surely
-        open, traces = self.events.open, self._event_traces
-        if open is not None and open[0] >= surely:
-            self._left = _UncertainEvents(open, traces.last, traces.began_again)
-        self.outcomes.end()
-        self.events.end(self.findings if self._left is None else self.passing)
-        outcomes = self._known_from(self._outcome_traces, surely)
-        dead_letters = self._known_from(self._letter_traces, surely)
+        decided_lower = (
+            self._outcome_traces.last_command + 1 if committed_before is None else committed_before
+        )
+        decided_upper = LIMIT if committed_after is None else committed_after
+        if self._earlier is not None and decided_lower < self._earlier.verified_until:
+            if committed_before is not None:
+                raise CheckpointUnusableError(f"the committed offset went back to {committed_before}")
+            decided_lower = self._earlier.verified_until
+        self.keys.decided_lower = decided_lower
+        open_events, traces = self.events.open_events, self._event_traces
+        if open_events is not None and open_events[0] >= decided_lower:
+            self._uncertain_events = _UncertainEvents(
+                open_events, traces.last_command, traces.topic_recreated
+            )
+        self.outcomes.finish_outcomes()
+        self.events.finish_events(self.findings if self._uncertain_events is None else self.unstored_findings)
+        outcomes = self._first_known(self._outcome_traces, decided_lower)
+        dead_letters = self._first_known(self._letter_traces, decided_lower)
         if isinstance(self._scratch.outcomes, BoundedIndex):
-            self._scratch.outcomes.known_from = outcomes
+            self._scratch.outcomes.first_known = outcomes
         parents = {} if self._inherited is None else self._inherited.parents
         return DecidedRange(
-            surely,
-            max(surely, at_most),
+            decided_lower,
+            max(decided_lower, decided_upper),
             commands,
             outcomes,
             dead_letters,
-            self._outcome_traces.began_again,
-            {partition: parent.known_from for partition, parent in parents.items()},
+            self._outcome_traces.topic_recreated,
+            {partition: parent.first_known for partition, parent in parents.items()},
         )
 
-    def _known_from(self, traces: Traces, surely: int) -> int:
+    def _first_known(self, traces: Traces, decided_lower: int) -> int:
         """Return the first command whose record in a log is not deleted, or was read before its deletion."""
-        start, earlier = self._scope.starts[traces.kind], self._earlier
+        start, earlier = self._scope.starts[traces.log], self._earlier
         if earlier is None:
-            first = traces.index.first() if start else 0
-        elif start <= earlier.read[traces.kind]:
-            first = earlier.known_from[traces.kind]
+            first = traces.index.first_command() if start else 0
+        elif start <= earlier.read_until[traces.log]:
+            first = earlier.first_known[traces.log]
         else:
-            first = traces.first
-        return surely if first is None else first
+            first = traces.first_command
+        return decided_lower if first is None else first
 
-    def until(self, decided: DecidedRange) -> int:
+    def commands_end(self, decided_range: DecidedRange) -> int:
         """Return the offset up to which commands must be read."""
-        last = self._scratch.outcomes.last()
+        last = self._scratch.outcomes.last_command()
         return (
-            decided.at_most
-            if decided.at_most < LIMIT
-            else max(decided.surely, 0 if last is None else last + 1)
+            decided_range.decided_upper
+            if decided_range.decided_upper < LIMIT
+            else max(decided_range.decided_lower, 0 if last is None else last + 1)
         )
 
-    def conclude(
-        self, commands: Iterator[Record], decided: DecidedRange, read: Mapping[LogName, int] | None = None
+    def check_commands(
+        self,
+        commands: Iterator[Record],
+        decided_range: DecidedRange,
+        ends: Mapping[LogName, int] | None = None,
     ) -> None:
-        """Check each command up to `until` with its index entries.
+        """Check each command up to `commands_end` with its index entries.
 
-        `read`: the end offset of each log. If given, `carried` and the store become the checkpoint from which the next
-        verification continues at `decided.surely`. The next verification checks the commands that an owner is deciding
-        now.
+        `ends`: the end offset of each log. If given, `checkpoint` and the store become the checkpoint from which the
+        next verification continues at `decided_range.surely`. The next verification checks the commands that an owner
+        is deciding now.
         """
         scratch = self._scratch
         scope, earlier, inherited = self._scope, self._earlier, self._inherited
         parent = scope.partition if scope.for_child else None
         with DedupIndex(scratch.store, scratch.flush_every, parent) as dedup:
-            rules = Rules(scope, decided, scratch.outcomes, dedup, self.findings, earlier, inherited)
-            self._rules, left_out = rules, 0
+            rules = Rules(scope, decided_range, scratch.outcomes, dedup, self.findings, earlier, inherited)
+            self._rules, first_to_check = rules, 0
             joined = join(commands, scratch.outcomes, scratch.events, scratch.dead_letters)
-            if read is not None:
-                joined = rules.check_below(decided.surely, joined)
-                dedup.hold()
-                self.carried = self._leave(decided, read, rules, dedup.clock)
-                left_out = decided.at_most if decided.at_most < LIMIT else 0
-            for each in joined:
-                if each.offset >= left_out:
-                    rules.check(each)
-            if scope.personal is not None and read is None:
+            if ends is not None:
+                joined = rules.check_until(decided_range.decided_lower, joined)
+                dedup.freeze()
+                self.checkpoint = self._make_checkpoint(decided_range, ends, rules, dedup.clock)
+                first_to_check = decided_range.decided_upper if decided_range.decided_upper < LIMIT else 0
+            for joined_command in joined:
+                if joined_command.offset >= first_to_check:
+                    rules.check_command(joined_command)
+            if scope.personal is not None and ends is None:
                 dedup.flush()  # the keys are compared next
 
-    def _leave(
-        self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int
+    def _make_checkpoint(
+        self, decided_range: DecidedRange, ends: Mapping[LogName, int], rules: Rules, clock: int
     ) -> VerificationCheckpoint:
-        scope, left = self._scope, self._left
+        scope, uncertain = self._scope, self._uncertain_events
         traces = (self._outcome_traces, self._event_traces, self._letter_traces)
-        last = {one.kind: one.last for one in traces}
-        began_again = {one.kind: one.began_again for one in traces}
-        if left is not None:
-            last["events"], began_again["events"] = left.last, left.began_again
-        read = dict(read)
-        if self.deferred.judged is not None:
-            read["deferred"] = self.deferred.judged
+        last_commands = {each.log: each.last_command for each in traces}
+        topic_recreated = {each.log: each.topic_recreated for each in traces}
+        if uncertain is not None:
+            last_commands["events"], topic_recreated["events"] = (
+                uncertain.last_command,
+                uncertain.topic_recreated,
+            )
+        ends = dict(ends)
+        if self.deferred.first_unchecked is not None:
+            ends["deferred"] = self.deferred.first_unchecked
         return VerificationCheckpoint(
-            decided.surely,
-            read,
-            self._report(self.findings),
-            last,
-            began_again,
-            None if left is None else left.open,
-            dict(rules.deferrals.open),
-            {"outcomes": decided.outcomes, "dead-letters": decided.dead_letters},
-            rules.has_begin,
+            decided_range.decided_lower,
+            ends,
+            self._make_report(self.findings),
+            last_commands,
+            topic_recreated,
+            None if uncertain is None else uncertain.open_events,
+            dict(rules.deferrals.open_deferrals),
+            {"outcomes": decided_range.first_outcome, "dead-letters": decided_range.first_dead_letter},
+            rules.events_complete,
             scope.loss,
-            clock - max(scope.window, scope.longest_window or 0),
+            clock - max(scope.shortest_window, scope.longest_window or 0),
         )
 
-    def conclude_deferred(self, commands: Iterable[Record]) -> None:
+    def check_deferred_topic(self, commands: Iterable[Record]) -> None:
         """Compare the deferred topic with the outcomes. `commands`: the commands that are not decided yet.
 
         Call it only if no owner was deciding. A pending child partition is skipped, because it imports its deferred
         commands before it is activated.
         """
-        has_begun = self._scope.homes is None or self._scope.homes.has_begun
+        has_begun = self._scope.key_partitions is None or self._scope.key_partitions.is_activated
         if self._rules is not None and has_begun:
-            self._rules.deferrals.conclude(self.deferred.entries, commands)
+            self._rules.deferrals.compare_entries(self.deferred.entries, commands)
 
-    def event_at(self, command: int, index: int, subject: str) -> int | None:
+    def find_event_offset(self, command: int, index: int, subject: str) -> int | None:
         """Return the approximate offset of a command's event: only the offset of the first event is stored. None if
         this partition has no such event.
         """
         events = find_events(self._scratch.events, command)
-        return None if events is None or events.subject != subject else events.at + index
+        return None if events is None or events.subject != subject else events.offset + index
 
     def report(self) -> Report:
         """Return the report."""
-        return self._report(self.findings, self.passing)
+        return self._make_report(self.findings, self.unstored_findings)
 
-    def _report(self, *every: Findings) -> Report:
+    def _make_report(self, *all_findings: Findings) -> Report:
         rules = self._rules
-        named = [violation for findings in every for violation in findings.named]
+        listed = [violation for findings in all_findings for violation in findings.listed]
         return Report(
             rules.commands if rules else 0,
             self.outcomes.count,
@@ -239,18 +260,18 @@ class Proof:
             self.dead_letters.count,
             rules.aggregates if rules else 0,
             dict(rules.deleted) if rules else {},
-            self.findings.accepted,
+            self.findings.accepted_losses,
             rules.given_up if rules else 0,
-            tuple(sorted(named[:MAX_NAMED])),
-            sum(findings.count for findings in every),
-            *(({}, {}) if rules is None or rules.moved is None else rules.moved.tallies()),
+            tuple(sorted(listed[:MAX_LISTED])),
+            sum(findings.count for findings in all_findings),
+            *(({}, {}) if rules is None or rules.forwarded is None else rules.forwarded.tallies()),
         )
 
 
 def _beyond(scope: Scope) -> Iterator[Violation]:
     """Yield the offsets of the partition's splits that its logs do not reach."""
     kinds: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
-    for split in () if scope.homes is None else scope.homes.splits:
+    for split in () if scope.key_partitions is None else scope.key_partitions.splits:
         for kind in kinds:
             offset, end = getattr(split, kind), scope.ends.get(kind, LIMIT)
             if offset > end:

@@ -3,17 +3,17 @@
 from msgspec import Struct
 
 #: An offset (`17`) of the verified partition, or `partition/offset` (`"3/17"`) of a parent.
-ProvedPlace = int | str
+CommandPosition = int | str
 
 
-def proved_place(offset: int, partition: int | None) -> ProvedPlace:
+def command_position(offset: int, partition: int | None) -> CommandPosition:
     """Return the position of a command. `partition`: None for the verified partition."""
     return offset if partition is None else f"{partition}/{offset}"
 
 
-def read_place(place: str) -> tuple[int, int] | None:
+def parse_parent_position(position: str) -> tuple[int, int] | None:
     """Parse a parent's position `3/17` into partition and offset; None for any other text of at most 1,024 bytes."""
-    partition, slash, offset = place.partition("/")
+    partition, slash, offset = position.partition("/")
     numbers = (partition, offset) if slash else ()
     if not numbers or not all(one.isascii() and one.isdigit() for one in numbers):
         return None

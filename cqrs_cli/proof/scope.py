@@ -12,16 +12,16 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
-from cqrs_cli.proof.key_partitions import Homes
+from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.keys import ActiveKeys
 
 
 class Loss(NamedTuple):
-    """A loss that an operator accepted (`run --accept-loss`): `at` is the command from which the owner went on;
-    `events` and `outcomes` are the ends of these logs.
+    """A loss that an operator accepted (`run --accept-loss`): `restart_command` is the command from which the owner
+    went on; `events` and `outcomes` are the ends of these logs.
     """
 
-    at: int
+    restart_command: int
     events: int
     outcomes: int
 
@@ -38,10 +38,10 @@ def check_shape(event: EventEnvelope) -> None:
 
 
 class PersonalScope(NamedTuple):
-    """The facts about an aggregate with personal fields. `ring` decrypts values with the active keys."""
+    """The facts about an aggregate with personal fields. `active_keys` decrypts values with the active keys."""
 
-    ring: ActiveKeys | None = None
-    masked: MaskDocument = bytes  # makes encrypted and plain documents comparable
+    active_keys: ActiveKeys | None = None
+    mask_document: MaskDocument = bytes  # makes encrypted and plain documents comparable
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +52,38 @@ class Scope:
     commands: str  # name of the commands topic, as in dead letters
     partition: int
     starts: Mapping[LogName, int]  # start offset of each log; earlier records are deleted
-    window: int  # the shortest dedup window so far, ms
-    home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key; None: any partition
+    shortest_window: int  # the shortest dedup window so far, ms
+    partition_of: Callable[[bytes], int | None] = lambda key: (
+        None
+    )  # the partition of a key; None: any partition
     loss: Loss | None = None
     command_at: Callable[[int], Record | None] = lambda offset: None  # current record at an offset
     topic_id: str = ""  # id of the commands topic
     longest_window: int | None = None  # the longest window so far, ms; None: it never changed
     #: Raises an error with the reason if an event cannot be read.
     decode_event: Callable[[EventEnvelope], object] = check_shape
-    early: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
-    homes: Homes | None = None  # after a repartitioning
+    max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
+    key_partitions: KeyPartitions | None = None  # after a repartitioning
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
     for_child: bool = False  # verifies a parent for its child partition
-    fits: FitsCommand = fits_whole  # True if a fingerprint may be of a command
+    has_fingerprint: FitsCommand = fits_whole  # True if a fingerprint may be of a command
     personal: PersonalScope | None = None  # with personal fields only
 
-    def home_at(self, key: bytes, command: int) -> int | None:
+    def partition_at_command(self, key: bytes, command: int) -> int | None:
         """Return the partition of a key when a command was decided; None: any partition."""
-        return self.home(key) if self.homes is None else self.homes.home(key, command)
+        return (
+            self.partition_of(key)
+            if self.key_partitions is None
+            else self.key_partitions.partition_at_command(key, command)
+        )
 
     @property
-    def masked(self) -> MaskDocument:
+    def mask_document(self) -> MaskDocument:
         """Reduces a command's document to the part that is compared."""
-        return bytes if self.personal is None else self.personal.masked
+        return bytes if self.personal is None else self.personal.mask_document
 
 
-class Clock:
+class TimestampText:
     """Formats timestamps, and caches the last text, because adjacent records often have one timestamp."""
 
     def __init__(self) -> None:

@@ -15,26 +15,28 @@ class SplitClock:
 
     def __init__(self, scope: Scope, findings: Findings, start: int, inherited: int) -> None:
         """`inherited`: the clock that the partition got from its parents."""
-        splits = () if scope.homes is None else scope.homes.splits
-        self._splits = [one for one in splits if one.outcomes >= start]
+        splits = () if scope.key_partitions is None else scope.key_partitions.splits
+        self._splits = [split for split in splits if split.outcomes >= start]
         self._knows_all = start == 0 and scope.loss is None
         self._findings, self._clock = findings, inherited
 
-    def see(self, record: Record) -> None:
+    def add_outcome(self, record: Record) -> None:
         """Process the next outcome."""
         if self._splits:
-            self._judge(record.offset)
+            self._check_splits(record.offset)
             self._clock = max(self._clock, record.timestamp)
 
-    def end(self) -> None:
+    def finish_clock(self) -> None:
         """Finish after the last outcome."""
-        self._judge(None)
+        self._check_splits(None)
 
-    def _judge(self, upto: int | None) -> None:
-        """Check the splits before outcome `upto`; None: all remaining splits."""
-        while self._splits and (upto is None or self._splits[0].outcomes <= upto):
+    def _check_splits(self, until: int | None) -> None:
+        """Check the splits before outcome `until`; None: all remaining splits."""
+        while self._splits and (until is None or self._splits[0].outcomes <= until):
             split = self._splits.pop(0)
             if split.clock < self._clock or (self._knows_all and split.clock > self._clock):
-                what = f"is where the split at command {split.commands} has the clock {rfc3339(split.clock)}"
-                wanted = f"the latest decision below it is of {rfc3339(self._clock)}"
-                self._findings.add("outcomes", split.outcomes, f"{what}: {wanted}")
+                problem = (
+                    f"is where the split at command {split.commands} has the clock {rfc3339(split.clock)}"
+                )
+                expectation = f"the latest decision below it is of {rfc3339(self._clock)}"
+                self._findings.add_violation("outcomes", split.outcomes, f"{problem}: {expectation}")

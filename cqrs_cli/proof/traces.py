@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings, LogName
-from cqrs_cli.proof.positions import ProvedPlace
+from cqrs_cli.proof.positions import CommandPosition
 from cqrs_cli.proof.scope import Scope
 
 #: The upper bound of offsets and versions; a number from here on in a record is invalid.
@@ -27,9 +27,9 @@ def key_of(record: Record) -> bytes | None:
 
 
 class OutcomeTrace(Struct, array_like=True, gc=False):
-    """The members of an outcome that verification needs. `at` is the outcome's own offset."""
+    """The members of an outcome that verification needs. `offset` is the outcome's own offset."""
 
-    at: int
+    offset: int
     timestamp: int
     key: bytes | None
     type: str
@@ -42,10 +42,10 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     events: int
     expected: str | None
     fingerprint: int | None
-    original: tuple[ProvedPlace, str, int, int] | None  # position, status, version, events
+    original: tuple[CommandPosition, str, int, int] | None  # position, status, version, events
     decidedat: str | None  # by the owner's clock; only of an expired command
     deferredfrom: str | None = None
-    target: tuple[ProvedPlace, str] | None = None  # position and id of the command to cancel or release
+    target: tuple[CommandPosition, str] | None = None  # position and id of the command to cancel or release
     due: int | None = None  # ms; of a deferred command
     attempt: int | None = None  # how often `decide` had deferred it; also for GAVE_UP
     movedto: int | None = None  # the key's partition; also of a command too large to move
@@ -59,22 +59,24 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
 
 
 class EventsTrace(Struct, array_like=True, gc=False):
-    """The events of one command, from offset `at` on. `count`: as in the first event; `reach`: number read so far."""
+    """The events of one command. `offset` is the first event's, `count` their number according to the first event, and
+    `events_read` the number read so far.
+    """
 
-    at: int
+    offset: int
     timestamp: int
     subject: str
     cause: str
     correlation: str
     version: int  # of the first event
     count: int
-    reach: int = 0
+    events_read: int = 0
     kid: str | None = None  # id of the data key in their personal fields
-    ends: bool = False  # the event is an `Erased`, which deletes the key
+    is_erasure: bool = False  # the event is an `Erased`, which deletes the key
     propagated: int | None = None  # as in `OutcomeTrace`
 
     @property
-    def last(self) -> int:
+    def last_version(self) -> int:
         """The version after the last event."""
         return self.version + self.count - 1
 
@@ -82,40 +84,40 @@ class EventsTrace(Struct, array_like=True, gc=False):
 class DeadLetterTrace(Struct, array_like=True, gc=False):
     """A dead letter, with the CRC-32 of the command's bytes and headers, and the `text_sum` of the message."""
 
-    at: int
+    offset: int
     timestamp: int
     key: bytes | None
     reason: str
-    value: int | None
-    headers: int
+    value_checksum: int | None
+    headers_checksum: int
     message: int | None = None
 
 
 class Lookup(Protocol):
     """Index entries by the position of their command."""
 
-    def get(self, command: Any, /) -> bytes | None: ...
+    def find_entry(self, command: Any, /) -> bytes | None: ...
 
 
 class Index(Protocol):
     """Index entries by command offset, on disk. `state.trace_index` has the only implementation."""
 
-    def add(self, command: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command: int, trace: bytes) -> bytes | None:
         """Add an entry. If the command already has an entry, return this entry and change nothing."""
 
-    def get(self, command: int) -> bytes | None:
+    def find_entry(self, command: int) -> bytes | None:
         """Return the entry of a command, or None."""
 
-    def first(self) -> int | None:
+    def first_command(self) -> int | None:
         """Return the lowest command with an entry."""
 
-    def last(self) -> int | None:
+    def last_command(self) -> int | None:
         """Return the highest command with an entry."""
 
-    def cut(self, command: int) -> int:
+    def delete_from(self, command: int) -> int:
         """Delete the entries from a command on, and return their number."""
 
-    def items(self) -> Iterator[tuple[int, bytes]]:
+    def entries(self) -> Iterator[tuple[int, bytes]]:
         """Yield all entries by command. Exhaust the iterator before the next change."""
 
 
@@ -133,57 +135,63 @@ _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
 
 
-def time_of(trace: bytes) -> int:
+def timestamp_of(trace: bytes) -> int:
     """Return the timestamp in an entry, ms."""
-    found: int = _members(trace)[1]
-    return found
+    timestamp: int = _members(trace)[1]
+    return timestamp
 
 
 class Earlier(Protocol):
     """An earlier verification, by topic: the last record's command, and whether the commands topic was recreated."""
 
     @property
-    def last(self) -> Mapping[LogName, int]: ...
+    def last_commands(self) -> Mapping[LogName, int]: ...
 
     @property
-    def began_again(self) -> Mapping[LogName, bool]: ...
+    def topic_recreated(self) -> Mapping[LogName, bool]: ...
 
 
 class Traces:
     """Adds the index entries of one topic while its log is read: one entry per command, in order."""
 
     def __init__(
-        self, kind: LogName, scope: Scope, index: Index, findings: Findings, earlier: Earlier | None = None
+        self, log: LogName, scope: Scope, index: Index, findings: Findings, earlier: Earlier | None = None
     ) -> None:
-        self.kind = kind
+        self.log = log
         self.index = index
-        self.last = -1 if earlier is None else earlier.last[kind]  # the command of the last record read
-        self.began_again = earlier is not None and earlier.began_again[kind]
-        self.first: int | None = None  # the lowest command of the records read
+        self.last_command = (
+            -1 if earlier is None else earlier.last_commands[log]
+        )  # the command of the last record read
+        self.topic_recreated = earlier is not None and earlier.topic_recreated[log]
+        self.first_command: int | None = None  # the lowest command of the records read
         self._loss = scope.loss
         self._findings = findings
 
-    def keep(
-        self, command: int, at: int, trace: Struct, *, after_loss: bool, findings: Findings | None = None
+    def add_entry(
+        self, command: int, offset: int, trace: Struct, *, after_loss: bool, findings: Findings | None = None
     ) -> None:
-        """Add the entry of a record at offset `at`. `after_loss`: the record may be the first after an accepted loss,
-        in a recreated commands topic; then the entries of the old topic are deleted.
+        """Add the entry of a record at offset `offset`. `after_loss`: the record may be the first after an accepted
+        loss, in a recreated commands topic; then the entries of the old topic are deleted.
 
         `findings` receives violations of the order, if given.
         """
         findings = self._findings if findings is None else findings
-        is_out_of_order = command <= self.last
-        if is_out_of_order and after_loss and not self.began_again and self._loss is not None:
-            self._findings.accepted += self.index.cut(self._loss.at)
-            self.began_again = True
+        is_out_of_order = command <= self.last_command
+        if is_out_of_order and after_loss and not self.topic_recreated and self._loss is not None:
+            self._findings.accepted_losses += self.index.delete_from(self._loss.restart_command)
+            self.topic_recreated = True
             is_out_of_order = False
-        if self.first is None or command < self.first:
-            self.first = command
-        first = self.index.add(command, _encode(trace))
-        if first is not None:
-            findings.add(
-                self.kind, at, f"is of command {command}, as is the record at offset {_members(first)[0]}"
+        if self.first_command is None or command < self.first_command:
+            self.first_command = command
+        existing = self.index.add_entry(command, _encode(trace))
+        if existing is not None:
+            findings.add_violation(
+                self.log,
+                offset,
+                f"is of command {command}, as is the record at offset {_members(existing)[0]}",
             )
         elif is_out_of_order:
-            findings.add(self.kind, at, f"is of command {command}, and comes after command {self.last}")
-        self.last = command
+            findings.add_violation(
+                self.log, offset, f"is of command {command}, and comes after command {self.last_command}"
+            )
+        self.last_command = command

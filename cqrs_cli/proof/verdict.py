@@ -9,9 +9,9 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import REMEMBERED, STATUSES, Reason
 
 #: Reasons of checks 1 to 4. They come before the lookup of the aggregate, so the outcome's version is 0.
-BLIND = {reason.name for reason in Reason if reason.check <= 4}
+REASONS_BEFORE_LOOKUP = {reason.name for reason in Reason if reason.check <= 4}
 #: Reasons of checks 1 and 2: the command could not be read.
-UNREAD = {reason.name for reason in Reason if reason.check <= 2}
+REASONS_OF_UNREADABLE = {reason.name for reason in Reason if reason.check <= 2}
 #: Reasons of check 10: the aggregate is not at the expected version.
 VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
 #: The reasons of each status.
@@ -26,7 +26,7 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
         return
     if (reason in REASONS[status]) if REASONS[status] else (reason is None):
         if not (reserved and reason == "NOT_FOUND"):
-            yield from _expectation(verdict)
+            yield from _check_expected_version(verdict)
     else:
         yield f"is {status} with the reason {reason}"
     if (status == "accepted") != (verdict.events > 0):
@@ -34,23 +34,26 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
     if verdict.version < verdict.events:
         yield f"leads to version {verdict.version} with {verdict.events} events"
     if (verdict.original is not UNSET) != (status == "duplicate" or reason == "ID_REUSED"):
-        yield f"is {status}{f' ({reason})' if reason else ''} {_with(verdict.original)} a first decision"
+        yield f"is {status}{f' ({reason})' if reason else ''} {_with_or_without(verdict.original)} a first decision"
     if verdict.original is not UNSET and verdict.original.status not in (*REMEMBERED, "deferred"):
         yield f"points to a decision that was {verdict.original.status}, which is not remembered"
     if (verdict.decidedat is not UNSET) != (reason == "EXPIRED"):
-        yield f"is {status} {_with(verdict.decidedat)} a decidedat"
-    waits = status == "deferred" and reason != "MOVED"
-    if ((verdict.due is not UNSET), (verdict.attempt is not UNSET)) != (status == "deferred", waits):
-        yield f"is {status} {_with(verdict.due)} a time when it is due, {_with(verdict.attempt)} an attempt"
+        yield f"is {status} {_with_or_without(verdict.decidedat)} a decidedat"
+    has_attempt = status == "deferred" and reason != "MOVED"
+    if ((verdict.due is not UNSET), (verdict.attempt is not UNSET)) != (status == "deferred", has_attempt):
+        yield (
+            f"is {status} {_with_or_without(verdict.due)} a time when it is due, {_with_or_without(verdict.attempt)} "
+            f"an attempt"
+        )
     if (verdict.movedto is not UNSET) != (reason == "MOVED"):
-        yield f"is {reason or status} {_with(verdict.movedto)} a partition to which its key has moved"
+        yield f"is {reason or status} {_with_or_without(verdict.movedto)} a partition to which its key has moved"
     if verdict.retryable is not (UNSET if reason is None else _is_retryable(reason)):
         yield f"says retryable {verdict.retryable} of {reason or status}"
     if (verdict.message is UNSET) != (reason is None):
-        yield f"is {reason or status} {_with(verdict.message)} a message"
+        yield f"is {reason or status} {_with_or_without(verdict.message)} a message"
     if (verdict.code is not UNSET) != (reason == "BUSINESS_RULE"):
-        yield f"is {reason or status} {_with(verdict.code)} a code"
-    if verdict.fingerprint is UNSET and reason not in UNREAD | {"TOO_LARGE"}:
+        yield f"is {reason or status} {_with_or_without(verdict.code)} a code"
+    if verdict.fingerprint is UNSET and reason not in REASONS_OF_UNREADABLE | {"TOO_LARGE"}:
         yield "has no fingerprint"
 
 
@@ -62,22 +65,22 @@ def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
     """
     data, reason = outcome.data, outcome.data.reason or None
     members = {name: getattr(outcome, name) for name in ("subject", "causationid", "correlationid")}
-    named = [name for name, text in members.items() if text]
-    if data.expected is not UNSET and (data.fingerprint is UNSET or reason in BLIND):
+    present = [name for name, text in members.items() if text]
+    if data.expected is not UNSET and (data.fingerprint is UNSET or reason in REASONS_BEFORE_LOOKUP):
         yield f"is {reason or data.status}, and says that version {data.expected} was expected"
     if data.fingerprint is UNSET:
-        if named:
-            yield f"is {reason or data.status}, and names {' and '.join(named)} of a command that was not read"
+        if present:
+            yield f"is {reason or data.status}, and names {' and '.join(present)} of a command that was not read"
         if outcome.type != "cqrs.failed":
             yield f"has the type {outcome.type!r} of a command that was not read"
-    elif reason in UNREAD:
+    elif reason in REASONS_OF_UNREADABLE:
         yield f"is {reason}, and has the fingerprint of a command that was read"
-    elif len(named) < len(members) and (named or reason != "KEY_MISMATCH"):
-        missing = [name for name in members if name not in named]
+    elif len(present) < len(members) and (present or reason != "KEY_MISMATCH"):
+        missing = [name for name in members if name not in present]
         yield f"is {reason or data.status}, and does not name the {' and '.join(missing)} of its command"
 
 
-def _expectation(verdict: Verdict) -> Iterator[str]:
+def _check_expected_version(verdict: Verdict) -> Iterator[str]:
     """Check that the expected version was met, or not met if this is the reason."""
     text, reason = verdict.expected, verdict.reason or None
     if text is UNSET:
@@ -85,7 +88,7 @@ def _expectation(verdict: Verdict) -> Iterator[str]:
             yield f"is {reason} without an expected version"
         return
     try:
-        refusal = parse_expected(text).mismatch(verdict.version - verdict.events)
+        mismatch = parse_expected(text).mismatch(verdict.version - verdict.events)
     except ValueError:
         if (
             verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED"
@@ -94,9 +97,9 @@ def _expectation(verdict: Verdict) -> Iterator[str]:
         return
     if reason == "INVALID_EXPECTED_VERSION":
         yield f"is {reason}, and {text!r} is a valid expected version"
-    found = refusal[0].name if refusal is not None else None
+    actual = mismatch[0].name if mismatch is not None else None
     checked = verdict.status in ("accepted", "unchanged") or reason in {"BUSINESS_RULE"} | VERSION_REASONS
-    if checked and found != (reason if reason in VERSION_REASONS else None):
+    if checked and actual != (reason if reason in VERSION_REASONS else None):
         before = verdict.version - verdict.events
         yield f"is {reason or verdict.status}, expecting version {text} of an aggregate at version {before}"
 
@@ -106,5 +109,5 @@ def _is_retryable(reason: str) -> bool:
     return row is not None and row.retryable
 
 
-def _with(member: object) -> str:
+def _with_or_without(member: object) -> str:
     return "without" if member is UNSET else "with"

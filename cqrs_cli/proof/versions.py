@@ -3,61 +3,79 @@
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings, LogName, Losses
 from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
-from cqrs_cli.proof.verdict import BLIND
+from cqrs_cli.proof.verdict import REASONS_BEFORE_LOOKUP
 
 
 class Versions:
     """Checks the commands in order. If outcome and events differ, which `Rules` reports, the outcome is used."""
 
-    def __init__(self, has_begin: bool, losses: Losses, dedup: DedupIndex, findings: Findings) -> None:
-        """`has_begin`: the events are complete from the first event on."""
+    def __init__(self, events_complete: bool, losses: Losses, dedup: DedupIndex, findings: Findings) -> None:
+        """`events_complete`: the events are complete from the first event on."""
         self.aggregates = 0
-        self._has_begin = has_begin
+        self._events_complete = events_complete
         self._losses = losses
         self._dedup = dedup
         self._findings = findings
 
-    def check(self, command: int, outcome: OutcomeTrace | None, events: EventsTrace | None) -> None:
+    def check_version(self, command: int, outcome: OutcomeTrace | None, events: EventsTrace | None) -> None:
         """Check the version to which a command led its aggregate."""
-        if events is not None and events.reach < events.count:
-            what = f"is of command {command}, whose events are missing from event {events.reach} of {events.count} on"
-            self._losses.missing(command, "events", events.at, what)
+        if events is not None and events.events_read < events.count:
+            problem = (
+                f"is of command {command}, whose events are missing from event {events.events_read} of"
+                f" {events.count} on"
+            )
+            self._losses.report_missing(command, "events", events.offset, problem)
         if outcome is not None and outcome.status == "accepted":
             self._check_accepted(command, outcome, events)
         elif events is not None:
-            self._follows(command, "events", events.at, events.subject, events.version - 1, events.last)
-        elif outcome is not None and outcome.subject is not None and outcome.reason not in BLIND:
+            self._check_sequence(
+                command,
+                "events",
+                events.offset,
+                events.subject,
+                events.version - 1,
+                events.last_version,
+            )
+        elif (
+            outcome is not None
+            and outcome.subject is not None
+            and outcome.reason not in REASONS_BEFORE_LOOKUP
+        ):
             version = outcome.version
-            self._follows(command, "outcomes", outcome.at, outcome.subject, version, version)
+            self._check_sequence(command, "outcomes", outcome.offset, outcome.subject, version, version)
         elif outcome is not None and outcome.version:
-            what = f"is {outcome.reason}, and says version {outcome.version}"
-            self._findings.add("outcomes", outcome.at, what)
+            problem = f"is {outcome.reason}, and says version {outcome.version}"
+            self._findings.add_violation("outcomes", outcome.offset, problem)
 
     def _check_accepted(self, command: int, outcome: OutcomeTrace, events: EventsTrace | None) -> None:
         if events is None:
-            what = f"is of command {command}, whose events are missing: {outcome.events}"
-            self._losses.missing(command, "outcomes", outcome.at, what)
+            problem = f"is of command {command}, whose events are missing: {outcome.events}"
+            self._losses.report_missing(command, "outcomes", outcome.offset, problem)
         if outcome.subject is not None:
-            kind: LogName = "outcomes" if events is None else "events"
-            at = outcome.at if events is None else events.at
-            begins = outcome.version - outcome.events
-            self._follows(command, kind, at, outcome.subject, begins, outcome.version)
+            log: LogName = "outcomes" if events is None else "events"
+            offset = outcome.offset if events is None else events.offset
+            version_before = outcome.version - outcome.events
+            self._check_sequence(command, log, offset, outcome.subject, version_before, outcome.version)
 
-    def _follows(self, command: int, kind: LogName, at: int, subject: str, begins: int, ends: int) -> None:
-        saved = self._dedup.find_state(subject)
-        version = 0 if saved is None else saved.version
-        if begins != version and (saved is not None or self._has_begin):
-            if self._losses.follow(command, None if saved is None else saved.offset):
-                self._findings.accepted += 1
+    def _check_sequence(
+        self, command: int, log: LogName, offset: int, subject: str, version_before: int, version_after: int
+    ) -> None:
+        stored = self._dedup.find_state(subject)
+        version = 0 if stored is None else stored.version
+        if version_before != version and (stored is not None or self._events_complete):
+            if self._losses.may_skip_versions(command, None if stored is None else stored.offset):
+                self._findings.accepted_losses += 1
             else:
-                self._findings.add(kind, at, _out_of_order(subject, version, begins, ends))
-        if ends > begins:
-            self.aggregates += saved is None
-            self._dedup.save(subject, ends, command, b"" if saved is None else saved.state)
+                self._findings.add_violation(
+                    log, offset, _out_of_order(subject, version, version_before, version_after)
+                )
+        if version_after > version_before:
+            self.aggregates += stored is None
+            self._dedup.set_version(subject, version_after, command, b"" if stored is None else stored.state)
 
 
-def _out_of_order(subject: str, version: int, begins: int, ends: int) -> str:
-    if begins == ends:
-        return f"says that {subject!r} is at version {ends}, which is at {version}"
-    wrong = "a version is there twice" if begins < version else "versions are missing"
-    return f"goes on from version {begins} of {subject!r}, which is at {version}: {wrong}"
+def _out_of_order(subject: str, version: int, version_before: int, version_after: int) -> str:
+    if version_before == version_after:
+        return f"says that {subject!r} is at version {version_after}, which is at {version}"
+    explanation = "a version is there twice" if version_before < version else "versions are missing"
+    return f"goes on from version {version_before} of {subject!r}, which is at {version}: {explanation}"

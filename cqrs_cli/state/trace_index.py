@@ -45,7 +45,7 @@ class TraceIndex:
         with self._env.begin() as txn, txn.cursor() as cursor:
             self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
 
-    def add(self, command: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command: int, trace: bytes) -> bytes | None:
         """Add the entry of a command. If the command has an entry already, keep and return that entry, else None."""
         if command <= self._greatest:
             return self._insert_out_of_order(_pack(command), trace)
@@ -56,23 +56,23 @@ class TraceIndex:
             self._flush()
         return None
 
-    def get(self, command: int) -> bytes | None:
+    def find_entry(self, command: int) -> bytes | None:
         """Return the entry of a command, None without an entry."""
         self._flush()
         with self._env.begin() as txn:
             return txn.get(_pack(command))
 
-    def first(self) -> int | None:
+    def first_command(self) -> int | None:
         """Return the lowest command offset with an entry."""
         self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:
             return _KEY.unpack(cursor.key())[0] if cursor.first() else None
 
-    def last(self) -> int | None:
+    def last_command(self) -> int | None:
         """Return the highest command offset with an entry."""
         return self._greatest if self._greatest >= 0 else None
 
-    def cut(self, command: int) -> int:
+    def delete_from(self, command: int) -> int:
         """Remove the entries from a command offset on, and return their number."""
         self._flush()
 
@@ -99,7 +99,7 @@ class TraceIndex:
 
         self._write(work)
 
-    def items(self) -> Iterator[tuple[int, bytes]]:
+    def entries(self) -> Iterator[tuple[int, bytes]]:
         """Yield all entries, by command offset. Exhaust the iterator before the next change."""
         self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:

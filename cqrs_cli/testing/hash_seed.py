@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Context, State
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.testing.round_trip import BrokenLaw, TimedCommand, aggregate_of, decided, evolved
+from cqrs_cli.testing.round_trip import BrokenLaw, TimedCommand, aggregate_of, decide_command, evolve_event
 
 #: The histories for the other process: (type, data, context) of each command.
 Messages = list[list[tuple[str, msgspec.Raw, Context]]]
@@ -27,17 +27,21 @@ def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedComman
     aggregate = aggregate_of(module.decider)
     types = {cls: name for name, cls in aggregate.commands.items()}
     messages = [[(types[type(c)], msgspec.Raw(encode_json(c)), at) for c, at in h] for h in histories]
-    found = _run(module.__name__, encode_json(messages))
-    for history, other in zip(histories, found, strict=True):
-        mine = transcript(aggregate, history)
-        if mine != other:
-            step = next(i for i, (one, two) in enumerate(zip(mine, other, strict=True)) if one != two)
+    transcripts = _run_in_process(module.__name__, encode_json(messages))
+    for history, other in zip(histories, transcripts, strict=True):
+        own = transcript(aggregate, history)
+        if own != other:
+            step = next(
+                i
+                for i, (own_line, other_line) in enumerate(zip(own, other, strict=True))
+                if own_line != other_line
+            )
             raise BrokenLaw(
                 "decide or evolve depends on the order of a set",
                 f"{history[step].command!r} after {[c for c, _ in history[:step]]!r}",
-                f"here it gives {mine[step]}",
+                f"here it gives {own[step]}",
                 f"in another process {other[step]}",
-                of=aggregate.decider.decide,
+                function=aggregate.decider.decide,
             )
 
 
@@ -47,15 +51,15 @@ def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[li
     version = 0
     lines = []
     for command, at in history:
-        outcome = decided(aggregate, state, command, replace(at, version=version))
+        outcome = decide_command(aggregate, state, command, replace(at, version=version))
         version += len(outcome.events)
         for event in outcome.events:
-            state = evolved(aggregate, state, event)
-        lines.append([*outcome.spelled(), encode_json(state).decode()])
+            state = evolve_event(aggregate, state, event)
+        lines.append([*outcome.as_lines(), encode_json(state).decode()])
     return lines
 
 
-def _run(module: str, messages: bytes) -> list[list[list[str]]]:
+def _run_in_process(module: str, messages: bytes) -> list[list[list[str]]]:
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = {
         **os.environ,
@@ -63,18 +67,20 @@ def _run(module: str, messages: bytes) -> list[list[list[str]]]:
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     command = [sys.executable, "-c", _PROGRAM, module]
-    done = subprocess.run(command, input=messages, capture_output=True, env=environment, check=False)
-    if done.returncode:
-        raise BrokenLaw(f"{module} fails in a process of its own:\n{done.stderr.decode(errors='replace')}")
-    return msgspec.json.decode(done.stdout, type=list[list[list[str]]])
+    completed = subprocess.run(command, input=messages, capture_output=True, env=environment, check=False)
+    if completed.returncode:
+        raise BrokenLaw(
+            f"{module} fails in a process of its own:\n{completed.stderr.decode(errors='replace')}"
+        )
+    return msgspec.json.decode(completed.stdout, type=list[list[list[str]]])
 
 
 def transcribe_stdin() -> None:
     """Read histories from stdin, for the module named on the command line, and write their transcripts to stdout."""
     aggregate = aggregate_of(importlib.import_module(sys.argv[1]).decider)
     histories = msgspec.json.decode(sys.stdin.buffer.read(), type=Messages)
-    found = [
+    transcripts = [
         transcript(aggregate, [TimedCommand(aggregate.decode_command[t](d), at) for t, d, at in h])
         for h in histories
     ]
-    sys.stdout.buffer.write(encode_json(found))
+    sys.stdout.buffer.write(encode_json(transcripts))

@@ -17,8 +17,8 @@ from cqrs_cli.testing.round_trip import (
     Decision,
     TimedCommand,
     aggregate_of,
-    decided,
-    evolved,
+    decide_command,
+    evolve_event,
     round_trip,
     without_personal,
 )
@@ -36,7 +36,7 @@ def check_laws(module: ModuleType, *, examples: int = 200, samples: Samples | No
     __tracebackhide__ = True
     aggregate = aggregate_of(module.decider)
     check_samples(aggregate, samples or {})
-    check_hash_seed(module, _check(aggregate, examples))
+    check_hash_seed(module, _check_random_histories(aggregate, examples))
 
 
 def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Samples | None = None) -> None:
@@ -57,10 +57,10 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
     __tracebackhide__ = True
     aggregate = aggregate_of(decider)
     check_samples(aggregate, samples or {})
-    _check(aggregate, examples)
+    _check_random_histories(aggregate, examples)
 
 
-def _check(aggregate: Aggregate, examples: int) -> list[History]:
+def _check_random_histories(aggregate: Aggregate, examples: int) -> list[History]:
     """Check random histories, and return them."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
@@ -84,9 +84,9 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
     def keeps_the_laws(commands: History) -> None:
         tried.append(commands)
         try:
-            _walk(aggregate, commands)
+            _check_history(aggregate, commands)
             if aggregate.has_personal_fields:
-                _walk(aggregate, commands, erased=True)
+                _check_history(aggregate, commands, erased=True)
         except BrokenLaw as error:
             broken.append(error)
             raise
@@ -103,7 +103,7 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
     return tried
 
 
-def _walk(aggregate: Aggregate, commands: Iterable[TimedCommand], erased: bool = False) -> None:
+def _check_history(aggregate: Aggregate, commands: Iterable[TimedCommand], erased: bool = False) -> None:
     """Decide a history; with `erased` the state is erased after each event."""
     state: State = aggregate.decider.initial
     version = 0
@@ -115,50 +115,53 @@ def _walk(aggregate: Aggregate, commands: Iterable[TimedCommand], erased: bool =
 
 
 def _decide(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
-    def run(given: State) -> tuple[Decision, str]:
+    def run(stored_state: State) -> tuple[Decision, str]:
         __tracebackhide__ = True
-        outcome = decided(aggregate, given, command, at)
-        return outcome, ", ".join(outcome.spelled())
+        outcome = decide_command(aggregate, stored_state, command, at)
+        return outcome, ", ".join(outcome.as_lines())
 
     __tracebackhide__ = True
-    asked = (command, state, at) if aggregate.decide_with_context else (command, state)
-    call = _Call("decide", aggregate.decider.decide, asked)
-    return _same_each_time(call, run, aggregate, state, command)
+    arguments = (command, state, at) if aggregate.decide_with_context else (command, state)
+    call = _Call("decide", aggregate.decider.decide, arguments)
+    return _check_repeatable(call, run, aggregate, state, command)
 
 
 def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
     __tracebackhide__ = True
-    call, after = _evolve_alike(aggregate, state, event)
+    call, after = _evolve_twice(aggregate, state, event)
     if aggregate.has_personal_fields:
-        given = without_personal(aggregate, state), without_personal(aggregate, event)
-        call, after_masks = _evolve_alike(aggregate, *given)
-        without, wanted = without_personal(aggregate, after_masks), without_personal(aggregate, after)
-        if without != wanted:
-            raise call.broken(
+        redacted = without_personal(aggregate, state), without_personal(aggregate, event)
+        call, after_masks = _evolve_twice(aggregate, *redacted)
+        redacted_result, expected = (
+            without_personal(aggregate, after_masks),
+            without_personal(aggregate, after),
+        )
+        if redacted_result != expected:
+            raise call.law_error(
                 "lets what is not personal depend on what is",
-                f"without personal values it gives {encode_json(without).decode()}",
-                f"with them {encode_json(wanted).decode()}",
+                f"without personal values it gives {encode_json(redacted_result).decode()}",
+                f"with them {encode_json(expected).decode()}",
             )
     return after
 
 
 def _erase(aggregate: Aggregate, state: State) -> State:
     __tracebackhide__ = True
-    left = without_personal(aggregate, state)
+    redacted = without_personal(aggregate, state)
     if not aggregate.evolves_erased:
-        return left
-    return without_personal(aggregate, _evolve_alike(aggregate, left, Erased("a key"))[1])
+        return redacted
+    return without_personal(aggregate, _evolve_twice(aggregate, redacted, Erased("a key"))[1])
 
 
-def _evolve_alike(aggregate: Aggregate, state: State, event: Event) -> tuple["_Call", State]:
-    def run(at: State) -> tuple[State, str]:
+def _evolve_twice(aggregate: Aggregate, state: State, event: Event) -> tuple["_Call", State]:
+    def run(stored_state: State) -> tuple[State, str]:
         __tracebackhide__ = True
-        after = evolved(aggregate, at, event)
+        after = evolve_event(aggregate, stored_state, event)
         return after, encode_json(after).decode()
 
     __tracebackhide__ = True
     call = _Call("evolve", aggregate.decider.evolve, (state, event))
-    return call, _same_each_time(call, run, aggregate, state, event)
+    return call, _check_repeatable(call, run, aggregate, state, event)
 
 
 class _Call(NamedTuple):
@@ -166,16 +169,16 @@ class _Call(NamedTuple):
 
     name: str
     function: Callable[..., object]
-    given: tuple[object, ...]
+    arguments: tuple[object, ...]
 
-    def broken(self, verdict: str, *details: str) -> BrokenLaw:
-        return BrokenLaw(f"{self.name} {verdict}", self.spelled(), *details, of=self.function)
+    def law_error(self, verdict: str, *details: str) -> BrokenLaw:
+        return BrokenLaw(f"{self.name} {verdict}", self.as_text(), *details, function=self.function)
 
-    def spelled(self) -> str:
-        return f"{self.name}({', '.join(map(repr, self.given))})"
+    def as_text(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.arguments))})"
 
 
-def _same_each_time(
+def _check_repeatable(
     call: _Call,
     run: Callable[[State], tuple[_Value, str]],
     aggregate: Aggregate,
@@ -187,28 +190,31 @@ def _same_each_time(
     Also check that `run` does not modify its input.
     """
     __tracebackhide__ = True
-    given = encode_json([state, message])
+    before = encode_json([state, message])
     try:
         value, first = run(state)
-        _, again = run(state)
-        changed = encode_json([state, message]) != given
-        _, stored = run(round_trip(aggregate, state))
+        _, second = run(state)
+        was_modified = encode_json([state, message]) != before
+        _, after_storing = run(round_trip(aggregate, state))
     except BrokenLaw:
         raise
     except Exception as error:
         verdict = f"{call.name} raised {describe_error(error)}"
         raise BrokenLaw(
-            verdict, call.spelled(), at=error_line(error.__traceback__, aggregate.package), of=call.function
+            verdict,
+            call.as_text(),
+            line=error_line(error.__traceback__, aggregate.package),
+            function=call.function,
         ) from error
-    if changed:
-        now = encode_json([state, message]).decode()
-        raise call.broken("changed what it was given", f"given {given.decode()}", f"now {now}")
-    if again != first:
-        raise call.broken("depends on chance or time", f"first it gives {first}", f"then {again}")
-    if stored != first:
-        raise call.broken(
+    if was_modified:
+        after = encode_json([state, message]).decode()
+        raise call.law_error("changed what it was given", f"given {before.decode()}", f"now {after}")
+    if second != first:
+        raise call.law_error("depends on chance or time", f"first it gives {first}", f"then {second}")
+    if after_storing != first:
+        raise call.law_error(
             "depends on the order of a dict or set",
             f"first it gives {first}",
-            f"once the state was stored {stored}",
+            f"once the state was stored {after_storing}",
         )
     return value

@@ -43,10 +43,10 @@ class ProcessSpec:
             raise TypeError(f"{event!r} is not heard by this process: react takes {known}")
         at = Recorded(event, aggregate_id, version, time, "0/0/0", "command-1", "command-1", 0, 0, "")
         sent = call_react(self.process, at)
-        for one in sent:
-            _read_back(self.process, one)
+        for send in sent:
+            _read_back(self.process, send)
         if call_react(self.process, at) != sent:
-            raise BrokenLaw("react gives other commands when it is called again", of=self.process.react)
+            raise BrokenLaw("react gives other commands when it is called again", function=self.process.react)
         return Reaction(event, sent)
 
 
@@ -61,11 +61,11 @@ class Reaction:
         """Check that exactly these commands are sent, in this order; without arguments: that no command is sent."""
         __tracebackhide__ = True
         if self.sent != expected:
-            wanted = [repr(one) for one in expected] or ["no command"]
-            found = [repr(one) for one in self.sent] or ["no command"]
+            wanted = [repr(send) for send in expected] or ["no command"]
+            found = [repr(send) for send in self.sent] or ["no command"]
             lines = [f"when:\n  {self.event!r}"]
-            for title, said in (("expected", wanted), ("found", found)):
-                lines.append(f"{title}:\n  " + "\n  ".join(said))
+            for title, lines_of_title in (("expected", wanted), ("found", found)):
+                lines.append(f"{title}:\n  " + "\n  ".join(lines_of_title))
             raise AssertionError("\n".join(lines))
         return self
 
@@ -74,15 +74,15 @@ def _read_back(process: Process, send: Send) -> None:
     __tracebackhide__ = True
     kind = type(send.command)
     try:
-        back = command_decoder(kind)(encode_json(send.command))
+        decoded = command_decoder(kind)(encode_json(send.command))
     except (ValueError, TypeError) as error:
         raise BrokenLaw(
-            f"{kind.__name__} does not survive the wire: {error}", repr(send), of=process.react
+            f"{kind.__name__} does not survive the wire: {error}", repr(send), function=process.react
         ) from error
-    if back != send.command:
+    if decoded != send.command:
         raise BrokenLaw(
             f"{kind.__name__} does not survive the wire: it is read back as another one",
             repr(send),
-            repr(back),
-            of=process.react,
+            repr(decoded),
+            function=process.react,
         )

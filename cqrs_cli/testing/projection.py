@@ -36,7 +36,7 @@ class ProjectionSpec:
         time: datetime = datetime(2000, 1, 1, tzinfo=UTC),
     ) -> "ProjectionSpec":
         """Return the specification with further events of an aggregate."""
-        version = sum(one.aggregate_id == aggregate_id for one in self.recorded)
+        version = sum(recorded.aggregate_id == aggregate_id for recorded in self.recorded)
         offset = len(self.recorded)
         new = [
             Recorded(
@@ -60,23 +60,26 @@ class ProjectionSpec:
         Raises `BrokenLaw` if batches of one event lead to other rows than one batch of all events.
         """
         __tracebackhide__ = True
-        together = self._filled(table, [self.recorded] if self.recorded else [])
-        singly = self._filled(table, [(one,) for one in self.recorded])
+        together = self._rows_after(table, [self.recorded] if self.recorded else [])
+        singly = self._rows_after(table, [(recorded,) for recorded in self.recorded])
         if _counted(singly) != _counted(together):
             raise BrokenLaw(
                 "batches of one event give other rows than one batch of all",
                 *(f"singly {row}" for row in singly),
                 *(f"together {row}" for row in together),
-                of=self.projection.project,
+                function=self.projection.project,
             )
         if _counted(together) != _counted(expected):
-            lines = ["when:", *(f"  {one.aggregate_id}: {one.event!r}" for one in self.recorded)]
-            for title, found in (("expected", expected), ("found", together)):
-                lines += [f"{title}:", *([f"  {dict(row)}" for row in found] or ["  no row"])]
+            lines = [
+                "when:",
+                *(f"  {recorded.aggregate_id}: {recorded.event!r}" for recorded in self.recorded),
+            ]
+            for title, rows_of_title in (("expected", expected), ("found", together)):
+                lines += [f"{title}:", *([f"  {dict(row)}" for row in rows_of_title] or ["  no row"])]
             raise AssertionError("\n".join(lines))
         return self
 
-    def _filled(
+    def _rows_after(
         self, table: "Table", batches: Iterable[Sequence[Recorded[Any]]]
     ) -> list[Mapping[str, object]]:
         """Return the table's rows after these batches."""

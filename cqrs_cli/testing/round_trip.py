@@ -23,10 +23,10 @@ class BrokenLaw(AssertionError):
     """
 
     def __init__(
-        self, verdict: str, *details: str, at: str = "", of: Callable[..., object] | None = None
+        self, verdict: str, *details: str, line: str = "", function: Callable[..., object] | None = None
     ) -> None:
-        place = at or (line_of(of) if of else "")
-        super().__init__((f"{place}: " if place else "") + "\n  ".join([verdict, *details]))
+        location = line or (line_of(function) if function else "")
+        super().__init__((f"{location}: " if location else "") + "\n  ".join([verdict, *details]))
 
 
 def line_of(function: Callable[..., object]) -> str:
@@ -48,7 +48,7 @@ class Decision(NamedTuple):
     events: tuple[Event, ...] = ()
     rejected: Rejected | None = None
 
-    def spelled(self) -> list[str]:
+    def as_lines(self) -> list[str]:
         """Return the decision as text lines; equal decisions have equal lines in every process."""
         if self.rejected is not None:
             return [f"rejected with {self.rejected.code}: {self.rejected.message}"]
@@ -67,20 +67,20 @@ def context_of(version: int, time: datetime = datetime(2000, 1, 1, tzinfo=UTC), 
     return Context("id-1", version, time, f"command-{number}", f"command-{number}")
 
 
-def decided(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
+def decide_command(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
     """Decide, with context `at` if `decide` takes a context; raises `BrokenLaw` for a value that is not an event.
 
     Errors of `decide` other than `Rejected` are not caught.
     """
     __tracebackhide__ = True
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    asked = (command, state, at) if aggregate.decide_with_context else (command, state)
+    arguments = (command, state, at) if aggregate.decide_with_context else (command, state)
     try:
-        events = tuple(islice(decide(*asked), MAX_EVENTS + 1))
+        events = tuple(islice(decide(*arguments), MAX_EVENTS + 1))
     except Rejected as rejected:
         return Decision(rejected=rejected)
     if len(events) > MAX_EVENTS:
-        raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events", repr(command), of=decide)
+        raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events", repr(command), function=decide)
     return Decision(tuple(read_back(aggregate, event) for event in events))
 
 
@@ -91,36 +91,38 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
     kind = aggregate.event_types.get(type(event))
     if kind is None:
         known = ", ".join(cls.__name__ for cls in aggregate.event_types)
-        raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}", of=decide)
+        raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}", function=decide)
     try:
         aggregate.check_values(event)
-        back = aggregate.decode_event[kind](encode_json(event))
+        decoded = aggregate.decode_event[kind](encode_json(event))
     except (ValueError, TypeError) as error:
-        raise BrokenLaw(f"{name} does not survive the wire: {error}", repr(event), of=decide) from error
-    if back != event:
+        raise BrokenLaw(f"{name} does not survive the wire: {error}", repr(event), function=decide) from error
+    if decoded != event:
         raise BrokenLaw(
             f"{name} does not survive the wire: it is read back as another one",
             repr(event),
-            repr(back),
-            of=decide,
+            repr(decoded),
+            function=decide,
         )
-    return back
+    return decoded
 
 
-def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
+def evolve_event(aggregate: Aggregate, state: State, event: Event) -> State:
     """Return the next state; raises `BrokenLaw` if it does not survive encoding. Passes on errors of `evolve`."""
     __tracebackhide__ = True
     evolve = aggregate.decider.evolve
     after = evolve(state, event)
     if type(after) is not aggregate.state:
-        raise BrokenLaw(f"evolve returned {after!r}, not {aggregate.state.__name__}", repr(event), of=evolve)
-    back = round_trip(aggregate, after)
-    if back != after:
+        raise BrokenLaw(
+            f"evolve returned {after!r}, not {aggregate.state.__name__}", repr(event), function=evolve
+        )
+    decoded = round_trip(aggregate, after)
+    if decoded != after:
         raise BrokenLaw(
             f"{type(after).__name__} does not survive being stored: it is read back as another one",
             repr(after),
-            repr(back),
-            of=evolve,
+            repr(decoded),
+            function=evolve,
         )
     return after
 
@@ -134,7 +136,7 @@ def round_trip(aggregate: Aggregate, state: State) -> State:
         raise BrokenLaw(
             f"{type(state).__name__} does not survive being stored: {error}",
             repr(state),
-            of=aggregate.decider.evolve,
+            function=aggregate.decider.evolve,
         ) from error
 
 
@@ -147,5 +149,5 @@ def without_personal(aggregate: Aggregate, message: _Message) -> _Message:
         raise BrokenLaw(
             f"{type(message).__name__} cannot be erased: {describe_error(error)}",
             repr(message),
-            of=aggregate.decider.evolve,
+            function=aggregate.decider.evolve,
         ) from error

@@ -21,25 +21,27 @@ def check_samples(aggregate: Aggregate, samples: Samples) -> None:
                 f"the upcaster of {name} has no sample: keep the data of such an event as it was written, "
                 f"check_laws(…, samples={{{name!r}: [b'…']}})"
             )
-    for name, kept in samples.items():
-        for data in kept:
-            event = _read(aggregate, name, data)
-            if isinstance(kept, Mapping) and event != kept[data]:
-                raise BrokenLaw(f"{name} {data.decode()} is read as {event!r}, not as {kept[data]!r}")
+    for name, event_samples in samples.items():
+        for data in event_samples:
+            event = _decode_sample(aggregate, name, data)
+            if isinstance(event_samples, Mapping) and event != event_samples[data]:
+                raise BrokenLaw(
+                    f"{name} {data.decode()} is read as {event!r}, not as {event_samples[data]!r}"
+                )
 
 
-def _read(aggregate: Aggregate, name: str, data: bytes) -> Event:
+def _decode_sample(aggregate: Aggregate, name: str, data: bytes) -> Event:
     """Decode a sample to a current event; raises `BrokenLaw` if a second decoding returns another event."""
     __tracebackhide__ = True
     decode = aggregate.decode_event.get(f"{aggregate.name}.{name}")
     if decode is None:
         raise BrokenLaw(f"{name} is sampled, but is neither an event of today nor has an upcaster")
     try:
-        event, again = decode(data), decode(data)
+        event, second = decode(data), decode(data)
     except ValueError as error:
         raise BrokenLaw(f"{name} {data.decode(errors='replace')} cannot be read: {error}") from error
-    if event != again:
+    if event != second:
         raise BrokenLaw(
-            f"the upcaster of {name} depends on chance or time: it gives {event!r}, then {again!r}"
+            f"the upcaster of {name} depends on chance or time: it gives {event!r}, then {second!r}"
         )
     return event

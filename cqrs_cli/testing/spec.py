@@ -11,7 +11,14 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.testing.round_trip import Decision, aggregate_of, context_of, decided, evolved, read_back
+from cqrs_cli.testing.round_trip import (
+    Decision,
+    aggregate_of,
+    context_of,
+    decide_command,
+    evolve_event,
+    read_back,
+)
 
 _C = TypeVar("_C", bound=Command)
 _S = TypeVar("_S", bound=State)
@@ -47,7 +54,7 @@ class Spec(Generic[_C, _S, _E]):
         if type(command) not in self.aggregate.commands.values():
             known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
             raise TypeError(f"{command!r} is not a command of this aggregate: decide takes {known}")
-        return Outcome(self, command, decided(self.aggregate, self.state, command, self._at(at)))
+        return Outcome(self, command, decide_command(self.aggregate, self.state, command, self._at(at)))
 
     def _at(self, at: Context | datetime | None) -> Context:
         if isinstance(at, Context):
@@ -62,7 +69,7 @@ class Spec(Generic[_C, _S, _E]):
         __tracebackhide__ = True
         if isinstance(event, Erased) and self.aggregate.has_personal_fields:
             return self.aggregate.step(state, ERASED, encode_json(event))
-        return evolved(self.aggregate, state, read_back(self.aggregate, event))
+        return evolve_event(self.aggregate, state, read_back(self.aggregate, event))
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,8 @@ class Outcome(Generic[_C, _S, _E]):
             or (code is not None and found.code != code)
             or (message is not None and found.message != message)
         ):
-            what = "rejected" + (f" with {code}" if code else "") + (f": {message}" if message else "")
-            raise self._failure([what])
+            expectation = "rejected" + (f" with {code}" if code else "") + (f": {message}" if message else "")
+            raise self._failure([expectation])
         return self
 
     def unchanged(self) -> "Outcome[_C, _S, _E]":
@@ -105,31 +112,31 @@ class Outcome(Generic[_C, _S, _E]):
     def state(self, expected: _S) -> "Outcome[_C, _S, _E]":
         """Check the state after the command."""
         __tracebackhide__ = True
-        found = self._after().state
+        found = self._spec_after().state
         if found != expected:
-            differences = "".join(f"\n  {line}" for line in _fields(found, expected))
+            differences = "".join(f"\n  {line}" for line in _differing_fields(found, expected))
             raise AssertionError(
-                f"{self._situation()}\nexpected state:\n  {expected!r}\nfound:\n  {found!r}{differences}"
+                f"{self._given_and_when()}\nexpected state:\n  {expected!r}\nfound:\n  {found!r}{differences}"
             )
         return self
 
     def when(self, command: _C, at: Context | datetime | None = None) -> "Outcome[_C, _S, _E]":
         """Decide another command in the state after this command."""
-        return self._after().when(command, at)
+        return self._spec_after().when(command, at)
 
-    def _after(self) -> Spec[_C, _S, _E]:
+    def _spec_after(self) -> Spec[_C, _S, _E]:
         return self.before.given(*self.decided.events)  # type: ignore[arg-type]
 
-    def _situation(self) -> str:
+    def _given_and_when(self) -> str:
         return f"in state:\n  {self.before.state!r}\nwhen:\n  {self.command!r}"
 
-    def _failure(self, expected: list[str], *notes: str) -> AssertionError:
+    def _failure(self, expected: list[str], *details: str) -> AssertionError:
         if self.decided.rejected is not None:
-            found = self.decided.spelled()
+            found = self.decided.as_lines()
         else:
             found = [repr(event) for event in self.decided.events] or ["no event"]
-        parts = [self._situation()]
-        for title, lines in (("expected", expected), ("found", found), ("that is", list(notes))):
+        parts = [self._given_and_when()]
+        for title, lines in (("expected", expected), ("found", found), ("that is", list(details))):
             if lines:
                 parts.append(f"{title}:\n  " + "\n  ".join(lines))
         return AssertionError("\n".join(parts))
@@ -141,14 +148,16 @@ def _differences(found: tuple[Event, ...], expected: tuple[Event, ...]) -> list[
         return [f"{len(found)} events instead of {len(expected)}"]
     return [
         f"event {number}: {line}"
-        for number, (one, other) in enumerate(zip(found, expected, strict=False), start=1)
-        if type(one) is type(other)
-        for line in _fields(one, other)
+        for number, (actual, wanted) in enumerate(zip(found, expected, strict=False), start=1)
+        if type(actual) is type(wanted)
+        for line in _differing_fields(actual, wanted)
     ]
 
 
-def _fields(found: msgspec.Struct, expected: msgspec.Struct) -> list[str]:
+def _differing_fields(found: msgspec.Struct, expected: msgspec.Struct) -> list[str]:
     if type(found) is not type(expected):
         return []
     pairs = ((f, getattr(found, f), getattr(expected, f)) for f in found.__struct_fields__)
-    return [f"{field} is {one!r}, expected {other!r}" for field, one, other in pairs if one != other]
+    return [
+        f"{field} is {actual!r}, expected {wanted!r}" for field, actual, wanted in pairs if actual != wanted
+    ]

@@ -31,7 +31,7 @@ _NUMBERS: dict[type, Any] = {
     msgspec_types.IntType: st.integers,
     msgspec_types.FloatType: partial(st.floats, allow_nan=False, allow_infinity=False),
 }
-_MADE_OF_LISTS: dict[type, Any] = {
+_COLLECTIONS: dict[type, Any] = {
     msgspec_types.ListType: list,
     msgspec_types.VarTupleType: tuple,
     msgspec_types.SetType: set,
@@ -61,10 +61,10 @@ def _one_after_another(drawn: Iterable[tuple[Command, timedelta]]) -> list[Timed
 
 def commands(aggregate: Aggregate) -> st.SearchStrategy[Command]:
     """Return a strategy for the commands that the aggregate accepts."""
-    return any_of(aggregate.commands.values())
+    return messages_of(aggregate.commands.values())
 
 
-def any_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
+def messages_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
     """Return a strategy for messages of these classes."""
     return st.one_of([_values(tree_of(cls)) for cls in classes])
 
@@ -102,21 +102,23 @@ def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
 def _numbers(wire: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for numbers within the limits that msgspec enforces, often a small number within the limits."""
     low, high = wire.gt if wire.ge is None else wire.ge, wire.lt if wire.le is None else wire.le
-    near: st.SearchStrategy[Any] = _LEAVES[type(wire)]
+    small_numbers: st.SearchStrategy[Any] = _LEAVES[type(wire)]
     step = wire.multiple_of
     bounds = {name: bound for name, bound in (("min_value", low), ("max_value", high)) if bound is not None}
     if not bounds and step is None:
-        return near
-    drawn = _NUMBERS[type(wire)](**bounds) if bounds else near
+        return small_numbers
+    any_numbers = _NUMBERS[type(wire)](**bounds) if bounds else small_numbers
     if step is not None:
-        drawn = drawn.map(lambda number: number - number % step)
-    within = (near | drawn).filter(lambda n: (low is None or n >= low) and (high is None or n <= high))
-    return within.filter(lambda n: n not in (wire.gt, wire.lt) and (step is None or n % step == 0))
+        any_numbers = any_numbers.map(lambda number: number - number % step)
+    numbers = (small_numbers | any_numbers).filter(
+        lambda n: (low is None or n >= low) and (high is None or n <= high)
+    )
+    return numbers.filter(lambda n: n not in (wire.gt, wire.lt) and (step is None or n % step == 0))
 
 
 def _lists(kind: TypeNode) -> st.SearchStrategy[Any]:
     least, most = kind.wire.min_length or 0, kind.wire.max_length
-    unique, make = kind.form == "set", _MADE_OF_LISTS[type(kind.wire)]
+    unique, make = kind.form == "set", _COLLECTIONS[type(kind.wire)]
     item = _values(kind.parts[0])
     return st.lists(item, min_size=least, max_size=most or least + _MAX_ITEMS, unique=unique).map(make)
 
@@ -124,8 +126,8 @@ def _lists(kind: TypeNode) -> st.SearchStrategy[Any]:
 @cache
 def _objects(cls: type) -> st.SearchStrategy[Any]:
     """Return a strategy that draws every field, also fields with a default. Cached, as a type may contain itself."""
-    return st.builds(cls, **{field.name: _later(kind) for field, kind in tree_of(cls).fields})
+    return st.builds(cls, **{field.name: _deferred(kind) for field, kind in tree_of(cls).fields})
 
 
-def _later(kind: TypeNode) -> st.SearchStrategy[Any]:
+def _deferred(kind: TypeNode) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: _values(kind))

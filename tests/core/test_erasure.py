@@ -15,7 +15,7 @@ from cqrs_cli.core.erasure import Erase, decide_erase, decode_erase
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.testing import laws
-from cqrs_cli.testing.strategies import any_of
+from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, decide, evolve
 
 GONE = encode_json(Erased("AAAAAAAAAAA"))
@@ -53,7 +53,7 @@ def test_erase_may_name_a_key() -> None:
         decode_erase(b'{"now":true}')
 
 
-@given(any_of([Customer]))
+@given(messages_of([Customer]))
 def test_erased_folds_to_the_mask(customer: Customer) -> None:
     assert CUSTOMER.step(customer, ERASED, GONE) == mask(customer)
 

@@ -86,7 +86,7 @@ DEFERRAL = [
     Mutation(
         "what was decided early is not named",
         "cqrs_cli/proof/deferrals.py",
-        (("early > self._scope.early and", "False and"),),
+        (("milliseconds_early > self._scope.max_earliness\n", "False\n"),),
         "tests/proof/deferred/test_planted.py",
     ),
     Mutation(

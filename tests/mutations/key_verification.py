@@ -16,31 +16,31 @@ KEY_VERIFICATION = [
     Mutation(
         "an ended key may seal on",
         "cqrs_cli/proof/key_rules.py",
-        (("    if key.kid in before.ended:\n        what", "    if False:\n        what"),),
+        (("    if key.kid in before.erased_kids:\n        predicate", "    if False:\n        predicate"),),
         f"{_KEYS}::test_key_ends_once",
     ),
     Mutation(
         "the events of a command may name two keys",
         "cqrs_cli/proof/events.py",
-        (("if known.kid is not None and (known.kid, known.ends) != key:", "if False:"),),
+        (("if events.kid is not None and (events.kid, events.is_erasure) != key:", "if False:"),),
         f"{_KEYS}::test_seal_of_another_key",
     ),
     Mutation(
         "a lost key is passed over",
         "cqrs_cli/proof/keys.py",
-        (("    if wanted is None or (", "    if found is None or wanted is None or ("),),
+        (("    if active_kid is None or (", "    if found is None or active_kid is None or ("),),
         f"{_KEYS}::test_lost_key_is_told",
     ),
     Mutation(
         "a key may come back",
         "cqrs_cli/proof/keys.py",
-        (("    if found is not None and found.kid in trace.ended:", "    if False:"),),
+        (("    if topic_key is not None and topic_key.kid in trace.erased_kids:", "    if False:"),),
         f"{_KEYS}::test_key_that_came_back",
     ),
     Mutation(
         "an erasure that came since is a loss",
         "cqrs_cli/proof/key_topic.py",
-        (("*ended_since(since)}", "}"),),
+        (("*erased_keys_in(later_events)}", "}"),),
         f"{_KEYS}::test_erasure_since_explains_the_loss",
     ),
     Mutation(
@@ -52,7 +52,7 @@ KEY_VERIFICATION = [
     Mutation(
         "any command may end a key",
         "cqrs_cli/proof/key_rules.py",
-        (("events.ends != erases or", "False or"),),
+        (("events.is_erasure != erases or", "False or"),),
         f"{_KEYS}::test_end_of_key_is_of_its_command",
     ),
     Mutation(
@@ -64,31 +64,31 @@ KEY_VERIFICATION = [
     Mutation(
         "an erase may delete a key that it does not name",
         "cqrs_cli/proof/key_rules.py",
-        (("if events is not None and events.ends and named not in (None, events.kid):", "if False:"),),
+        (("if events is not None and events.is_erasure and named not in (None, events.kid):", "if False:"),),
         f"{_KEYS}::test_erase_deletes_the_key_it_names",
     ),
     Mutation(
         "a sender may seal",
         "cqrs_cli/proof/key_rules.py",
-        (("if _is_opened(outcome) and _has_seals(envelope):", "if False:"),),
+        (("if _was_decrypted(outcome) and _has_encrypted_values(envelope):", "if False:"),),
         f"{_KEYS}::test_sender_may_not_seal",
     ),
     Mutation(
         "a command is erased whose key is in force",
         "cqrs_cli/proof/key_rules.py",
-        (("    if is_gone and not kids & {*known.ended}:", "    if False:"),),
+        (("    if is_erased and not kids & {*key_entry.erased_kids}:", "    if False:"),),
         f"{_SEALED}::test_erased_command_has_ended_key",
     ),
     Mutation(
         "a command is decided with placeholders",
         "cqrs_cli/proof/key_rules.py",
-        (("    elif kids & {*known.ended} and _is_opened(outcome):", "    elif False:"),),
+        (("    elif kids & {*key_entry.erased_kids} and _was_decrypted(outcome):", "    elif False:"),),
         f"{_SEALED}::test_decided_command_has_its_key",
     ),
     Mutation(
         "any command may be ERASED",
         "cqrs_cli/proof/key_rules.py",
-        (("if outcome.reason == _GONE and outcome.deferredfrom is None:", "if False:"),),
+        (("if outcome.reason == _ERASED and outcome.deferredfrom is None:", "if False:"),),
         f"{_SEALED}::test_erased_command_was_deferred",
     ),
     Mutation(
@@ -100,13 +100,18 @@ KEY_VERIFICATION = [
     Mutation(
         "a deferred command may be sealed with any key",
         "cqrs_cli/proof/key_topic.py",
-        (("            elif (subject, in_force) not in self._ended:", "            elif False:"),),
+        (
+            (
+                "            elif (subject, active_kid) not in self._recently_erased:",
+                "            elif False:",
+            ),
+        ),
         f"{_SEALED}::test_parked_command_has_the_key_in_force",
     ),
     Mutation(
         "the key of deferred commands may be lost",
         "cqrs_cli/proof/key_topic.py",
-        (("                in_force = kid\n", "                continue\n"),),
+        (("                active_kid = kid\n", "                continue\n"),),
         f"{_SEALED}::test_parked_command_keeps_the_key",
     ),
     Mutation(
@@ -172,7 +177,7 @@ KEY_VERIFICATION = [
     Mutation(
         "a key that no erasure has ended opens what was erased",
         "cqrs_cli/proof/erased.py",
-        (("self.in_force in kids and", "False and"),),
+        (("self.active_kid in kids and", "False and"),),
         "tests/scans/erased/test_opened.py::test_event_that_opens",
     ),
     Mutation(

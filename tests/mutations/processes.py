@@ -103,7 +103,12 @@ PROCESSES = [
     Mutation(
         "a lost command of a process is not missed",
         "cqrs_cli/proof/reactions.py",
-        (('            yield f"command {number}, for {wanted.topic}, is missing"\n', "            pass\n"),),
+        (
+            (
+                '            yield f"command {number}, for {expected.topic}, is missing"\n',
+                "            pass\n",
+            ),
+        ),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
@@ -115,7 +120,7 @@ PROCESSES = [
     Mutation(
         "commands of a process may be exchanged",
         "cqrs_cli/proof/reactions.py",
-        (("            if one.offset < self._last.get(at, -1):\n", "            if False:\n"),),
+        (("            if checked.offset < self._last.get(partition, -1):\n", "            if False:\n"),),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(

@@ -151,19 +151,19 @@ REPARTITIONING = [
     Mutation(
         "a parent may keep what waits of keys that it gave away",
         "cqrs_cli/proof/key_partitions.py",
-        (("if at >= split.deferred and had and", "if False and"),),
+        (("offset >= split.deferred\n                and owned_key\n", "False\n"),),
         f"{_PROOF}::test_children_take_over_what_is_below",
     ),
     Mutation(
         "what waits no more may be told behind the split",
         "cqrs_cli/proof/deferred_log.py",
-        (("first = find_outcome(self._outcomes, place) if entry is None else None", "first = None"),),
+        (("first = find_outcome(self._outcomes, position) if entry is None else None", "first = None"),),
         f"{_PROOF}::test_children_take_over_what_is_below",
     ),
     Mutation(
         "a child may take over what was deferred behind the split",
         "cqrs_cli/proof/key_partitions.py",
-        (("one.deferred > at and one.commands <= command", "False"),),
+        (("split.deferred > offset and split.commands <= command", "False"),),
         f"{_PROOF}::test_later_deferrals_are_not_inherited",
     ),
     Mutation(

@@ -16,7 +16,7 @@ VERIFICATION = [
     Mutation(
         "an outcome may name a command that was not read",
         "cqrs_cli/proof/verdict.py",
-        (("        if named:\n", "        if False:\n"),),
+        (("        if present:\n", "        if False:\n"),),
         "tests/proof/test_unreadable_commands.py::test_name_of_unread_command_is_found",
     ),
     Mutation(
@@ -28,19 +28,24 @@ VERIFICATION = [
     Mutation(
         "the names of a command with another key are not compared",
         "cqrs_cli/proof/outcome_checks.py",
-        (("    if found != wanted:\n", '    if found != wanted and outcome.reason != "KEY_MISMATCH":\n'),),
+        (
+            (
+                "    if actual != expected_names:\n",
+                '    if actual != expected_names and outcome.reason != "KEY_MISMATCH":\n',
+            ),
+        ),
         "tests/proof/test_unreadable_commands.py::test_names_follow_the_key",
     ),
     Mutation(
         "the dead letter of a given-up command may keep its bytes",
         "cqrs_cli/proof/rules.py",
-        (("(dead_letter.value, dead_letter.headers) != checksums(None, None)", "False"),),
+        (("(dead_letter.value_checksum, dead_letter.headers_checksum) != checksums(None, None)", "False"),),
         "tests/proof/test_dead_letters.py::test_given_up_command_with_bytes",
     ),
     Mutation(
         "given-up commands are not counted",
         "cqrs_cli/proof/rules.py",
-        (("self.given_up += given_up(outcome)", "pass"),),
+        (("self.given_up += was_given_up(outcome)", "pass"),),
         "tests/proof/test_dead_letters.py::test_given_up_commands_are_counted",
     ),
     Mutation(
@@ -97,7 +102,7 @@ VERIFICATION = [
     Mutation(
         "a parent may decide for its child",
         "cqrs_cli/proof/outcome_checks.py",
-        (("elif outcome.movedto != heir and not", "elif False and not"),),
+        (("elif outcome.movedto != target and not", "elif False and not"),),
         f"{_GROWING}::test_parent_decides_for_its_child",
     ),
     Mutation(
@@ -111,8 +116,8 @@ VERIFICATION = [
         "cqrs_cli/proof/key_partitions.py",
         (
             (
-                "return self._count(lambda split: split.commands <= command)",
-                "return self._count(lambda split: True)",
+                "return self._count_after_splits(lambda split: split.commands <= command)",
+                "return self._count_after_splits(lambda split: True)",
             ),
         ),
         f"{_GROWING}::test_owners_are_no_fault",
@@ -122,8 +127,8 @@ VERIFICATION = [
         "cqrs_cli/proof/key_partitions.py",
         (
             (
-                "return self.among(key, self._count(lambda split: split.events <= at))",
-                "return self.among(key, self.lineage.first_count(self.partition))",
+                "return self.partition_among(key, self._count_after_splits(lambda split: split.events <= offset))",
+                "return self.partition_among(key, self.lineage.first_count(self.partition))",
             ),
         ),
         f"{_GROWING}::test_parent_decides_for_its_child",
@@ -131,7 +136,7 @@ VERIFICATION = [
     Mutation(
         "a split parts no log",
         "cqrs_cli/proof/key_partitions.py",
-        (("if (command < split.commands) != (at < end):", "if False:"),),
+        (("if (command < split.commands) != (offset < end):", "if False:"),),
         f"{_GROWING}::test_logs_part_at_the_split",
     ),
     Mutation(
@@ -165,7 +170,7 @@ VERIFICATION = [
     Mutation(
         "a child's proof begins with nothing that waits",
         "cqrs_cli/proof/rules.py",
-        (("            self.deferrals.open.update(inherited.open)\n", ""),),
+        (("            self.deferrals.open_deferrals.update(inherited.open_deferrals)\n", ""),),
         f"{_GROWING}::test_owners_are_no_fault",
     ),
     Mutation(
@@ -173,7 +178,7 @@ VERIFICATION = [
         "cqrs_cli/proof/deferrals.py",
         (
             (
-                '                self._findings.add("deferred", self._scope.starts',
+                '                self._findings.add_violation("deferred", self._scope.starts',
                 '                (lambda *_: None)("deferred", self._scope.starts',
             ),
         ),
@@ -194,7 +199,12 @@ VERIFICATION = [
     Mutation(
         "forwarded commands are not counted",
         "cqrs_cli/proof/forwarded_commands.py",
-        (("            _count(self._moved, outcome.movedto", "            _count({}, outcome.movedto"),),
+        (
+            (
+                "                self._forwarded_to, outcome.movedto",
+                "                {}, outcome.movedto",
+            ),
+        ),
         f"{_GROWING}::test_forwarded_commands_are_compared",
     ),
     Mutation(
@@ -242,7 +252,7 @@ VERIFICATION = [
     Mutation(
         "the copy of a deleted command may have other data",
         "cqrs_cli/proof/forwarded_commands.py",
-        (("return same and fits_document(envelope, mark, fits)", "return same"),),
+        (("return same and fits_document(envelope, fingerprint, fits)", "return same"),),
         f"{_GROWING}::test_altered_copy_is_named",
     ),
     Mutation(
@@ -265,7 +275,7 @@ VERIFICATION = [
     Mutation(
         "a process has sent all by the partitions of today",
         "cqrs_cli/proof/reactions.py",
-        (("return self.partition, *self.before", "return (self.partition,)"),),
+        (("return self.partition, *self.earlier_partitions", "return (self.partition,)"),),
         "tests/proof/process/test_reactions.py::test_command_of_before_a_growth_is_expected",
     ),
     Mutation(

@@ -55,7 +55,7 @@ def test_process_hands_large_data_on(harness: ProcessHarness, store: FolderStore
     assert [outcome.data.status for outcome in payments.outcomes()] == ["accepted"] * 2
     assert payments.violations() == []
     found = verified(harness)
-    assert (found.named, found.commands, found.others) == ([], 4, 0)
+    assert (found.listed, found.commands, found.changed_commands) == ([], 4, 0)
 
 
 @pytest.mark.covers("payloads")

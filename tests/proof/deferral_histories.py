@@ -8,7 +8,7 @@ from pathlib import Path
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import LogName
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
 from cqrs_cli.state.memory import MemoryStore
@@ -21,7 +21,7 @@ from tests.proof.violations import event_of, outcome_of
 def scope_of(world: World) -> Scope:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
     early = world.rules.limits.clock_tolerance
-    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, early=early)
+    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, max_earliness=early)
 
 
 def proved(world: World, deleted: int = 0) -> list[str]:
@@ -33,7 +33,9 @@ def proved(world: World, deleted: int = 0) -> list[str]:
         for name in "oel":
             (folder / name).mkdir()
             indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
-        proof = Proof(scope, Scratch(indexes[0], indexes[1], indexes[2], MemoryStore(24 * 3600 * 1000)))
+        proof = PartitionVerification(
+            scope, Scratch(indexes[0], indexes[1], indexes[2], MemoryStore(24 * 3600 * 1000))
+        )
         proof.outcomes.read(records(world.outcomes))
         proof.events.read(records(world.events))
         letters = enumerate(world.letters)
@@ -42,11 +44,11 @@ def proved(world: World, deleted: int = 0) -> list[str]:
         )
         topic = [(at, *one) for at, one in enumerate(world.topic) if one is not None]
         proof.deferred.read(Record(at, 0, key.encode(), value) for at, key, value in topic)
-        decided = proof.decided(world.position, world.position, deleted)
+        decided = proof.decided_range(world.position, world.position, deleted)
         commands = [world.record(offset) for offset in range(len(world.commands))]
-        proof.conclude(iter(commands[deleted : world.position]), decided)
-        proof.conclude_deferred(commands[world.position :])
-        return [f"{one.kind} {one.what}" for one in proof.report().violations]
+        proof.check_commands(iter(commands[deleted : world.position]), decided)
+        proof.check_deferred_topic(commands[world.position :])
+        return [f"{one.log} {one.problem}" for one in proof.report().violations]
 
 
 def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
@@ -77,7 +79,7 @@ def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
             report = prove_piece(scope, topics, look, first, second)
         except CheckpointUnusableError:
             report = prove_piece(scope, topics, look, None, second)
-    return [f"{one.kind} {one.what}" for one in report.violations]
+    return [f"{one.log} {one.problem}" for one in report.violations]
 
 
 def records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:

@@ -14,9 +14,9 @@ from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.proof.fingerprints import fits_of
+from cqrs_cli.proof.fingerprints import fingerprint_check_of
 from cqrs_cli.proof.keys import ActiveKeys
-from cqrs_cli.proof.partition import Proof
+from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
 from tests.proof import history
@@ -81,12 +81,16 @@ class Sealed(history.History):
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
         personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped))
-        return super().prove(seen, on_disk, **{"fits": fits_of(TALLY), "personal": personal, **scope})
+        return super().prove(
+            seen, on_disk, **{"has_fingerprint": fingerprint_check_of(TALLY), "personal": personal, **scope}
+        )
 
-    def conclude(self, proof: Proof, store: Store) -> None:
+    def conclude(self, proof: PartitionVerification, store: Store) -> None:
         noted = {subject: saved.state for subject, saved in store.items()}
         names = noted | self.keys
-        proof.keys.conclude(((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since)
+        proof.keys.check_key_topic(
+            ((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since
+        )
 
 
 def unwrapped(subject: str, wrapped: WrappedKey) -> DataKey:

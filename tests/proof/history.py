@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.proof.findings import Report, Violation
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
@@ -124,17 +124,17 @@ class History:
                 stack.enter_context(closing(TraceIndex(_made(folder / name)))) for name in "oel"
             )
             store = _store_on_disk(folder, stack) if on_disk else MemoryStore(WINDOW)
-            proof = Proof(of, Scratch(outcomes, events, letters, store, flush_every=2))
+            proof = PartitionVerification(of, Scratch(outcomes, events, letters, store, flush_every=2))
             proof.outcomes.read(self.outcomes)
             proof.events.read(self.events)
             proof.dead_letters.read(self.letters)
-            decided = proof.decided(before, after, self.commands[0].offset if self.commands else 0)
-            end = proof.until(decided)
-            proof.conclude((record for record in self.commands if record.offset < end), decided)
+            decided = proof.decided_range(before, after, self.commands[0].offset if self.commands else 0)
+            end = proof.commands_end(decided)
+            proof.check_commands((record for record in self.commands if record.offset < end), decided)
             self.conclude(proof, store)
             return proof.report()
 
-    def conclude(self, proof: Proof, store: Store) -> None:
+    def conclude(self, proof: PartitionVerification, store: Store) -> None:
         """Hook for subclasses: verify more, once all records are read."""
 
     def command_at(self, offset: int) -> Record | None:

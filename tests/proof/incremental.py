@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import LogName, Report
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
 from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder, load_checkpoint, write_checkpoint
@@ -81,33 +81,35 @@ def prove_piece(
     look: Look,
     before: Path | None,
     after: Path,
-    conclude: Callable[[Proof, Store], object] = lambda *_: None,
+    conclude: Callable[[PartitionVerification, Store], object] = lambda *_: None,
 ) -> Report:
     """Run one verify, which continues from the folder `before` and writes the folder `after`."""
     earlier = None if before is None else load_checkpoint(before)
     with ExitStack() as stack:
         folders = create_checkpoint_folder(after, before)
         indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
-        store = LmdbStore(folders.store, scope.window, map_size=4 << 20)
+        store = LmdbStore(folders.store, scope.shortest_window, map_size=4 << 20)
         stack.callback(store.close_without_sync)
         scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
-        proof = Proof(scope, scratch, earlier)
+        proof = PartitionVerification(scope, scratch, earlier)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
         logs = (topics.outcomes, topics.events, topics.letters)
         for kind, step, records in zip(LOGS, steps, logs, strict=True):
-            first = max(scope.starts[kind], 0 if earlier is None else earlier.read[kind])
+            first = max(scope.starts[kind], 0 if earlier is None else earlier.read_until[kind])
             step(one for one in records if first <= one.offset < look.ends[kind])
         proof.deferred.read(topics.deferred or ())
-        decided = proof.decided(look.before, look.after, start := look.starts.get("commands", 0))
-        first = max(start, 0 if earlier is None else earlier.commands)
-        end = proof.until(decided)
-        proof.conclude((one for one in topics.commands if first <= one.offset < end), decided, look.ends)
+        decided = proof.decided_range(look.before, look.after, start := look.starts.get("commands", 0))
+        first = max(start, 0 if earlier is None else earlier.verified_until)
+        end = proof.commands_end(decided)
+        proof.check_commands(
+            (one for one in topics.commands if first <= one.offset < end), decided, look.ends
+        )
         if topics.deferred is not None:
-            proof.conclude_deferred(one for one in topics.commands if one.offset >= decided.surely)
-        assert proof.carried is not None
+            proof.check_deferred_topic(one for one in topics.commands if one.offset >= decided.decided_lower)
+        assert proof.checkpoint is not None
         conclude(proof, store)
         store.close()
-        write_checkpoint(after, proof.carried, indexes)
+        write_checkpoint(after, proof.checkpoint, indexes)
         return proof.report()
 
 

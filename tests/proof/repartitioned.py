@@ -25,10 +25,10 @@ from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Sp
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.proof.findings import LogName, Report
-from cqrs_cli.proof.key_partitions import Homes
+from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.parent_results import ParentResults
-from cqrs_cli.proof.parent_verification import prove_parent
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.parent_verification import verify_parent
+from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
@@ -102,21 +102,24 @@ class Grown:
             if ancestry := self.lineage.inherited_splits(partition):
                 inherited = ParentResults()
                 for split in ancestry:
-                    parent = self._scope(split.partition, homes=None, for_child=True)
+                    parent = self._scope(split.partition, key_partitions=None, for_child=True)
                     traces = _scratch(stack, folder / str(split.partition), store)
                     read = partial(self._below, split, partition)
-                    inherited = prove_parent(split, parent, traces, inherited, read)
-            homes = Homes(self.lineage, partition, among)
-            proof = Proof(
-                self._scope(partition, homes=homes), _scratch(stack, folder / "own", store), None, inherited
+                    inherited = verify_parent(split, parent, traces, inherited, read)
+            homes = KeyPartitions(self.lineage, partition, among)
+            proof = PartitionVerification(
+                self._scope(partition, key_partitions=homes),
+                _scratch(stack, folder / "own", store),
+                None,
+                inherited,
             )
             proof.outcomes.read(self.logs["outcomes"][partition])
             proof.events.read(self.logs["events"][partition])
             proof.dead_letters.read(self.logs["dead-letters"][partition])
             proof.deferred.read(self.logs["deferred"][partition])
             end = self._end("commands", partition)
-            proof.conclude(iter(self.logs["commands"][partition]), proof.decided(end, end, 0))
-            proof.conclude_deferred(())
+            proof.check_commands(iter(self.logs["commands"][partition]), proof.decided_range(end, end, 0))
+            proof.check_deferred_topic(())
             return proof.report()
 
     def edit(self, partition: int, at: int, data: dict[str, Any]) -> None:
@@ -155,17 +158,17 @@ class Grown:
         return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, ends=ends, **more)
 
     def _context(self, partition: int) -> BatchContext:
-        homes = Homes(self.lineage, partition, among)
+        homes = KeyPartitions(self.lineage, partition, among)
         at = self._end("commands", partition)
         return BatchContext(
             partition,
             self._states.get,
             lambda *key: self._remembered(partition, key),
             lambda: 0,
-            lambda key: homes.home(key, at),
+            lambda key: homes.partition_at_command(key, at),
             TOPIC,
             WINDOW,
-            forward_target_of=lambda key: homes.heir(key, at),
+            forward_target_of=lambda key: homes.forward_target(key, at),
         )
 
     def _remembered(self, partition: int, key: tuple[str, str]) -> DedupEntry | None:

@@ -87,14 +87,14 @@ def test_many_violations_are_partly_named(history: History) -> None:
     for _ in range(300):
         appended(history.outcomes, history.outcomes[0])
     report = history.prove()
-    assert (report.violation_count, len(report.violations)) == (300, findings.MAX_NAMED)
+    assert (report.violation_count, len(report.violations)) == (300, findings.MAX_LISTED)
 
 
 def test_only_so_many_are_kept() -> None:
     found = findings.Findings()
-    for offset in range(findings.MAX_NAMED + 9):
-        found.add("events", offset, "is wrong")
-    assert (len(found.named), found.count) == (findings.MAX_NAMED, findings.MAX_NAMED + 9)
+    for offset in range(findings.MAX_LISTED + 9):
+        found.add_violation("events", offset, "is wrong")
+    assert (len(found.listed), found.count) == (findings.MAX_LISTED, findings.MAX_LISTED + 9)
 
 
 def test_command_at_the_offset_may_be_undecided(history: History) -> None:

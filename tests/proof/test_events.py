@@ -140,7 +140,7 @@ def test_event_of_foreign_aggregate(history: History) -> None:
 def test_event_with_another_cause(history: History) -> None:
     history.events[2] = edited(history.events[2], causationid="another")
     (violation,) = history.violations()
-    assert violation[:2] == ("events", 2) and "('b', 'another', 'c1')" in violation.what
+    assert violation[:2] == ("events", 2) and "('b', 'another', 'c1')" in violation.problem
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_unread_deleted_events_are_found(tmp_path: Path) -> None:
     last.starts = {"events": next(one.offset for one in history.events if one.offset > first.ends["events"])}
     report = pieces.verify(last)
     assert pieces.again == ["events were deleted that no verify has read"]
-    assert "is where the log starts: events were deleted" in [one.what for one in report.violations]
+    assert "is where the log starts: events were deleted" in [one.problem for one in report.violations]
 
 
 def test_offset_set_back_begins_again(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
         assert pieces.verify(look).violations == ()
     for kind, count in (("outcomes", 5), ("events", 0), ("dead-letters", 0)):
         with closing(TraceIndex(tmp_path / "2" / kind)) as kept:
-            assert len(list(kept.items())) == count
+            assert len(list(kept.entries())) == count
 
 
 @pytest.mark.parametrize("kind", LOGS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.fold import decode_event
-from cqrs_cli.proof.fingerprints import fits_of
+from cqrs_cli.proof.fingerprints import fingerprint_check_of
 from cqrs_cli.proof.scope import PersonalScope, Scope
 from tests.proof.encrypted_histories import KEYS, RING, TALLY, Sealed, erase, key, says, sealed
 from tests.proof.history import PARTITION, TOPIC, WINDOW, home
@@ -21,14 +21,14 @@ def proved(told: Sealed, folder: Path, *seen: Look) -> list[list[str]]:
         *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0), WINDOW, home),
         command_at=told.command_at,
         decode_event=partial(decode_event, TALLY),
-        fits=fits_of(TALLY),
+        has_fingerprint=fingerprint_check_of(TALLY),
         personal=PersonalScope(),
     )
     topics = Topics(told.commands, told.outcomes, told.events, told.letters)
     for number, look in enumerate(seen):
         before = folder / str(number) if number else None
         report = prove_piece(scope, topics, look, before, folder / str(number + 1), told.conclude)
-        found.append([one.what for one in report.violations])
+        found.append([one.problem for one in report.violations])
     return found
 
 

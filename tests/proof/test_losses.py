@@ -11,7 +11,7 @@ from tests.support.foreign_records import edited
 def test_accepted_loss_is_counted(history: History) -> None:
     del history.outcomes[1:4], history.events[2]
     report = history.prove(loss=Loss(5, 0, 0))
-    assert (report.accepted, report.violations) == (4, ())
+    assert (report.accepted_losses, report.violations) == (4, ())
     del history.outcomes[1]
     assert only(history, loss=Loss(5, 0, 0)) == "commands 5 has no outcome"
 
@@ -40,7 +40,7 @@ def test_events_begin_again_after_loss(history: History) -> None:
     later.commands, later.outcomes = later.commands, [lost.outcomes[0], *again(later).outcomes]
     later.events = again(later).events
     report = later.prove(loss=Loss(1, 0, 1))
-    assert (report.accepted, report.violations) == (2, ())
+    assert (report.accepted_losses, report.violations) == (2, ())
 
 
 def again(history: History) -> History:
@@ -73,7 +73,7 @@ def test_commands_begin_again_after_loss(history: History) -> None:
 def test_one_old_command_is_enough() -> None:
     loss = Loss(0, 9, 9)
     report = begun_again(History([wish(1)]), loss).prove(loss=loss)
-    assert (report.accepted, report.violations) == (2, ())
+    assert (report.accepted_losses, report.violations) == (2, ())
 
 
 def test_duplicate_may_be_of_the_old_topic() -> None:
@@ -93,7 +93,7 @@ def test_letters_begin_again_with_outcomes() -> None:
     new.outcomes = [*old.outcomes, moved(new.outcomes[0], 9)]
     new.letters = [*old.letters, moved(new.letters[0], 9)]
     report = new.prove(loss=loss)
-    assert (report.accepted, report.violations) == (2, ())
+    assert (report.accepted_losses, report.violations) == (2, ())
 
 
 def test_event_said_twice_is_found(history: History) -> None:
@@ -131,7 +131,9 @@ def test_commands_decided_twice_after_loss(resumed: int) -> None:
     places = [appended(history.outcomes, record) for record in repeated]
     found = history.violations(loss=Loss(resumed, 99, places[0]))
     first = f"is of command {resumed}, as is the record at offset "
-    assert [at for kind, at, _ in found if kind == "outcomes"] == places and found[0].what.startswith(first)
+    assert [at for kind, at, _ in found if kind == "outcomes"] == places and found[0].problem.startswith(
+        first
+    )
 
 
 def test_outcomes_of_old_topic_partly_deleted() -> None:
@@ -141,4 +143,4 @@ def test_outcomes_of_old_topic_partly_deleted() -> None:
     events = [moved(record, number + 9) for number, record in enumerate(history.events)]
     history.outcomes, history.events = old.outcomes[1:] + later, old.events + events
     report = history.prove(loss=Loss(0, 9, 9), starts={"outcomes": 1})
-    assert (report.accepted > 0, report.violations) == (True, ())
+    assert (report.accepted_losses > 0, report.violations) == (True, ())

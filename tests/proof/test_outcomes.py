@@ -42,7 +42,7 @@ def test_repeated_outcome_is_found(history: History) -> None:
 def test_outcome_above_committed_offset(history: History) -> None:
     history.committed = 10
     assert ("outcomes", 10) in places(history)
-    assert "only those below 10 are decided" in history.violations()[-1].what
+    assert "only those below 10 are decided" in history.violations()[-1].problem
 
 
 def test_outcome_without_command_is_found(history: History) -> None:

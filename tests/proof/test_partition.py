@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import DecidedRange, LogName, Report
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.state.memory import MemoryStore
@@ -14,7 +14,7 @@ from tests.proof.traces import Outcomes
 class Last(Outcomes):
     """An index whose highest command is known."""
 
-    def last(self) -> int | None:
+    def last_command(self) -> int | None:
         return max(self, default=None)
 
 
@@ -31,7 +31,7 @@ class Last(Outcomes):
 )
 def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:
     """The end is the decided range's. Without a committed offset, only the last outcome is known."""
-    assert proof(Last() if last is None else Last({last: None})).until(decided) == end  # type: ignore[dict-item]
+    assert proof(Last() if last is None else Last({last: None})).commands_end(decided) == end  # type: ignore[dict-item]
 
 
 def test_nothing_is_reported_before_it_is_read() -> None:
@@ -40,13 +40,13 @@ def test_nothing_is_reported_before_it_is_read() -> None:
     assert report.deleted == {}
 
 
-def proof(index: Last) -> Proof:
+def proof(index: Last) -> PartitionVerification:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
     scratch = Scratch(index, index, index, MemoryStore(1))  # type: ignore[arg-type]
-    return Proof(Scope("way", "", 0, starts, 1), scratch)
+    return PartitionVerification(Scope("way", "", 0, starts, 1), scratch)
 
 
 def test_unreadable_entry_is_told() -> None:
     of = proof(Last())
     of.deferred.read([Record(3, 0, b"?", b"?", [])])
-    assert [(one.kind, one.offset) for one in of.report().violations] == [("deferred", 3)]
+    assert [(one.log, one.offset) for one in of.report().violations] == [("deferred", 3)]

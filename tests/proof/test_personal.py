@@ -15,14 +15,14 @@ from cqrs_cli.core.messages.fingerprint import fingerprint, fingerprint_without
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.proof.documents import fits_document
-from cqrs_cli.proof.fingerprints import MOST_LEFT_OUT, fits_of, fits_whole
+from cqrs_cli.proof.fingerprints import MAX_LEFT_OUT, fingerprint_check_of, fits_whole
 from tests.core.personal.customer import CUSTOMER
 from tests.proof import history
 from tests.proof.history import AGGREGATE, Added, Tally, evolve, wish
 from tests.proof.violations import described
 
 ORDER = "customer.Order"
-fits = fits_of(CUSTOMER)
+fits = fingerprint_check_of(CUSTOMER)
 members = st.dictionaries(st.sampled_from(["street", "income", "amount", "more"]), st.integers())
 
 
@@ -48,20 +48,22 @@ def sent(**data: Any) -> history.Wish:
 
 def test_personal_values_do_not_count() -> None:
     told = Marked([sent(who="Ann")])
-    assert told.violations(fits=fits_of(MARKED)) == []
+    assert told.violations(has_fingerprint=fingerprint_check_of(MARKED)) == []
     told.commands = Marked([sent(who="Bob")]).commands
-    assert told.violations(fits=fits_of(MARKED)) == []
+    assert told.violations(has_fingerprint=fingerprint_check_of(MARKED)) == []
 
 
 def test_all_else_counts() -> None:
     told = Marked([sent(who="Ann")])
     told.commands = Marked([wish(1, data={"n": 2, "who": "Ann"})]).commands
-    assert "does not have the fingerprint of its command" in " ".join(described(told, fits=fits_of(MARKED)))
+    assert "does not have the fingerprint of its command" in " ".join(
+        described(told, has_fingerprint=fingerprint_check_of(MARKED))
+    )
 
 
 def test_earlier_code_had_fewer_marks() -> None:
     """Outcomes of earlier code stay in the log when a field becomes personal."""
-    assert history.History([wish(1)]).violations(fits=fits_of(MARKED)) == []
+    assert history.History([wish(1)]).violations(has_fingerprint=fingerprint_check_of(MARKED)) == []
 
 
 @given(
@@ -83,15 +85,15 @@ def test_members_without_marks_always_count() -> None:
 
 def test_unknown_types_with_many_members_fit() -> None:
     """There are too many combinations to try, and a verification reports only certain violations."""
-    some = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT)})
-    more = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT + 1)})
+    some = encode_json({f"f{n}": n for n in range(MAX_LEFT_OUT)})
+    more = encode_json({f"f{n}": n for n in range(MAX_LEFT_OUT + 1)})
     assert not fits(-1, "customer.Gone", some, None)
     assert fits(-1, "customer.Gone", more, None)
 
 
 @pytest.mark.parametrize("aggregate", [None, AGGREGATE])
 def test_nothing_is_left_out_without_marks(aggregate: Aggregate | None) -> None:
-    assert fits_of(aggregate) is fits_whole
+    assert fingerprint_check_of(aggregate) is fits_whole
     assert not fits_whole(
         fingerprint_without({"a": frozenset({"b"})})("a", b'{"b":1}', None), "a", b'{"b":1}', None
     )
@@ -105,5 +107,5 @@ def test_deferred_document_fits(around: str) -> None:
     sent_as = around.encode() + bytes(envelope.data) + around.encode()
     for decided in (fingerprint, fingerprint_function(MARKED)):
         mark = decided(envelope.type, sent_as, None)
-        assert fits_document(envelope, mark, fits_of(MARKED))
-        assert not fits_document(envelope, mark ^ 1, fits_of(MARKED))
+        assert fits_document(envelope, mark, fingerprint_check_of(MARKED))
+        assert not fits_document(envelope, mark ^ 1, fingerprint_check_of(MARKED))

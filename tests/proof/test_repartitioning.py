@@ -12,8 +12,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.fingerprints import fits_whole
-from cqrs_cli.proof.forwarded_commands import lost
-from cqrs_cli.proof.key_partitions import Homes
+from cqrs_cli.proof.forwarded_commands import missing_commands
+from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.split_clock import SplitClock
 from tests.proof.history import Wish, seeds, wish
@@ -125,9 +125,9 @@ def test_repetition_points_to_the_parent(grown: Grown, original: dict[str, int],
 
 def test_forwarded_commands_are_compared(grown: Grown) -> None:
     reports = [grown.prove(partition) for partition in range(4)]
-    assert [{**one.moved} for one in reports[:2]] == [
-        {1: reports[1].forwarded[0], 2: reports[2].forwarded[0]},
-        {3: reports[3].forwarded[1]},
+    assert [{**one.forwarded_to} for one in reports[:2]] == [
+        {1: reports[1].received_from[0], 2: reports[2].received_from[0]},
+        {3: reports[3].received_from[1]},
     ]
 
 
@@ -135,7 +135,7 @@ def lost_at(
     grown: Grown, copies: list[Record], originals: list[Record], **more: int
 ) -> list[tuple[int, str]]:
     outcomes = grown.logs["outcomes"][0]
-    return list(lost(0, 1, outcomes, originals, copies, more.get("since"), fits_whole))
+    return list(missing_commands(0, 1, outcomes, originals, copies, more.get("since"), fits_whole))
 
 
 def test_lost_command_is_named(grown: Grown) -> None:
@@ -163,7 +163,7 @@ def test_altered_copy_is_named(grown: Grown, was: bytes, now: bytes, is_deleted:
     sent = [] if is_deleted else grown.logs["commands"][0]
     assert lost_at(grown, commands, sent) == []
     commands[0] = msgspec.structs.replace(commands[0], value=value.replace(was, now))
-    assert grown.prove(1).forwarded[0] != grown.prove(0).moved[1]
+    assert grown.prove(1).received_from[0] != grown.prove(0).forwarded_to[1]
     what = "is MOVED, and command 1/0, which was forwarded from 0/6, has other content"
     assert lost_at(grown, commands, sent) == ([] if is_deleted and was == b'"/test"' else [(6, what)])
 
@@ -213,11 +213,13 @@ def test_deleted_outcomes_may_be_later(clock: int, found: int) -> None:
     """If only the last outcomes remain, a clock before theirs is a violation."""
     lineage, findings = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 9, 9, 0, clock),)), Findings()
     starts: dict[LogName, int] = {"outcomes": 8}
-    scope = Scope("tally", "t.commands", 0, starts, 1000, homes=Homes(lineage, 0, lambda *_: 0))
+    scope = Scope(
+        "tally", "t.commands", 0, starts, 1000, key_partitions=KeyPartitions(lineage, 0, lambda *_: 0)
+    )
     seen = SplitClock(scope, findings, 8, 0)
     for offset, timestamp in ((8, 3), (9, 5)):
-        seen.see(Record(offset, timestamp, None, None))
-    seen.end()
+        seen.add_outcome(Record(offset, timestamp, None, None))
+    seen.finish_clock()
     assert findings.count == found
 
 
@@ -237,7 +239,9 @@ def test_every_growth_is_silent(seed: int) -> None:
     assert [
         one
         for one in pairs
-        for _ in lost(*one, outcomes[one[0]], commands[one[0]], commands[one[1]], None, fits_whole)
+        for _ in missing_commands(
+            *one, outcomes[one[0]], commands[one[0]], commands[one[1]], None, fits_whole
+        )
     ] == []
 
 

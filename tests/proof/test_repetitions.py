@@ -34,10 +34,10 @@ def judged(
     with DedupIndex(MemoryStore(window)) as dedup:
         rules = Duplicates(scope, seen, Losses(seen, None, findings), index, dedup, findings)
         for offset, one in enumerate(outcomes):
-            dedup.at(one.timestamp)
-            rules.check(offset, one)
-    assert {one[:2] for one in findings.named} <= {("outcomes", 10)}
-    return [one.what for one in findings.named]
+            dedup.advance_clock(one.timestamp)
+            rules.check_decision(offset, one)
+    assert {one[:2] for one in findings.listed} <= {("outcomes", 10)}
+    return [one.problem for one in findings.listed]
 
 
 def late(one: OutcomeTrace, timestamp: int, **members: Any) -> OutcomeTrace:
@@ -103,7 +103,7 @@ OLD = "points to command 0 1001 ms before, though an id is remembered for 1000 m
 def test_faulty_repetition_is_named(outcomes: tuple[OutcomeTrace, ...], what: str) -> None:
     (found,) = judged(*outcomes)
     assert found.startswith(what)
-    assert judged(*outcomes, began_again=True) == ([] if outcomes[-1].original else [found])
+    assert judged(*outcomes, topic_recreated=True) == ([] if outcomes[-1].original else [found])
 
 
 @pytest.mark.parametrize("place", [1, 2, 9])
@@ -116,7 +116,7 @@ def test_first_decision_comes_before(place: int) -> None:
 def test_first_decision_may_be_deleted() -> None:
     missing = "points to command 0, which has no outcome before it"
     assert judged(FIRST, AGAIN, unknown=True) == [missing]
-    assert judged(FIRST, AGAIN, unknown=True, outcomes=1) == []
+    assert judged(FIRST, AGAIN, unknown=True, first_outcome=1) == []
 
 
 def test_longest_window_counts_for_repetitions() -> None:

@@ -13,7 +13,7 @@ from cqrs_cli.proof.verification_checkpoint import (
     BoundedIndex,
     CheckpointUnusableError,
     VerificationCheckpoint,
-    check_beginning,
+    check_continuation,
 )
 from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint
 from cqrs_cli.state.trace_index import TraceIndex
@@ -26,26 +26,26 @@ def index(tmp_path: Path) -> Iterator[TraceIndex]:
     """Index entries of the commands 4, 5 and 7."""
     with closing(TraceIndex(tmp_path)) as opened:
         for command in (4, 5, 7):
-            opened.add(command, b"%d" % command)
+            opened.add_entry(command, b"%d" % command)
         yield opened
 
 
 def test_kept_traces_are_looked_up(index: TraceIndex) -> None:
     bounded = BoundedIndex(index, 5)
-    assert [bounded.get(command) for command in (4, 5, 6, 7)] == [b"4", b"5", None, b"7"]
-    assert (bounded.first(), bounded.last()) == (5, 7)
-    assert list(bounded.items()) == [(5, b"5"), (7, b"7")]
-    assert (bounded.add(5, b""), bounded.add(8, b"8"), bounded.cut(5)) == (b"5", None, 3)
-    assert BoundedIndex(index, 5).first() is None
+    assert [bounded.find_entry(command) for command in (4, 5, 6, 7)] == [b"4", b"5", None, b"7"]
+    assert (bounded.first_command(), bounded.last_command()) == (5, 7)
+    assert list(bounded.entries()) == [(5, b"5"), (7, b"7")]
+    assert (bounded.add_entry(5, b""), bounded.add_entry(8, b"8"), bounded.delete_from(5)) == (b"5", None, 3)
+    assert BoundedIndex(index, 5).first_command() is None
 
 
 def test_proved_commands_stay_as_they_are(index: TraceIndex) -> None:
     bounded = BoundedIndex(index, 5)
     with pytest.raises(CheckpointUnusableError, match=r"^command 4 has a record that comes after its proof$"):
-        bounded.add(4, b"")
+        bounded.add_entry(4, b"")
     with pytest.raises(CheckpointUnusableError, match=r"^command 4 is where the commands began again$"):
-        bounded.cut(4)
-    assert list(index.items()) == [(4, b"4"), (5, b"5"), (7, b"7")]
+        bounded.delete_from(4)
+    assert list(index.entries()) == [(4, b"4"), (5, b"5"), (7, b"7")]
 
 
 def test_missing_trace_may_be_dropped(index: TraceIndex) -> None:
@@ -55,40 +55,40 @@ def test_missing_trace_may_be_dropped(index: TraceIndex) -> None:
         with pytest.raises(
             CheckpointUnusableError, match=rf"^command {command} is pointed to, and its outcome was not"
         ):
-            bounded.get(command)
-    bounded.known_from = 3
-    assert bounded.get(2) is None
+            bounded.find_entry(command)
+    bounded.first_known = 3
+    assert bounded.find_entry(2) is None
     with pytest.raises(CheckpointUnusableError, match=r"^command 3 is pointed to"):
-        bounded.get(3)
+        bounded.find_entry(3)
 
 
 CARRIED = VerificationCheckpoint(
-    commands=5,
-    read={"events": 8},
+    verified_until=5,
+    read_until={"events": 8},
     report=Report(),
-    last={},
-    began_again={},
+    last_commands={},
+    topic_recreated={},
     open_events=None,
-    deferred={},
-    known_from={},
-    has_begin=True,
+    open_deferrals={},
+    first_known={},
+    events_complete=True,
     loss=None,
-    oldest=0,
+    oldest_original=0,
 )
 
 
 def test_log_may_start_where_reading_ended() -> None:
-    check_beginning(CARRIED, {"events": 8}, None)
+    check_continuation(CARRIED, {"events": 8}, None)
     with pytest.raises(CheckpointUnusableError, match="events were deleted that no verify has read"):
-        check_beginning(CARRIED, {"events": 9}, None)
+        check_continuation(CARRIED, {"events": 9}, None)
 
 
 def test_another_loss_begins_again() -> None:
     loss = Loss(3, 4, 5)
-    check_beginning(replace(CARRIED, loss=loss), {"events": 0}, loss)
-    for before, now in ((None, loss), (loss, None), (loss, loss._replace(at=4))):
+    check_continuation(replace(CARRIED, loss=loss), {"events": 0}, loss)
+    for before, now in ((None, loss), (loss, None), (loss, loss._replace(restart_command=4))):
         with pytest.raises(CheckpointUnusableError, match="an operator has accepted a loss since"):
-            check_beginning(replace(CARRIED, loss=before), {"events": 0}, now)
+            check_continuation(replace(CARRIED, loss=before), {"events": 0}, now)
 
 
 def read_up_to(history: History, committed: int, events: int) -> Look:
@@ -105,8 +105,8 @@ def test_events_go_on_where_they_were_open(history: History, tmp_path: Path, com
     carried = load_checkpoint(tmp_path / "1")
     assert carried.open_events is not None
     command, events = carried.open_events
-    assert (command, events.at, events.count, events.reach) == (6, 4, 3, 2)
-    assert (carried.commands, carried.last["events"]) == (committed, 1)
+    assert (command, events.offset, events.count, events.events_read) == (6, 4, 3, 2)
+    assert (carried.verified_until, carried.last_commands["events"]) == (committed, 1)
     assert pieces.verify(whole(history)) == history.prove()
     assert pieces.again == []
 
@@ -114,7 +114,7 @@ def test_events_go_on_where_they_were_open(history: History, tmp_path: Path, com
 def test_proved_events_are_not_open(history: History, tmp_path: Path) -> None:
     Pieces(history, tmp_path).verify(read_up_to(history, 8, 7))
     carried = load_checkpoint(tmp_path / "1")
-    assert (carried.open_events, carried.last["events"]) == (None, 6)
+    assert (carried.open_events, carried.last_commands["events"]) == (None, 6)
 
 
 @pytest.mark.covers("verifiable")
@@ -137,9 +137,12 @@ def test_beginning_stays_known(history: History, tmp_path: Path) -> None:
     pieces.verify(first)
     last.starts = {"events": first.ends["events"]}
     pieces.verify(last)
-    assert (pieces.again, [load_checkpoint(tmp_path / name).has_begin for name in "12"]) == ([], [True, True])
+    assert (pieces.again, [load_checkpoint(tmp_path / name).events_complete for name in "12"]) == (
+        [],
+        [True, True],
+    )
     Pieces(history, tmp_path / "other").verify(last)
-    assert not load_checkpoint(tmp_path / "other" / "1").has_begin
+    assert not load_checkpoint(tmp_path / "other" / "1").events_complete
 
 
 def test_loss_is_carried(history: History, tmp_path: Path) -> None:

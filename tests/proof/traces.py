@@ -11,11 +11,11 @@ from cqrs_cli.proof.traces import OutcomeTrace
 class Outcomes(dict[int, OutcomeTrace]):
     """A read-only index in memory."""
 
-    def get(self, command: int, default: Any = None) -> bytes | None:  # type: ignore[override]
+    def find_entry(self, command: int) -> bytes | None:
         return msgspec.msgpack.encode(self[command]) if command in self else None
 
-    def items(self) -> Iterator[tuple[int, bytes]]:  # type: ignore[override]
-        return ((command, msgspec.msgpack.encode(trace)) for command, trace in sorted(super().items()))
+    def entries(self) -> Iterator[tuple[int, bytes]]:
+        return ((command, msgspec.msgpack.encode(trace)) for command, trace in sorted(self.items()))
 
 
 def outcome(status: str = "accepted", reason: str = "", **members: Any) -> OutcomeTrace:

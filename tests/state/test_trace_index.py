@@ -24,48 +24,51 @@ def test_first_trace_wins_in_order(tmp_path_factory: pytest.TempPathFactory, dat
     with closing(TraceIndex(tmp_path_factory.mktemp("index"))) as index:
         for number, command in enumerate(data.draw(st.lists(commands))):
             trace = b"%d" % number
-            assert index.add(command, trace) == model.get(command)
+            assert index.add_entry(command, trace) == model.get(command)
             model.setdefault(command, trace)
             if data.draw(st.integers(0, 9)) == 0:
                 cut = data.draw(commands)
-                assert index.cut(cut) == sum(known >= cut for known in model)
+                assert index.delete_from(cut) == sum(known >= cut for known in model)
                 model = {known: kept for known, kept in model.items() if known < cut}
-        assert list(index.items()) == sorted(model.items())
-        assert (index.first(), index.last()) == (min(model, default=None), max(model, default=None))
+        assert list(index.entries()) == sorted(model.items())
+        assert (index.first_command(), index.last_command()) == (
+            min(model, default=None),
+            max(model, default=None),
+        )
 
 
 def test_unwritten_trace_is_found(index: TraceIndex) -> None:
-    index.add(3, b"x")
-    assert (index.get(3), index.get(4)) == (b"x", None)
+    index.add_entry(3, b"x")
+    assert (index.find_entry(3), index.find_entry(4)) == (b"x", None)
 
 
 def test_the_first_command_may_be_the_last(index: TraceIndex) -> None:
-    index.add(0, b"x")
-    assert (index.first(), index.last()) == (0, 0)
+    index.add_entry(0, b"x")
+    assert (index.first_command(), index.last_command()) == (0, 0)
 
 
 def test_many_are_written_in_between(tmp_path: Path) -> None:
     with closing(TraceIndex(tmp_path, together=10)) as index:
         for command in range(95):
-            index.add(command, b"%d" % command)
-        assert list(index.items()) == [(command, b"%d" % command) for command in range(95)]
+            index.add_entry(command, b"%d" % command)
+        assert list(index.entries()) == [(command, b"%d" % command) for command in range(95)]
 
 
 def test_a_map_that_is_full_grows(tmp_path: Path) -> None:
     with closing(TraceIndex(tmp_path, map_size=64 * 1024)) as index:
         for command in range(100):
-            index.add(command, bytes(10_000))
-        index.add(50, b"")
-        assert len(list(index.items())) == 100
+            index.add_entry(command, bytes(10_000))
+        index.add_entry(50, b"")
+        assert len(list(index.entries())) == 100
 
 
 def test_kept_traces_are_taken_up(tmp_path: Path) -> None:
     with closing(TraceIndex(tmp_path)) as index:
         for command in range(5):
-            index.add(command, b"first")
+            index.add_entry(command, b"first")
         index.drop([0, 2])
         index.sync()
     with closing(TraceIndex(tmp_path)) as again:
-        assert (again.last(), [command for command, _ in again.items()]) == (4, [1, 3, 4])
-        assert again.add(3, b"second") == b"first"
-        assert again.add(5, b"second") is None
+        assert (again.last_command(), [command for command, _ in again.entries()]) == (4, [1, 3, 4])
+        assert again.add_entry(3, b"second") == b"first"
+        assert again.add_entry(5, b"second") is None

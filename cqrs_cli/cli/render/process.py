@@ -30,18 +30,18 @@ def process_verify_result(name: str, reactions: "Reactions") -> Result:
         "process": name,
         "events": reactions.events,
         "commands": reactions.commands,
-        "accepted_losses": reactions.accepted,
+        "accepted_losses": reactions.accepted_losses,
         "unknown": reactions.unknown,
-        "violations": reactions.named,
+        "violations": reactions.listed,
         "violation_count": reactions.count,
     }
-    lines = first_lines(reactions.named, reactions.count)
+    lines = first_lines(reactions.listed, reactions.count)
     counts = (
         f"{counted(reactions.events, 'event')} before its position, {counted(reactions.commands, 'command')}"
     )
     lines.append(f"process {name}: {counts}")
-    if reactions.accepted:
-        lines.append(f"losses that an operator accepted: {counted(reactions.accepted, 'command')}")
+    if reactions.accepted_losses:
+        lines.append(f"losses that an operator accepted: {counted(reactions.accepted_losses, 'command')}")
     if reactions.unknown:
         unknown = counted(reactions.unknown, "command")
         lines.append(f"not verified, because their events are deleted or before an accepted loss: {unknown}")

@@ -45,7 +45,7 @@ def _document(aggregate: str, summary: "VerifySummary") -> dict[str, Any]:
         "aggregate": aggregate,
         **{name: summary.total(name) for name in _COUNTS},
         "deleted": {kind.replace("-", "_"): summary.deleted(kind) for kind in _RETAINED},
-        "accepted_losses": summary.total("accepted"),
+        "accepted_losses": summary.total("accepted_losses"),
         "given_up": summary.total("given_up"),
         "violations": [comparison.document() for comparison in summary.violations],
         "violation_count": summary.violation_count,
@@ -85,7 +85,7 @@ def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
     deleted = [counted(count, noun) for kind, noun in _RETAINED.items() if (count := summary.deleted(kind))]
     if deleted:
         lines.append(f"deleted by retention: {', '.join(deleted)}")
-    if accepted := summary.total("accepted"):
+    if accepted := summary.total("accepted_losses"):
         lines.append(f"losses that an operator accepted: {accepted:,}")
     if given_up := summary.total("given_up"):
         lines.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")

@@ -20,7 +20,7 @@ from cqrs_cli.core.messages.reaction_id import process_source, read_reaction_id
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import MaskDocument
-from cqrs_cli.proof.reactions import ReactionPlace
+from cqrs_cli.proof.reactions import ReactionCommand
 
 #: Data of at most this size are never in the payload store: the minimum of `payload_threshold`.
 _SMALL = 1024
@@ -44,7 +44,7 @@ class ProcessCommands:
 
     def __init__(self, process: str, masks: Mapping[str, MaskDocument] | None = None) -> None:
         """`masks`: by commands topic, for aggregates with personal fields."""
-        self.locations: dict[str, dict[str, dict[int, list[ReactionPlace]]]] = defaultdict(
+        self.locations: dict[str, dict[str, dict[int, list[ReactionCommand]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
         self.masks = masks or {}
@@ -73,7 +73,7 @@ class ProcessCommands:
                 if digest in (original_digest, self._forwarded_copies.get(original)):
                     self._forwarded_copies[f"{topic}:{partition}@{record.offset}"] = digest
                     return
-            copies.append(ReactionPlace(topic, partition, digest, record.offset))
+            copies.append(ReactionCommand(topic, partition, digest, record.offset))
 
     def _read_attributes(self, record: Record) -> _SentAttributes | None:
         """Return the id and attributes of a command, in both CloudEvents modes and in any spelling of its JSON.

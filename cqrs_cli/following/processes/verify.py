@@ -25,15 +25,15 @@ from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.download import download_available, download_batches
-from cqrs_cli.proof.documents import MaskDocument, masking
+from cqrs_cli.proof.documents import MaskDocument, document_mask
 from cqrs_cli.proof.reactions import (
-    HeardEvent,
     ReactedRange,
-    ReactionPlace,
+    ReactionCommand,
     Reactions,
-    judge_others,
-    judge_partition,
-    judge_strays,
+    SubscribedEvent,
+    check_partition_reactions,
+    check_unmatched,
+    report_changed_commands,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def verify_process(
     commands, segments = _commands_topics(connection, settings)
     aggregates = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     masks = {
-        commands[name].topic: masking(state)
+        commands[name].topic: document_mask(state)
         for name, state in aggregates.items()
         if state.has_personal_fields
     }
@@ -71,25 +71,25 @@ def verify_process(
         report(f"reading {source.topic} partition {source.partition}")
         events = _subscribed_events(connection, loaded, composer, segments, masks, state, later.end)
         topic_partition = f"{source.topic}:{source.partition}"
-        if reacted.at_most > later.end:
-            what = f"the position is {reacted.at_most}, and the log ends at {later.end}"
-            findings.add(f"{topic_partition}: {what}")
+        if reacted.processed_upper > later.end:
+            what = f"the position is {reacted.processed_upper}, and the log ends at {later.end}"
+            findings.add_violation(f"{topic_partition}: {what}")
         is_kept = _retention_filter(oldest)
         matched[source.topic] |= set(
-            judge_partition(topic_partition, events, reacted, sent[source.topic], is_kept, findings)
+            check_partition_reactions(topic_partition, events, reacted, sent[source.topic], is_kept, findings)
         )
         is_complete[source.topic] = (
-            is_complete.get(source.topic, True) and reacted.whole and reacted.accepted is None
+            is_complete.get(source.topic, True) and reacted.events_complete and reacted.accepted_until is None
         )
     for topic, by_origin in sent.items():
-        judge_strays(by_origin, matched[topic], is_complete.get(topic, False), findings)
-    judge_others(findings)
+        check_unmatched(by_origin, matched[topic], is_complete.get(topic, False), findings)
+    report_changed_commands(findings)
     return findings
 
 
-def _retention_filter(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionPlace, int], bool]:
+def _retention_filter(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionCommand, int], bool]:
     return lambda location, time: all(
-        time >= oldest.get((location.topic, partition), 0) for partition in location.homes
+        time >= oldest.get((location.topic, partition), 0) for partition in location.allowed_partitions
     )
 
 
@@ -152,7 +152,7 @@ def _subscribed_events(
     masks: Mapping[str, MaskDocument],
     status: SubscriptionState,
     end: int,
-) -> Iterator[HeardEvent]:
+) -> Iterator[SubscribedEvent]:
     """Yield the subscribed events of a partition, with the commands that `react` returns for each event now."""
     source = status.subscription.source
     read = readers.read(connection, source.topic, source.partition, status.start, end)
@@ -174,7 +174,7 @@ def _subscribed_events(
             if type(recorded.event) in loaded.events:
                 time = milliseconds_of(recorded.time)
                 first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
-                yield HeardEvent(
+                yield SubscribedEvent(
                     record.offset,
                     first.origin,
                     time,
@@ -197,7 +197,7 @@ def _expected_commands(
     segments: Mapping[str, PartitionCounts],
     masks: Mapping[str, MaskDocument],
     recorded: Recorded[Event],
-) -> list[ReactionPlace] | None:
+) -> list[ReactionCommand] | None:
     try:
         commands = composer.compose(recorded, call_react(loaded.process, recorded))
     except BaseException as error:  # user code may raise any error; it would have stopped the process
@@ -205,11 +205,11 @@ def _expected_commands(
             raise
         return None
     return [
-        ReactionPlace(
+        ReactionCommand(
             command.topic,
             command.partition,
             command_digest(command.topic, command.key, command.value, masks.get(command.topic)),
-            before=segments[command.topic].partitions_of(command.partition)[:-1],
+            earlier_partitions=segments[command.topic].partitions_of(command.partition)[:-1],
         )
         for command in commands
     ]

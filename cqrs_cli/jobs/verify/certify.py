@@ -156,7 +156,7 @@ def _hash_log(
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
     start, end = bounds
     for records in progress.track(log.read(kind, start, end), start, end):
-        hasher.feed(records)
+        hasher.hash_records(records)
     return hasher.finish(start, end)
 
 

@@ -19,8 +19,8 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.proof.findings import MAX_NAMED, Report
-from cqrs_cli.proof.fingerprints import FitsCommand, fits_of, fits_partly
+from cqrs_cli.proof.findings import MAX_LISTED, Report
+from cqrs_cli.proof.fingerprints import FitsCommand, fingerprint_check_of, fits_without_code
 from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.checkpoints import CheckpointScope
 from cqrs_cli.scans.verify.forwarded import find_lost
@@ -171,7 +171,7 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
     ]
     return VerifySummary(
         reports,
-        violations + lost[:MAX_NAMED],
+        violations + lost[:MAX_LISTED],
         _check_no_split(plan, sum(report.violation_count for report in reports.values()) + len(lost)),
         {result.partition: result.compared for result in results if result.compared is not None},
         seconds,
@@ -183,8 +183,8 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
 def _fits(plan: ProofPlan) -> FitsCommand:
     """Return the check of fingerprints. Without the aggregate's code any member may be personal."""
     if plan.package is None:
-        return fits_partly
-    return fits_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
+        return fits_without_code
+    return fingerprint_check_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
 
 
 def _check_no_split(plan: ProofPlan, violations: int) -> int:

@@ -17,9 +17,9 @@ _T = TypeVar("_T")
 class HistoryError(Exception):
     """The record at `offset` of a log contradicts the other logs. The caller adds topic and partition."""
 
-    def __init__(self, kind: LogName, offset: int, what: str) -> None:
-        super().__init__(what)
-        self.kind: LogName = kind
+    def __init__(self, log: LogName, offset: int, problem: str) -> None:
+        super().__init__(problem)
+        self.log: LogName = log
         self.offset = offset
 
 
@@ -34,20 +34,20 @@ class OwnerRecord(NamedTuple, Generic[_T]):
 class Lookahead(Generic[_T]):
     """An iterator over records in the order of their commands, with a look at the next record."""
 
-    def __init__(self, placed: Iterator[OwnerRecord[_T]]) -> None:
-        self._placed = placed
-        self._next = next(placed, None)
+    def __init__(self, records: Iterator[OwnerRecord[_T]]) -> None:
+        self._records = records
+        self._next = next(records, None)
 
     @property
     def command(self) -> int | None:
         """The command offset of the next record; None at the end."""
         return None if self._next is None else self._next.command
 
-    def below(self, command: int) -> Iterator[OwnerRecord[_T]]:
+    def take_before(self, command: int) -> Iterator[OwnerRecord[_T]]:
         """Yield the next records of commands before `command`."""
         while self._next is not None and self._next.command < command:
-            found, self._next = self._next, next(self._placed, None)
-            yield found
+            record, self._next = self._next, next(self._records, None)
+            yield record
 
 
 class DecidedCommand(NamedTuple):
@@ -59,7 +59,7 @@ class DecidedCommand(NamedTuple):
     events: list[OwnerRecord[EventEnvelope]]
 
 
-def placed_outcomes(records: Iterable[Record]) -> Iterator[OwnerRecord[OutcomeEnvelope]]:
+def decoded_outcomes(records: Iterable[Record]) -> Iterator[OwnerRecord[OutcomeEnvelope]]:
     """Yield decoded outcomes in the order of the log; raise `HistoryError` for a foreign or out-of-order record."""
     last = -1
     for record in records:
@@ -74,7 +74,7 @@ def placed_outcomes(records: Iterable[Record]) -> Iterator[OwnerRecord[OutcomeEn
         yield OwnerRecord(command, record, outcome)
 
 
-def placed_events(records: Iterable[Record]) -> Iterator[OwnerRecord[EventEnvelope]]:
+def decoded_events(records: Iterable[Record]) -> Iterator[OwnerRecord[EventEnvelope]]:
     """Yield decoded events in the order of the log; raise `HistoryError` for a foreign or out-of-order record."""
     last = -1
     for record in records:
@@ -99,13 +99,13 @@ def join_history(
     for record in commands:
         if outcomes.command is None:
             return
-        found = list(outcomes.below(record.offset + 1))
-        if not found:
+        outcomes_of_command = list(outcomes.take_before(record.offset + 1))
+        if not outcomes_of_command:
             raise HistoryError("commands", record.offset, "has no outcome, though later ones have")
-        outcome = found[0]
+        outcome = outcomes_of_command[0]
         if outcome.command != record.offset:
             raise HistoryError(
                 "outcomes", outcome.record.offset, f"is of command {outcome.command}, which does not exist"
             )
-        mine = list(events.below(record.offset + 1))
-        yield DecidedCommand(record, outcome.message, outcome.record.timestamp, mine)
+        events_of_command = list(events.take_before(record.offset + 1))
+        yield DecidedCommand(record, outcome.message, outcome.record.timestamp, events_of_command)

@@ -20,7 +20,7 @@ from cqrs_cli.core.stored import StoredState
 DifferenceKind = Literal["outcome", "events", "version", "state"]
 
 #: Messages of commands that owners failed without a decision by the code: workers died on them, or `decide` hung.
-_BLAMED = re.compile(
+_POISON_MESSAGE = re.compile(
     r"it did not end within \d+ s|the worker died on it (once|\d+ times)|.* \(tried alone \d+ times\)",
     re.DOTALL,
 )
@@ -51,14 +51,14 @@ class HistoryDifference(NamedTuple):
         return {name: value for name, value in document.items() if value is not None}
 
 
-def blame_of(outcome: OutcomeEnvelope) -> str | None:
+def poison_reason_of(outcome: OutcomeEnvelope) -> str | None:
     """Return the message of a command that the owner failed because workers died on it or `decide` hung, else None.
 
     Such a command would kill a worker again, so its logged outcome is kept.
     """
     verdict = outcome.data
     message = verdict.message or ""
-    return message if verdict.reason == "HANDLER_ERROR" and _BLAMED.fullmatch(message) else None
+    return message if verdict.reason == "HANDLER_ERROR" and _POISON_MESSAGE.fullmatch(message) else None
 
 
 def was_given_up(outcome: OutcomeEnvelope) -> bool:
@@ -122,8 +122,10 @@ def compare_states(
     before, after = _state_json(was), _state_json(would)
     if before == after:
         return None
-    there, then = ("absent" if one is None else "exists" for one in (was, would))
-    return HistoryDifference("state", there, then, partition, None, name, None, None, before, after)
+    status_before, status_after = ("absent" if state is None else "exists" for state in (was, would))
+    return HistoryDifference(
+        "state", status_before, status_after, partition, None, name, None, None, before, after
+    )
 
 
 def result_text(verdict: Verdict) -> str:
@@ -133,9 +135,9 @@ def result_text(verdict: Verdict) -> str:
 
 
 def _result(verdict: Verdict) -> tuple[Any, ...]:
-    words = verdict.message if verdict.reason == "BUSINESS_RULE" else None
+    message = verdict.message if verdict.reason == "BUSINESS_RULE" else None
     original = (verdict.original.offset, verdict.original.status) if verdict.original else None
-    return verdict.status, verdict.reason, verdict.code, words, original
+    return verdict.status, verdict.reason, verdict.code, message, original
 
 
 def _versions(verdict: Verdict) -> tuple[Any, ...]:
@@ -144,7 +146,7 @@ def _versions(verdict: Verdict) -> tuple[Any, ...]:
 
 def _same_events(aggregate: Aggregate, was: Sequence[EventEnvelope], would: Sequence[EventEnvelope]) -> bool:
     return len(was) == len(would) and all(
-        _same_event(aggregate, one, other) for one, other in zip(was, would, strict=True)
+        _same_event(aggregate, old, new) for old, new in zip(was, would, strict=True)
     )
 
 
@@ -185,16 +187,18 @@ def masked_state(aggregate: Aggregate, stored: StoredState | None) -> StoredStat
     return replace(stored, state=mask_data(aggregate.state, stored.state))
 
 
-def _shown(aggregate: Aggregate, event: EventEnvelope) -> Raw:
+def _masked_data(aggregate: Aggregate, event: EventEnvelope) -> Raw:
     """Return the data of an event with its personal values masked."""
     cls = aggregate.events.get(event.type) if aggregate.has_personal_fields else None
     return event.data if cls is None else Raw(mask_data(cls, bytes(event.data)))
 
 
 def _decision_json(aggregate: Aggregate, verdict: Verdict, events: Sequence[EventEnvelope]) -> bytes:
-    made = [_Event(event.type, event.aggregateversion, _shown(aggregate, event)) for event in events]
-    told = verdict.status, verdict.reason, verdict.code, verdict.message
-    return encode_json(_Decision(*told, verdict.version, verdict.original, made))
+    json_events = [
+        _Event(event.type, event.aggregateversion, _masked_data(aggregate, event)) for event in events
+    ]
+    fields = verdict.status, verdict.reason, verdict.code, verdict.message
+    return encode_json(_Decision(*fields, verdict.version, verdict.original, json_events))
 
 
 def _state_json(stored: StoredState | None) -> bytes:

@@ -17,8 +17,8 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import KEYS_SUFFIX
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.keys.topic import KeyTable
-from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, still_opens
-from cqrs_cli.proof.keys import state_faults
+from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, spared_key_text
+from cqrs_cli.proof.keys import find_state_problems
 from cqrs_cli.scans.erased.search_patterns import SearchPatterns
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX
 from cqrs_cli.state.environment import DATA_FILE
@@ -100,10 +100,10 @@ class FileSearch:
         return cache.parent == self.shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
     def _search_state(self, aggregate: ErasedAggregate, saved: StoredState) -> Iterator[str]:
-        yield from state_faults(aggregate.trace, self.state, saved)
+        yield from find_state_problems(aggregate.key_entry, self.state, saved)
         with suppress(ValueError):  # already reported by `state_faults`
-            if (kid := aggregate.opens(kids_in(saved.state), saved.version)) is not None:
-                yield f"has a state encrypted with {still_opens(kid)}"
+            if (kid := aggregate.spared_key(kids_in(saved.state), saved.version)) is not None:
+                yield f"has a state encrypted with {spared_key_text(kid)}"
 
     def search_store(self, folder: StorageFolder) -> Iterator[FileFinding]:
         """Search the files of a folder in object storage; a checkpoint is first downloaded to the local disk."""

@@ -16,7 +16,13 @@ from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keys.topic import read_key
 from cqrs_cli.payloads.batch import command_reference, may_refer
 from cqrs_cli.payloads.download import download_available, download_batches
-from cqrs_cli.proof.erased import ErasedAggregates, PlainFields, plain_in_command, plain_in_event, still_opens
+from cqrs_cli.proof.erased import (
+    ErasedAggregates,
+    PlainFields,
+    plain_in_command,
+    plain_in_event,
+    spared_key_text,
+)
 from cqrs_cli.proof.keys import kids_of_document
 from cqrs_cli.scans.erased.findings import NEVER, ExpiringRecords, RecordCount, TopicFinding
 
@@ -57,7 +63,7 @@ class TopicSearch:
     def _events(self) -> None:
         topic = self.topics.events
         for partition, batch in self._read_topic(topic):
-            own_records = [record for record in batch if self.erased.of(record.key) is not None]
+            own_records = [record for record in batch if self.erased.find_by_key(record.key) is not None]
             for records in download_batches(self.connection.payloads, topic, partition, [own_records]):
                 for record in records:
                     try:
@@ -68,7 +74,7 @@ class TopicSearch:
                     finding = TopicFinding(topic, partition, record.offset, "")
                     self._add_plain(finding, plain, "was written before its field was annotated as personal")
                     self._add_decryptable(
-                        finding, self.erased[event.subject].opens(kids, event.aggregateversion)
+                        finding, self.erased[event.subject].spared_key(kids, event.aggregateversion)
                     )
 
     def _add_plain(self, finding: TopicFinding, plain: PlainFields, reason: str) -> None:
@@ -79,15 +85,15 @@ class TopicSearch:
 
     def _add_decryptable(self, finding: TopicFinding, kid: str | None) -> None:
         if kid is not None:
-            self.findings.append(finding._replace(what=f"is encrypted with {still_opens(kid)}"))
+            self.findings.append(finding._replace(what=f"is encrypted with {spared_key_text(kid)}"))
 
     def _commands(self) -> None:
         """Collect the values of erased commands as search texts for files. Retention deletes the commands."""
         waiting_records, payload_records = RecordCount(), RecordCount()
         for partition, batch in self._read_topic(self.topics.commands):
             for record in batch:
-                aggregate = self.erased.of(record.key)
-                if aggregate is None or not aggregate.last.is_behind(partition, record):
+                aggregate = self.erased.find_by_key(record.key)
+                if aggregate is None or not aggregate.last.is_after(partition, record):
                     continue
                 if may_refer(record) and (reference := command_reference(record)) is not None:
                     self.sums.add(reference.sha256)
@@ -109,8 +115,8 @@ class TopicSearch:
         before = len(self.texts)
         for partition, batch in self._read_topic(self.topics.commands) if self.texts else ():
             for record in batch:
-                aggregate = self.erased.of(record.key)
-                if aggregate is None or not aggregate.last.is_behind(partition, record):
+                aggregate = self.erased.find_by_key(record.key)
+                if aggregate is None or not aggregate.last.is_after(partition, record):
                     self.texts -= plain_in_command(self.aggregate.commands, self._with_data(record)).texts
         self.shared = before - len(self.texts)
 
@@ -125,7 +131,7 @@ class TopicSearch:
         waiting_records = RecordCount()
         for _, batch in self._read_topic(self.topics.dead_letters):
             for record in batch:
-                aggregate = self.erased.of(record.key)
+                aggregate = self.erased.find_by_key(record.key)
                 if aggregate is not None and record.timestamp <= aggregate.last.time:
                     waiting_records.count_record(record.timestamp)
         self._add_until_retention("dead-letters", "with the records as sent", waiting_records)
@@ -154,7 +160,7 @@ class TopicSearch:
             )
             if (aggregate := self.erased.get(entry.subject)) is not None:
                 self._add_decryptable(
-                    finding, aggregate.opens(kids_of_document(entry.command), entry.version)
+                    finding, aggregate.spared_key(kids_of_document(entry.command), entry.version)
                 )
         self._add_until_compaction(
             topic, "with values in plain text, which later records replaced", waiting_records
@@ -170,7 +176,7 @@ class TopicSearch:
         topic, texts = self.topics.outcomes, [text.casefold() for text in self.texts]
         for partition, batch in self._read_topic(topic):
             for record in batch:
-                if self.erased.of(record.key) is None:
+                if self.erased.find_by_key(record.key) is None:
                     continue
                 try:
                     message = (read_outcome(record.value).data.message or "").casefold()
@@ -185,15 +191,18 @@ class TopicSearch:
         topic, waiting_records = self.topics.keys, RecordCount()
         for partition, batch in self._read_topic(topic) if topic in self.infos else ():
             for record in batch:
-                if (aggregate := self.erased.of(record.key)) is None:
+                if (aggregate := self.erased.find_by_key(record.key)) is None:
                     continue
-                if aggregate.in_force in aggregate.ended:
+                if aggregate.active_kid in aggregate.erased_kids:
                     waiting_records.count_record(record.timestamp)
-                aggregate.in_force, aggregate.place = _read_key(record), (partition, record.offset)
+                aggregate.active_kid, aggregate.active_key_position = (
+                    _read_key(record),
+                    (partition, record.offset),
+                )
         for subject, aggregate in self.erased.items():
-            if aggregate.in_force in aggregate.ended:
-                problem = f"is key {aggregate.in_force} of {subject!r}, which was deleted"
-                partition, offset = aggregate.place
+            if aggregate.active_kid in aggregate.erased_kids:
+                problem = f"is key {aggregate.active_kid} of {subject!r}, which was deleted"
+                partition, offset = aggregate.active_key_position
                 readable = "whoever has the keyring can decrypt the erased values"
                 self.findings.append(TopicFinding(topic, partition, offset, f"{problem}: {readable}"))
         self._add_until_compaction(

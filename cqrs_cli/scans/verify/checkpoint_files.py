@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.proof.traces import time_of
+from cqrs_cli.proof.traces import timestamp_of
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
@@ -118,13 +118,13 @@ def _unneeded_entries(name: str, index: TraceIndex, carried: VerificationCheckpo
     that became too old since the last verification (a day), not the entries of the whole dedup window.
     """
     open_command = None if carried.open_events is None else carried.open_events[0]
-    for command, trace in index.items():
-        if command >= carried.commands:
+    for command, trace in index.entries():
+        if command >= carried.verified_until:
             if name == "events" and command == open_command:
                 yield command
         elif name != "outcomes":
             yield command
-        elif time_of(trace) >= carried.oldest:
+        elif timestamp_of(trace) >= carried.oldest_original:
             return
-        elif command not in carried.deferred:
+        elif command not in carried.open_deferrals:
             yield command

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import FitsCommand
-from cqrs_cli.proof.forwarded_commands import lost
+from cqrs_cli.proof.forwarded_commands import missing_commands
 
 
 class LostCommand(NamedTuple):
@@ -30,8 +30,8 @@ def find_lost(
     the check of fingerprints by the aggregate's code.
     """
     for source, report in reports.items():
-        for to, moved in report.moved.items():
-            there = reports.get(to, Report()).forwarded.get(source)
+        for to, moved in report.forwarded_to.items():
+            there = reports.get(to, Report()).received_from.get(source)
             if moved != there:
                 for offset, what in _named(log, source, to, tolerance, fits()):
                     yield LostCommand(source, offset, what)
@@ -52,4 +52,4 @@ def _named(
         first = commands.first_record("commands", start, end)
         since = 2**63 if first is None else first.timestamp + tolerance
     received = chain.from_iterable(commands.read("commands", start, end))
-    return lost(source, to, told, originals, received, since, fits)
+    return missing_commands(source, to, told, originals, received, since, fits)

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import keyring_at
 from cqrs_cli.keys.partition_keys import key_record
 from cqrs_cli.keys.topic import WrappedKey, read_key
-from cqrs_cli.proof.key_topic import KeyProof
+from cqrs_cli.proof.key_topic import KeyVerification
 from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.verify.plan import ProofPlan
@@ -59,9 +59,9 @@ class LatestKeys:
             lambda subject, wrapped: ring.unwrap(topic, subject, wrapped),
         )
 
-    def compare_with(self, proof: KeyProof, entries: Store, since: Iterable[Record]) -> None:
+    def compare_with(self, proof: KeyVerification, entries: Store, since: Iterable[Record]) -> None:
         """Compare with the key entries in `entries`, the store of `proof`. `since`: events after the verified range."""
-        proof.conclude(self._entries(entries), since, self._has_subject)
+        proof.check_key_topic(self._entries(entries), since, self._has_subject)
 
     def _has_subject(self, subject: str) -> bool:
         return self._key_filter.matches(subject.encode())

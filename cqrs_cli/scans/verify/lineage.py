@@ -44,7 +44,7 @@ def certify_lineage(
     hasher = LogHasher(None if was is None else was.partitions[0].end)
     start, end = readers.bounds(connection, topics.lineage, [0])[0]
     for records in readers.read(connection, topics.lineage, 0, start, end):
-        hasher.feed(records)
+        hasher.hash_records(records)
     return CertifiedLineage(counts, described.lineage_id, *hasher.finish(start, end))
 
 

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.parent_results import ParentResults
-from cqrs_cli.proof.parent_verification import prove_parent
+from cqrs_cli.proof.parent_verification import verify_parent
 from cqrs_cli.proof.partition import Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.scans.verify.scratch import with_new_indexes
@@ -49,7 +49,7 @@ class Parents(NamedTuple):
             spans, traces = self._spans(split), with_new_indexes(stack, scratch)
             read = partial(self._read, split, spans)
             parent = self._scope(scope, split, spans)
-            inherited = prove_parent(split, parent, traces, inherited, read, is_continued=is_continued)
+            inherited = verify_parent(split, parent, traces, inherited, read, is_continued=is_continued)
         return inherited
 
     def events(self) -> Iterator[tuple[int, list[Record]]]:
@@ -85,11 +85,11 @@ class Parents(NamedTuple):
             scope,
             partition=split.partition,
             starts={kind: start for kind, (start, _) in spans.items()},
-            home=lambda key: None,
+            partition_of=lambda key: None,
             loss=loss_of(claim),
             command_at=lambda offset: parent.first_record("commands", offset, offset + 1),
             decode_event=lambda event: None,
-            homes=None,
+            key_partitions=None,
             for_child=True,
         )
 

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.proof.key_partitions import Homes
+from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.scans.verify.checkpoints import Generations
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.telemetry.datagrams import Address
@@ -38,11 +38,11 @@ class ProofPlan:
     lineage: PartitionLineage | None = None  # after a repartitioning
     patience: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
 
-    def homes(self, partition: int) -> Homes | None:
+    def homes(self, partition: int) -> KeyPartitions | None:
         """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
         if self.lineage is None:
             return None
-        return Homes(self.lineage, partition, partial(target_partition, self.partitioner))
+        return KeyPartitions(self.lineage, partition, partial(target_partition, self.partitioner))
 
 
 class ProofResult(NamedTuple):

@@ -24,7 +24,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.ownership.timing import APPLY_EVERY
-from cqrs_cli.proof.partition import Proof
+from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.scans.verify.pairs import Pairs, merge_aggregates
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -72,7 +72,7 @@ class StateCheck:
         #: Aggregates with an event that cannot be folded; only the first such event of each is reported.
         self._unreadable: set[str] = set()
 
-    def compare(self, proof: Proof, decided: int, end: int) -> ShardComparison:
+    def compare(self, proof: PartitionVerification, decided: int, end: int) -> ShardComparison:
         """Add to the findings of `proof` each aggregate that differs from the partition's shard, and each event before
         `end` that cannot be folded, also after the shard's position. Commands before `decided` are decided.
         """
@@ -94,7 +94,7 @@ class StateCheck:
             return compared._replace(behind=(positions.events, folded))
 
     def _compare(
-        self, proof: Proof, cache: StateCache, store: LmdbStore
+        self, proof: PartitionVerification, cache: StateCache, store: LmdbStore
     ) -> tuple[ShardComparison, Positions]:
         """Compare with the shard, and return the result and the shard's positions.
 
@@ -115,7 +115,7 @@ class StateCheck:
                 end = self._fold(cache, positions.events, proof)
                 if end < positions.events:
                     what = f"is the end of the log, and the shard has folded up to {positions.events}"
-                    proof.findings.add("events", end, what)
+                    proof.findings.add_violation("events", end, what)
                 if self._has_too_many_errors:
                     return ShardComparison(skipped="its events cannot be folded by this code"), positions
                 self._report_all(proof, end, merge_aggregates(items, store.items()))
@@ -155,7 +155,7 @@ class StateCheck:
         except (OSError, msgspec.DecodeError):
             return False
 
-    def _fold(self, cache: StateCache, end: int, proof: Proof) -> int:
+    def _fold(self, cache: StateCache, end: int, proof: PartitionVerification) -> int:
         """Fold up to offset `end`, at most to the end of the log; return the offset reached."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
@@ -168,7 +168,11 @@ class StateCheck:
         return end
 
     def _fold_records(
-        self, cache: StateCache, records: list[Record], proof: Proof, parent: int | None = None
+        self,
+        cache: StateCache,
+        records: list[Record],
+        proof: PartitionVerification,
+        parent: int | None = None,
     ) -> dict[str, VersionedState]:
         states: dict[str, VersionedState] = {}
         for record in records if self._key_filter is None else self._key_filter.matching(records):
@@ -186,14 +190,14 @@ class StateCheck:
                 if not isinstance(error, UnreadableEventError):  # the verification reports it
                     at = record.offset if parent is None else 0
                     where = "" if parent is None else f" after partition {parent} offset {record.offset}"
-                    proof.findings.add("events", at, f"cannot be folded{where}: {error}")
+                    proof.findings.add_violation("events", at, f"cannot be folded{where}: {error}")
                 self._unreadable.add(subject)
                 continue
             if after is not before:
                 states[subject] = after
         return states
 
-    def _report_all(self, proof: Proof, end: int, pairs: Pairs) -> None:
+    def _report_all(self, proof: PartitionVerification, end: int, pairs: Pairs) -> None:
         """Report each difference. Differences caused by other code may be many: report the first, then their number."""
         differing_by_code = 0
         for name, stored, folded in pairs:
@@ -209,28 +213,35 @@ class StateCheck:
                 "has folded "
                 "the shard; raise the decider's revision, so that the next run rebuilds it"
             )
-            proof.findings.add("events", end, what)
+            proof.findings.add_violation("events", end, what)
 
-    def _redacted(self, proof: Proof, end: int, name: str, stored: StoredState) -> StoredState:
+    def _redacted(
+        self, proof: PartitionVerification, end: int, name: str, stored: StoredState
+    ) -> StoredState:
         """Return a shard's state with masked personal values, like the folded events, and report violations in its
         encrypted values.
         """
         if not self._aggregate.has_personal_fields:
             return stored
-        for what in proof.keys.state_faults(name, self._aggregate.state, stored):
-            place = proof.event_at(stored.offset, stored.eventindex, name)
-            proof.findings.add(
+        for what in proof.keys.find_state_problems(name, self._aggregate.state, stored):
+            place = proof.find_event_offset(stored.offset, stored.eventindex, name)
+            proof.findings.add_violation(
                 "events", end if place is None else place, f"leaves {name!r} in a shard that {what}"
             )
         return replace(stored, state=mask_data(self._aggregate.state, stored.state))
 
     def _report(
-        self, proof: Proof, end: int, name: str, stored_: StoredState | None, folded: StoredState | None
+        self,
+        proof: PartitionVerification,
+        end: int,
+        name: str,
+        stored_: StoredState | None,
+        folded: StoredState | None,
     ) -> None:
         """Report a difference at the aggregate's last event, or at the end of the log if the event is unknown."""
         last = folded or stored_
-        place = None if last is None else proof.event_at(last.offset, last.eventindex, name)
-        proof.findings.add(
+        place = None if last is None else proof.find_event_offset(last.offset, last.eventindex, name)
+        proof.findings.add_violation(
             "events",
             end if place is None else place,
             f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(stored_)}",

@@ -23,9 +23,9 @@ from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.proof.documents import masking
-from cqrs_cli.proof.fingerprints import fits_of, fits_partly
-from cqrs_cli.proof.partition import Proof
+from cqrs_cli.proof.documents import document_mask
+from cqrs_cli.proof.fingerprints import fingerprint_check_of, fits_without_code
+from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope, Scope, check_shape
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError, VerificationCheckpoint
 from cqrs_cli.registry import load
@@ -112,7 +112,7 @@ class _PartitionProof:
                 kept = create_checkpoint_folder(plan.since.after / str(log.partition), before)
         self.scratch, self.traces = open_scratch(stack, plan.window, kept)
         self.homes = plan.homes(log.partition)
-        self.count = plan.aggregate.partitions if self.homes is None else self.homes.judging
+        self.count = plan.aggregate.partitions if self.homes is None else self.homes.effective_count
         self.parents = None if self.homes is None else self._parents(self.homes.lineage)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
@@ -129,7 +129,7 @@ class _PartitionProof:
         if self.parents is not None:
             is_continued = self.earlier is not None
             inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=is_continued)
-        proof = Proof(scope, self.scratch, self.earlier, inherited)
+        proof = PartitionVerification(scope, self.scratch, self.earlier, inherited)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
         for kind, step in zip(OWNER_LOGS, steps, strict=True):
             for records in self._read(kind, self._first_offset(kind, bounds[kind]), bounds[kind][1]):
@@ -137,23 +137,23 @@ class _PartitionProof:
         after = self._committed()
         start, end = self._bounds("commands")
         self._check_claim(proof, claim, before, end)
-        decided = proof.decided(before.offset, after.offset, start)
-        first = start if self.earlier is None else max(start, self.earlier.commands)
-        commands = chain.from_iterable(self._read("commands", first, min(end, proof.until(decided))))
+        decided = proof.decided_range(before.offset, after.offset, start)
+        first = start if self.earlier is None else max(start, self.earlier.verified_until)
+        commands = chain.from_iterable(self._read("commands", first, min(end, proof.commands_end(decided))))
         read = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.since else None
-        proof.conclude(commands, decided, read)
-        self.carried = proof.carried
+        proof.check_commands(commands, decided, read)
+        self.carried = proof.checkpoint
         if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
-            waiting = self._read("commands", max(start, decided.surely), end)
-            proof.conclude_deferred(chain.from_iterable(waiting))
+            waiting = self._read("commands", max(start, decided.decided_lower), end)
+            proof.check_deferred_topic(chain.from_iterable(waiting))
         if keys is not None:
             since = self._read("events", bounds["events"][1], self._bounds("events")[1])
             keys.compare_with(proof.keys, self.scratch.store, chain.from_iterable(since))
-        compared = self._compare_state(proof, decided.surely, bounds["events"][1])
+        compared = self._compare_state(proof, decided.decided_lower, bounds["events"][1])
         earlier, read_now = None if self.earlier is None else self.earlier.report, self.progress.records
         return ProofResult(self.log.partition, proof.report(), earlier, compared=compared, records=read_now)
 
-    def _compare_state(self, proof: Proof, decided: int, end: int) -> ShardComparison | None:
+    def _compare_state(self, proof: PartitionVerification, decided: int, end: int) -> ShardComparison | None:
         topics, shards = self.plan.aggregate, self.plan.shards
         if shards is None or self.aggregate is None:
             return None
@@ -175,7 +175,7 @@ class _PartitionProof:
         """Return the number of offsets of all logs; the events count twice if the state is compared."""
         spans = {kind: bounds[kind][1] - self._first_offset(kind, bounds[kind]) for kind in OWNER_LOGS}
         start, end = bounds["commands"]
-        spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.commands))
+        spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.verified_until))
         inherited = 0 if self.parents is None else self.parents.offsets()
         return sum(spans.values()) + inherited + (spans["events"] if self.plan.shards is not None else 0)
 
@@ -187,7 +187,7 @@ class _PartitionProof:
         start, end = bounds
         if self.earlier is None or kind == "deferred":
             return start
-        if end < (read := self.earlier.read[kind]):
+        if end < (read := self.earlier.read_until[kind]):
             raise ContradictionError(
                 f"{self.log.log_name(kind)} ends at {end}, but an earlier verify has read it up to {read}: "
                 "records were deleted at its end",
@@ -214,8 +214,12 @@ class _PartitionProof:
             plan.early,
             self.homes,
             {kind: end for kind, (_, end) in bounds.items()},
-            fits=fits_partly if self.aggregate is None and keys is not None else fits_of(self.aggregate),
-            personal=None if keys is None else PersonalScope(keys.active_keys(), masking(self.aggregate)),
+            has_fingerprint=fits_without_code
+            if self.aggregate is None and keys is not None
+            else fingerprint_check_of(self.aggregate),
+            personal=None
+            if keys is None
+            else PersonalScope(keys.active_keys(), document_mask(self.aggregate)),
         )
 
     def _command_at(self, offset: int) -> Record | None:
@@ -223,18 +227,24 @@ class _PartitionProof:
         start, end = self._bounds("commands")
         return self.log.first_record("commands", offset, offset + 1) if start <= offset < end else None
 
-    def _check_claim(self, proof: Proof, claim: Claim | None, committed: GroupCommit, end: int) -> None:
+    def _check_claim(
+        self, proof: PartitionVerification, claim: Claim | None, committed: GroupCommit, end: int
+    ) -> None:
         """Check that the commands topic is the topic in the last claim, with its partition count."""
         at, found = committed.offset or 0, self.plan.aggregate
         if at > end:
-            proof.passing.add("commands", at, f"is the committed offset, though the log ends at {end}")
+            proof.unstored_findings.add_violation(
+                "commands", at, f"is the committed offset, though the log ends at {end}"
+            )
         if claim is None or claim.topic_id == UNKNOWN_TOPIC:
             return
         if claim.topic_id != found.ids["commands"]:
-            proof.passing.add("commands", at, "is an offset of another topic: this one was created since")
+            proof.unstored_findings.add_violation(
+                "commands", at, "is an offset of another topic: this one was created since"
+            )
         if claim.partitions != self.count:
             what = f"was committed when there were {claim.partitions} partitions: now {self.count}"
-            proof.passing.add("commands", at, what)
+            proof.unstored_findings.add_violation("commands", at, what)
 
     def _committed(self) -> GroupCommit:
         """Return the group's committed offset; wait for a pending commit."""

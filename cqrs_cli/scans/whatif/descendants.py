@@ -16,7 +16,7 @@ from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
-from cqrs_cli.proof.key_partitions import Homes
+from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -48,9 +48,12 @@ def deciding_stages(
     if lineage is None:
         yield DecidingStage(0, LIMIT, rules)
         return
-    homes, start = Homes(lineage, rules.partition, partial(target_partition, partitioner)), 0
+    homes, start = KeyPartitions(lineage, rules.partition, partial(target_partition, partitioner)), 0
     for split in [*homes.splits, None]:
-        partition_of, heir_of = partial(homes.home, command=start), partial(homes.heir, command=start)
+        partition_of, heir_of = (
+            partial(homes.partition_at_command, command=start),
+            partial(homes.forward_target, command=start),
+        )
         now = replace(rules, partition_of=partition_of, forward_target_of=heir_of)
         end = LIMIT if split is None else split.commands
         yield DecidingStage(start, end, now, split)

@@ -62,7 +62,7 @@ class HistoricKeys:
                 key = key_of_event(event)
             except ValueError:  # `cqrs verify` reports it
                 continue
-            if key is not None and key.ends:
+            if key is not None and key.is_erasure:
                 self.in_force.pop(event.subject, None)
             elif key is not None and event.subject not in self.in_force:
                 self.in_force[event.subject] = random_key()

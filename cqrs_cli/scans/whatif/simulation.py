@@ -32,11 +32,11 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.proof.whatif.decided import DecidedCommand, HistoryError, OwnerRecord
 from cqrs_cli.proof.whatif.difference import (
     HistoryDifference,
-    blame_of,
     compare_decisions,
     compare_states,
     masked_state,
     owner_clock,
+    poison_reason_of,
     was_given_up,
 )
 from cqrs_cli.scans.verify.pairs import merge_aggregates
@@ -194,7 +194,7 @@ class Simulation:
         blamed = {
             command.record.offset: why
             for command in commands
-            if (why := blame_of(command.outcome)) is not None
+            if (why := poison_reason_of(command.outcome)) is not None
         }
         refused = frozenset(command.record.offset for command in commands if was_given_up(command.outcome))
         self.progress.not_asked += len(blamed) + len(refused)

@@ -20,9 +20,9 @@ from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.proof.whatif.decided import (
     HistoryError,
     Lookahead,
+    decoded_events,
+    decoded_outcomes,
     join_history,
-    placed_events,
-    placed_outcomes,
 )
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
@@ -107,7 +107,7 @@ def _differences(
             yield from _member_differences(plan, own_log, result, log_progress, member, waiting, stack)
         except HistoryError as error:
             hint = "check the history: cqrs verify"
-            raise own_log.fault(error.kind, error.offset, str(error), hint) from error
+            raise own_log.fault(error.log, error.offset, str(error), hint) from error
         waiting.sort(key=attrgetter("partition"))
 
 
@@ -127,18 +127,18 @@ def _member_differences(
         return chain.from_iterable(log_progress.track(read, start, end))
 
     decided = log.bounds("outcomes")  # read before the bounds of events: a decided command has its events
-    outcomes = Lookahead(placed_outcomes(records("outcomes", *decided)))
+    outcomes = Lookahead(decoded_outcomes(records("outcomes", *decided)))
     start, end, cut = _command_range(plan, log, outcomes.command, result, member.is_whole)
     event_bounds = complete_bounds(log.connection, log.topics, [log.partition], "read_uncommitted")[
         log.partition
     ]
     log_progress.extend(sum(after - before for before, after in (decided, event_bounds, (start, end))))
-    events = Lookahead(placed_events(records("events", *event_bounds)))
+    events = Lookahead(decoded_events(records("events", *event_bounds)))
     simulation = member.simulation
     for stage in deciding_stages(plan.lineage, plan.deciding.partitioner, simulation.rules):
         simulation.rules = stage.rules
-        simulation.fold_before(events.below(min(start, stage.end)))
-        simulation.remember_before(outcomes.below(min(start, stage.end)))
+        simulation.fold_before(events.take_before(min(start, stage.end)))
+        simulation.remember_before(outcomes.take_before(min(start, stage.end)))
         low, high = max(start, stage.start), min(end, stage.end)
         commands = records("commands", low, high) if low < high else iter(())
         yield from simulation.decide(join_history(commands, outcomes, events))

@@ -20,7 +20,7 @@ from cqrs_cli.core.personal.encrypted_data import (
 from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, NotEncryptedError, ValueLocation
 from cqrs_cli.core.personal.masking import mask, mask_data
 from cqrs_cli.core.personal.personal_fields import personal_fields
-from cqrs_cli.testing.strategies import any_of
+from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
 
 KEY = DataKey.of_random(bytes(range(72)))
@@ -29,7 +29,7 @@ PLACE = ValueLocation("customer", "c-42", "state", "")
 KNOWN: FindKey = {KEY.kid: KEY}.get
 NONE: FindKey = dict[str, DataKey]().get
 
-messages = any_of([Register, Order, Registered, Ordered, Customer])
+messages = messages_of([Register, Order, Registered, Ordered, Customer])
 
 
 def sealed(message: Struct) -> bytes:

@@ -8,10 +8,10 @@ from msgspec.json import decode
 from aggregates.counter import Counter
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask, mask_data
-from cqrs_cli.testing.strategies import any_of
+from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
 
-messages = any_of([Register, Order, Registered, Ordered, Customer])
+messages = messages_of([Register, Order, Registered, Ordered, Customer])
 
 
 def test_personal_values_are_gone() -> None:

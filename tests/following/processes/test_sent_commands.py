@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reaction_id import process_source
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_digest
-from cqrs_cli.proof.documents import masking
+from cqrs_cli.proof.documents import document_mask
 from tests.core.personal.customer import CUSTOMER
 from tests.support.commands import document
 
@@ -76,7 +76,7 @@ def test_personal_fields_do_not_count() -> None:
         for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]
     ]
     elm, erased, other_amount = (
-        command_digest("t", b"c", document, masking(CUSTOMER)) for document in documents
+        command_digest("t", b"c", document, document_mask(CUSTOMER)) for document in documents
     )
     assert elm == erased != other_amount
     assert len({command_digest("t", b"c", document) for document in documents}) == 3

@@ -90,7 +90,7 @@ def test_accepted_loss_is_counted(counters: TopicHarness) -> None:
     assert len(counters.violations()) == 10
     quietly(counters.plan(accept_loss=["counter:0@10"]))
     done = verified(counters)
-    assert (done.total("accepted"), done.violations) == (11, [])
+    assert (done.total("accepted_losses"), done.violations) == (11, [])
 
 
 def test_new_commands_topic_must_be_accepted(
@@ -103,7 +103,7 @@ def test_new_commands_topic_must_be_accepted(
     assert counters.violations() != []  # deleting a topic also deleted its committed offset
     quietly(counters.plan(accept_loss=["counter:0@0"]))
     done = verified(counters)
-    assert (done.total("accepted") > 0, done.violations) == (True, [])
+    assert (done.total("accepted_losses") > 0, done.violations) == (True, [])
 
 
 def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:

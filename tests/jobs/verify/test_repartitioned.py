@@ -40,7 +40,7 @@ def test_owners_over_two_growths_are_proved(grown: TopicHarness) -> None:
     assert [str(one) for one in done.violations] == []
     assert done.total("aggregates") == 12
     assert all(one.events for one in list(done.reports.values())[1:])
-    assert sum(count for one in done.reports.values() for count, _ in one.moved.values()) > 12
+    assert sum(count for one in done.reports.values() for count, _ in one.forwarded_to.values()) > 12
 
 
 def test_proof_goes_on_over_growths(grown: TopicHarness, tmp_path: Path) -> None:

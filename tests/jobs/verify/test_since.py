@@ -221,7 +221,7 @@ def test_shortened_log_moves_nothing(decided: TopicHarness) -> None:
     since(decided)
     (generation,) = (decided.folder / "proved").glob("generation-*")
     carried = load_checkpoint(generation / "1")
-    longer = msgspec.structs.replace(carried, read={**carried.read, "events": 10**6})
+    longer = msgspec.structs.replace(carried, read_until={**carried.read_until, "events": 10**6})
     write_checkpoint_file(generation / "1", longer)
     with pytest.raises(
         ContradictionError, match="has read it up to 1000000: records were deleted at its end"

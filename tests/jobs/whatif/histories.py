@@ -14,7 +14,7 @@ from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
+from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.descendants import open_stores
 from cqrs_cli.scans.whatif.simulation import BATCH, Simulation
@@ -59,12 +59,12 @@ def logs_of(world: World) -> Logs:
 def decided_again(
     logs: Logs, rules: DecisionRules, today: Aggregate, other: Aggregate, start: int = 0, batch: int = BATCH
 ) -> list[HistoryDifference]:
-    outcomes = Lookahead(placed_outcomes(logs.outcomes))
-    events = Lookahead(placed_events(logs.events))
+    outcomes = Lookahead(decoded_outcomes(logs.outcomes))
+    events = Lookahead(decoded_events(logs.events))
     with ExitStack() as stack:
         redeciding = Simulation(rules, today, other, *open_stores(stack, rules.dedup_window), batch=batch)
-        redeciding.fold_before(events.below(start))
-        redeciding.remember_before(outcomes.below(start))
+        redeciding.fold_before(events.take_before(start))
+        redeciding.remember_before(outcomes.take_before(start))
         commands = [record for record in logs.commands if record.offset >= start]
         found = list(redeciding.decide(join_history(commands, outcomes, events)))
         return [*found, *redeciding.states()]

@@ -9,7 +9,7 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
+from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.descendants import open_stores
 from cqrs_cli.scans.whatif.simulation import Simulation
@@ -55,8 +55,8 @@ def test_temporary_files_are_sealed() -> None:
     with ExitStack() as stack:
         stores = open_stores(stack, RULES.dedup_window)
         redeciding = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
-        outcomes = Lookahead(placed_outcomes(told.outcomes))
-        events = Lookahead(placed_events(told.events))
+        outcomes = Lookahead(decoded_outcomes(told.outcomes))
+        events = Lookahead(decoded_events(told.events))
         assert list(redeciding.decide(join_history(told.commands, outcomes, events))) == []
         kept = [saved.state for store in stores for _, saved in store.items()]
     assert len(kept) == 4 and any(b"$sealed" in state for state in kept)

@@ -17,7 +17,7 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Topics
-from cqrs_cli.proof.whatif.decided import OwnerRecord, placed_outcomes
+from cqrs_cli.proof.whatif.decided import OwnerRecord, decoded_outcomes
 from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.settings.settings import load_settings
 from tests.core.deferral.random_histories import played
@@ -79,7 +79,7 @@ def test_same_code_and_settings_differ_nowhere(
 def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
     """The entries equal the owner's, except for the command, its due time and its resubmission."""
     world = played(seed, most=most)
-    first, then = split(placed_outcomes(records(world.outcomes)), cut)
+    first, then = split(decoded_outcomes(records(world.outcomes)), cut)
     before = deferred_changes(first, lambda _: None, TOPIC)
     told = before | deferred_changes(then, before.get, TOPIC)
     waits = {one.key: known(one) for one in world.shard.entries}
@@ -91,7 +91,7 @@ def test_moved_commands_wait_elsewhere() -> None:
     history.decide(0, wish(1, "1", notbefore="2999-01-01T00:00:00Z"))
     history.split(0, 2)
     history.decide(0, wish(1, "1"))
-    told = deferred_changes(placed_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
+    told = deferred_changes(decoded_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
     assert list(told) == ["T/0"]
 
 

@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.ownership.trials.suspects import Suspects
 from cqrs_cli.proof.whatif.decided import HistoryError
-from cqrs_cli.proof.whatif.difference import blame_of
+from cqrs_cli.proof.whatif.difference import poison_reason_of
 from tests.jobs.whatif.histories import again, code, decided_by
 from tests.proof import history as tally
 from tests.proof.history import (
@@ -158,8 +158,8 @@ def test_blamed_commands_are_not_asked(trial: Suspects) -> None:
     assert trial.culprit is not None
     told["data"]["message"] = trial.culprit.reason
     outcome = read_outcome(json.dumps(told).encode())
-    assert blame_of(outcome) == trial.culprit.reason
-    assert blame_of(read_outcome(history.outcomes[0].value)) is None
+    assert poison_reason_of(outcome) == trial.culprit.reason
+    assert poison_reason_of(read_outcome(history.outcomes[0].value)) is None
     history.outcomes[0] = with_value(history.outcomes[0], json.dumps(told).encode())
     assert again(history, code(bolder)) == []
 

@@ -13,11 +13,11 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.encryption import DataKey
-from cqrs_cli.proof.documents import masking
+from cqrs_cli.proof.documents import document_mask
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.proof.fingerprints import fits_of
+from cqrs_cli.proof.fingerprints import fingerprint_check_of
 from cqrs_cli.proof.keys import ActiveKeys
-from cqrs_cli.proof.partition import Proof
+from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
 from tests.proof import history
@@ -79,14 +79,20 @@ class Parked(Sealed):
     def prove(
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped), masking(TALLY))
+        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped), document_mask(TALLY))
         return super().prove(
             seen,
             on_disk,
-            **{"topic_id": "T", "fits": fits_of(TALLY), "personal": personal, "early": 0, **scope},
+            **{
+                "topic_id": "T",
+                "has_fingerprint": fingerprint_check_of(TALLY),
+                "personal": personal,
+                "max_earliness": 0,
+                **scope,
+            },
         )
 
-    def conclude(self, proof: Proof, store: Store) -> None:
+    def conclude(self, proof: PartitionVerification, store: Store) -> None:
         proof.deferred.read(self.deferred)
-        proof.conclude_deferred([])
+        proof.check_deferred_topic([])
         super().conclude(proof, store)

@@ -9,8 +9,8 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import ValueLocation
-from cqrs_cli.proof.documents import masking
-from cqrs_cli.proof.fingerprints import fits_partly
+from cqrs_cli.proof.documents import document_mask
+from cqrs_cli.proof.fingerprints import fits_without_code
 from cqrs_cli.proof.scope import PersonalScope, check_shape
 from tests.proof.deferred.encrypted_command import Parked, later
 from tests.proof.encrypted_histories import KEYS, RING, Add, erase, erased, key, says
@@ -41,8 +41,11 @@ def statuses(told: Parked) -> list[str]:
 def test_sealed_commands_are_explained(told: Parked, said: list[str]) -> None:
     assert statuses(told) == said
     assert described(told) == []
-    without_code = PersonalScope(None, masking(None))
-    assert described(told, personal=without_code, fits=fits_partly, decode_event=check_shape) == []
+    without_code = PersonalScope(None, document_mask(None))
+    assert (
+        described(told, personal=without_code, has_fingerprint=fits_without_code, decode_event=check_shape)
+        == []
+    )
 
 
 def forged(record: Record, **data: Any) -> Record:

@@ -48,11 +48,11 @@ def judged(
     """Return the findings for the outcomes of the commands from 0 on. With `unknown`, the index has no outcomes."""
     findings = Findings()
     index = Outcomes() if unknown else Outcomes(enumerate(outcomes))
-    rules = DeferralRules(scope(loss), DecidedRange(99, 99, outcomes=deleted), index, findings)
+    rules = DeferralRules(scope(loss), DecidedRange(99, 99, first_outcome=deleted), index, findings)
     for offset, one in enumerate(outcomes):
-        rules.check(offset, None, one)
-    rules.conclude(entries or {}, commands)
-    return [(one.kind, one.offset, one.what) for one in findings.named]
+        rules.check_outcome(offset, None, one)
+    rules.compare_entries(entries or {}, commands)
+    return [(one.log, one.offset, one.problem) for one in findings.listed]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_log_keeps_the_last_entry() -> None:
     elsewhere = msgspec.structs.replace(said, offset=1, resubmitted_topic="U", cancelled=True)
     entries = (PARKED, said, elsewhere)
     log.read([Record(3, 0, b"?", b"{}")])
-    ((kind, at, what),) = findings.named
+    ((kind, at, what),) = findings.listed
     assert (kind, at) == ("deferred", 3) and what.startswith("is not a deferred command: ")
     log.read(
         [

@@ -49,7 +49,7 @@ STRETCH = 5
 
 def hashed(records: Sequence[Record], end: int) -> LogCertificate:
     hasher = LogHasher(stretch=STRETCH)
-    hasher.feed(record for record in records if record.offset < end)
+    hasher.hash_records(record for record in records if record.offset < end)
     return hasher.finish(0, end)[0]
 
 
@@ -59,7 +59,7 @@ def checked(
     """Check the log `now` against the certificate of `was` up to `end`."""
     hasher = LogHasher(end, STRETCH)
     high = max(end, now[-1].offset + 1 if now else 0) if now_end is None else now_end
-    hasher.feed(record for record in now if start <= record.offset < high)
+    hasher.hash_records(record for record in now if start <= record.offset < high)
     return check_log(hashed(was, end), *hasher.finish(start, high), STRETCH)
 
 
@@ -88,7 +88,7 @@ def test_every_changed_record_is_found(log: list[Record], data: st.DataObject) -
         assert found == []
     else:
         low = record.offset // 5 * 5
-        assert [(one.offset, one.what) for one in found] == [
+        assert [(one.offset, one.description) for one in found] == [
             (low, f"offsets {low} to {min(low + 4, end - 1)} were altered")
         ]
 
@@ -104,7 +104,7 @@ def test_cut_log_is_found(log: list[Record], data: st.DataObject) -> None:
     end = log[-1].offset + 1
     now_end = data.draw(st.integers(0, end - 1))
     first, *_ = checked(log, [record for record in log if record.offset < now_end], end, now_end).changes
-    assert first.what == f"ends at {now_end}, the certificate at {end}: records were cut off"
+    assert first.description == f"ends at {now_end}, the certificate at {end}: records were cut off"
 
 
 def test_records_in_holes_are_found() -> None:
@@ -158,6 +158,6 @@ def test_cut_log_is_named_at_its_end() -> None:
 def test_stretch_of_the_cut_ends_before_it() -> None:
     records = [Record(offset, 0, None, b"v", None) for offset in range(3)]
     cut, short = LogHasher(2, STRETCH), LogHasher(stretch=STRETCH)
-    cut.feed(records)
-    short.feed(records[:2])
+    cut.hash_records(records)
+    short.hash_records(records[:2])
     assert cut.finish(0, 3)[1] == short.finish(0, 2)[0].stretches[-1]

@@ -10,7 +10,7 @@ from cqrs_cli.scans.verify.lineage import CertifiedLineage, growth_change, linea
 
 def hashed(*values: bytes, cut: int | None = None, id: str = "L") -> CertifiedLineage:
     hasher = LogHasher(cut)
-    hasher.feed(Record(at, 0, None, value) for at, value in enumerate(values))
+    hasher.hash_records(Record(at, 0, None, value) for at, value in enumerate(values))
     return CertifiedLineage((4, 8), id, *hasher.finish(0, len(values)))
 
 
@@ -44,7 +44,7 @@ def test_lineage_goes_on() -> None:
     ],
 )
 def test_altered_lineage_is_found(now: CertifiedLineage | None, says: str) -> None:
-    assert says in lineage_changes(THEN, now)[0].what
+    assert says in lineage_changes(THEN, now)[0].description
 
 
 def test_children_come_after() -> None:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from cqrs_cli.proof.reactions import (
-    HeardEvent,
     ReactedRange,
-    ReactionPlace,
+    ReactionCommand,
     Reactions,
-    judge_others,
-    judge_partition,
-    judge_strays,
+    SubscribedEvent,
+    check_partition_reactions,
+    check_unmatched,
+    report_changed_commands,
 )
 
-Found = dict[str, dict[int, list[ReactionPlace]]]
+Found = dict[str, dict[int, list[ReactionCommand]]]
 
 
 @dataclass
@@ -31,14 +31,14 @@ class History:
     deleted_below: int = 0  # ms: commands of earlier events may be deleted
     is_start_recorded: bool = False
 
-    def event(self, offset: int) -> HeardEvent:
+    def event(self, offset: int) -> SubscribedEvent:
         commands = [self.place(offset, number) for number in range(self.counts[offset])]
-        return HeardEvent(
+        return SubscribedEvent(
             offset, f"p/t/{offset}@{offset}", offset, None if offset in self.raises else commands
         )
 
-    def place(self, offset: int, number: int) -> ReactionPlace:
-        return ReactionPlace(
+    def place(self, offset: int, number: int) -> ReactionCommand:
+        return ReactionCommand(
             "payment.commands", offset % 3, b"%d/%d" % (offset, number), 10 * offset + number
         )
 
@@ -64,12 +64,12 @@ class History:
         events = map(self.event, range(len(self.counts)))
         kept = {"payment.commands": self.deleted_below}
         matched = set(
-            judge_partition(
+            check_partition_reactions(
                 "t:0", events, reacted, sent, lambda place, time: time >= kept[place.topic], found
             )
         )
-        judge_strays(sent, matched, self.accepted is None, found)
-        judge_others(found)
+        check_unmatched(sent, matched, self.accepted is None, found)
+        report_changed_commands(found)
         return found
 
 

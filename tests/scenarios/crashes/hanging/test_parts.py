@@ -176,7 +176,7 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
         harness.run_once()
         assert harness.payment_requests() == orders(0, 7)
         found = verified(harness)
-    assert (found.named, found.others) == ([], 0)
+    assert (found.listed, found.changed_commands) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
 
 
