@@ -1,12 +1,15 @@
 """The signals that end a command. They raise an exception as Ctrl-C does, but never where a lock would stay locked."""
 
+import _thread
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: The module of Python's import system. An exception may leave the global import lock locked, so that other threads
 #: which import wait for ever, and this thread waits for them (CPython 3.11, `_get_module_lock`).
@@ -23,12 +26,19 @@ _LOCKING_MODULES = {
     "threading",
 }
 
+#: Modules whose callers in C drop an exception or convert it: an import within a C extension becomes an `ImportError`,
+#: Pydantic's validators ignore what is not an `Exception`, and Typer converts Ctrl-C to exit status 130.
+_CONVERTING_MODULES = {_IMPORT_MODULE, "pydantic", "pydantic_settings", "typer.core"}
+
+#: Seconds for which a signal waits for the end of an import or of a validator: user modules may never end theirs.
+_MAX_DEFERRAL = 5.0
+
 #: Seconds after which a signal that came at an unsafe point is sent again.
 _RETRY_DELAY = 0.01
 
 
 class TerminationSignal(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, raised as Ctrl-C is, so that one `except KeyboardInterrupt` cleans up after all signals."""
+    """SIGTERM, SIGHUP or SIGINT. One `except KeyboardInterrupt` cleans up after all three."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -62,6 +72,18 @@ def is_unsafe_to_interrupt(frame: FrameType, previous: ThreadPosition | None) ->
     )
 
 
+def is_converted(frame: FrameType | None) -> bool:
+    """True if an exception at this point may never reach the command, since a caller drops or converts it."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if frame.f_code.co_name == "__del__" or not _CONVERTING_MODULES.isdisjoint(
+            (module, module.partition(".")[0])
+        ):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _waits_for_condition(frame: FrameType) -> bool:
     """True in `Condition.wait` after the release of its lock: after an exception the method acquires it again."""
     return frame.f_code.co_qualname == "Condition.wait" and "saved_state" in frame.f_locals
@@ -77,32 +99,61 @@ def _is_starting_thread(frame: FrameType | None) -> bool:
 
 
 def _send_again(number: int) -> None:
-    """Send this process a signal a moment later."""
-    timer = threading.Timer(_RETRY_DELAY, os.kill, (os.getpid(), number))
-    timer.daemon = True
-    timer.start()
+    """Send this process a signal a moment later.
+
+    `threading.Timer` would wait for locks that the interrupted thread may hold.
+    """
+
+    def send() -> None:
+        time.sleep(_RETRY_DELAY)
+        os.kill(os.getpid(), number)
+
+    _thread.start_new_thread(send, ())
+
+
+@contextmanager
+def _raise_dropped_signals() -> Iterator[None]:
+    """Send a signal again whose exception Python could not raise, as in a finalizer: Python only reports it."""
+    report = sys.unraisablehook
+
+    def send_or_report(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, TerminationSignal):
+            _send_again(unraisable.exc_value.number)
+        else:
+            report(unraisable)
+
+    sys.unraisablehook = send_or_report
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
 
 
 @contextmanager
 def raise_on_termination() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise `TerminationSignal`; an ignored SIGHUP stays ignored, as `nohup` needs
-    it. At an unsafe point these signals and Ctrl-C raise nothing: they are sent again.
+    """Within the block SIGTERM, SIGHUP and SIGINT raise `TerminationSignal`; an ignored SIGHUP stays ignored, for
+    `nohup`. At an unsafe point, or where the exception would be lost, the signals raise nothing: they are sent again.
 
     Only the main thread can install signal handlers; in other threads nothing changes.
     """
     terminals = [number for number in (1, 2) if os.isatty(number)]
     previous: ThreadPosition | None = None
+    deferred_since: float | None = None
+
+    def must_wait(frame: FrameType) -> bool:
+        waited = 0.0 if deferred_since is None else time.monotonic() - deferred_since
+        return is_unsafe_to_interrupt(frame, previous) or (waited < _MAX_DEFERRAL and is_converted(frame))
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal previous
-        if frame is not None and is_unsafe_to_interrupt(frame, previous):
+        nonlocal previous, deferred_since
+        if frame is not None and must_wait(frame):
             previous = thread_position(frame)
+            deferred_since = time.monotonic() if deferred_since is None else deferred_since
             return _send_again(number)
-        previous = None
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        for terminal in (number for number in terminals if not os.isatty(number)):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)  # output during cleanup must not fail
+        previous = deferred_since = None
+        if number != signal.SIGINT:
+            for terminal in (number for number in terminals if not os.isatty(number)):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)  # output during cleanup must not fail
         raise TerminationSignal(number)
 
     def is_handled(number: int) -> bool:
@@ -113,6 +164,7 @@ def raise_on_termination() -> Iterator[None]:
 
     with ExitStack() as undo:
         if threading.current_thread() is threading.main_thread():
+            undo.enter_context(_raise_dropped_signals())
             for number in filter(is_handled, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
                 undo.callback(signal.signal, number, signal.signal(number, interrupt))
         yield

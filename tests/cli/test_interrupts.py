@@ -9,15 +9,20 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import pexpect
 import pytest
+import typer
+from pydantic import BeforeValidator, TypeAdapter
 
+from cqrs_cli.cli import interrupts
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.interrupts import TerminationSignal, is_unsafe_to_interrupt, thread_position
 from cqrs_cli.cli.main import main
@@ -167,6 +172,70 @@ def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
         if is_held := _imp.lock_held():
             _imp.release_lock()
     assert not is_held
+
+
+class Finalized:
+    """An object whose finalizer gets a signal: Python only reports an exception there."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def signal_weakly() -> None:
+    """Python only reports an exception of a weak reference's callback."""
+    target = type("Target", (), {})()
+    reference = weakref.ref(target, lambda _: signal.raise_signal(signal.SIGTERM))
+    del target
+    assert reference() is None
+
+
+def parse_command_line() -> None:
+    """Typer converts Ctrl-C to exit status 130."""
+    program = typer.Typer()
+    program.command()(lambda: signal.raise_signal(signal.SIGTERM))
+    typer.main.get_command(program).main([], standalone_mode=False)
+
+
+def validate() -> None:
+    """A validator in C may drop an exception."""
+
+    def receive_signal(value: str) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        return value
+
+    with suppress(TerminationSignal):
+        TypeAdapter(Annotated[str, BeforeValidator(receive_signal)]).validate_python("a")
+
+
+def import_signalled_module() -> None:
+    """An import within a C extension may convert an exception."""
+    sys.modules.pop("tests.cli.signalled", None)
+    with suppress(TerminationSignal):
+        importlib.import_module("tests.cli.signalled")
+
+
+@pytest.mark.parametrize(
+    "use", [Finalized, signal_weakly, parse_command_line, validate, import_signalled_module]
+)
+def test_dropped_signals_come_again(use: Callable[[], object]) -> None:
+    def read(_: Sequence[str]) -> int:
+        use()
+        eventually(lambda: False, within=5)
+        return 0
+
+    assert main([], read) == 143
+
+
+def test_endless_imports_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "_MAX_DEFERRAL", 0.05)
+    monkeypatch.setattr(interrupts, "is_converted", lambda _: True)
+
+    def read(_: Sequence[str]) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        eventually(lambda: False, within=5)
+        return 0
+
+    assert main([], read) == 143
 
 
 def _is_in(module: str, thread: int) -> bool:
