@@ -1,7 +1,6 @@
 """The entry point `cqrs`: parses a command line, calls the command, and converts errors to exit codes."""
 
 import importlib
-import os
 import re
 import signal
 import sys
@@ -15,6 +14,8 @@ from cqrs_cli.cli.interrupts import TerminationSignal, raise_on_termination
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.extras import explain_import
+from cqrs_cli.system.python import require_assertions, tolerate_warnings
+from cqrs_cli.system.standard_streams import discard_stdout, prepare_streams
 from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 
 #: `-o json` in all its spellings, also after other short flags: `-qojson`.
@@ -32,12 +33,15 @@ def main(
     `parse_arguments` replaces `parse`.
     """
     if arguments is None:
+        prepare_streams()
         ignore_stderr_errors()
+        tolerate_warnings()
         arguments = sys.argv[1:]
     output = Printer("json" if _wants_json(arguments) else "text")
     verbose = False
     try:
         with raise_on_termination():
+            require_assertions()
             call = (parse_arguments or parse)(arguments)
             if isinstance(call, int):
                 return call
@@ -45,8 +49,11 @@ def main(
             status = call()
             output.flush()
             return status
-    except BrokenPipeError:  # the reader has closed the pipe: `cqrs tail … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader has closed the pipe: `cqrs tail … | head`. Rich reports that as an exit.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        discard_stdout()
         return SIGNAL_STATUS + signal.SIGPIPE
     except TerminationSignal as termination:
         return SIGNAL_STATUS + termination.number
@@ -74,8 +81,13 @@ def parse(arguments: Sequence[str]) -> Call | int:
     """Return the call that a command line asks for, or an exit status after help or version. Raises `UsageError`."""
     load_commands(arguments)
     root = typer.main.get_command(app)
+    # Not `root.main`, which turns each signal into the exit code 130, and a closed pipe into 1.
+    root._main_shell_completion({}, "cqrs")
     try:
-        call = root.main(list(arguments), prog_name="cqrs", standalone_mode=False)
+        with root.make_context("cqrs", list(arguments)) as context:
+            call = root.invoke(context)
+    except typer.Exit as stop:
+        return stop.exit_code
     except typer.TyperException as error:
         raise _usage_error(error) from None
     return call if isinstance(call, Call) else int(call or 0)

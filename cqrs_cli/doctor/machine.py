@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.extras import install, missing_modules
+from cqrs_cli.system.account import require_account
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -81,6 +82,7 @@ def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     if version < MIN_SPARK:
         least = ".".join(map(str, MIN_SPARK))
         raise UnavailableError(f"Spark {pyspark.__version__} is too old", f"pip install 'pyspark>={least}'")
+    require_account()
     home = environ.get("SPARK_HOME", "")
     if home and Path(home).resolve() != here.resolve():
         yield warn(

@@ -1,7 +1,10 @@
-"""The build of the running Python."""
+"""The build of the running Python, and the variables of its environment that break libraries."""
 
 import sys
 import sysconfig
+import warnings
+
+from cqrs_cli.errors import ConfigurationError
 
 
 def is_optimized(
@@ -13,3 +16,19 @@ def is_optimized(
     """
     is_declared = "--enable-optimizations" in str(arguments or sysconfig.get_config_var("CONFIG_ARGS"))
     return is_declared or (platform == "linux" and prefix == "/usr")
+
+
+def require_assertions(optimize: int = sys.flags.optimize) -> None:
+    """Raise `ConfigurationError` if Python skips assertions: kafka-python reads bytes of an answer within them."""
+    if optimize:
+        raise ConfigurationError(
+            "Python runs without assertions, which a library needs to read Kafka's answers",
+            "unset PYTHONOPTIMIZE, and leave out -O",
+        )
+
+
+def tolerate_warnings() -> None:
+    """Turn `PYTHONWARNINGS=error` off in this process: libraries warn about themselves, and no user can help it."""
+    warnings.filters[:] = [  # type: ignore[index]
+        ("ignore", *rest) if action == "error" else (action, *rest) for action, *rest in warnings.filters
+    ]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.cli.app import RootGroup
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.interrupts import TerminationSignal
+from cqrs_cli.cli.main import main
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
@@ -72,6 +74,14 @@ def test_verbose_shows_the_traceback(broken: Cqrs) -> None:
 
 def test_verbose_json_stays_json(broken: Cqrs) -> None:
     assert "Traceback" in json.loads(broken(KeyError("x"), "-v", "-o", "json").err)["error"]["traceback"]
+
+
+def test_termination_while_parsing_is_143(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise TerminationSignal
+
+    monkeypatch.setattr(RootGroup, "parse_args", interrupt)
+    assert main(["status"]) == 143
 
 
 def test_control_characters_become_escapes(broken: Cqrs) -> None:

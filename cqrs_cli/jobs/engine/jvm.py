@@ -28,7 +28,24 @@ if TYPE_CHECKING:
 EXIT_TIMEOUT = 10.0
 
 #: Matches the messages of the JVM and of spark-submit about wrong arguments.
-_ERROR_LINE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
+_ERROR_LINE = re.compile(
+    r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid )|\S+ \S+ ERROR \w+: )(.+)$", re.MULTILINE
+)
+
+#: The start of a line in which a JVM names a variable with its options.
+_PICKED_UP = "Picked up "
+
+#: Variables for another Spark on this machine, and variables of Python that change or stop its modules. Spark's own
+#: settings come from --conf.
+_FOREIGN_VARIABLES = (
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+    "SPARK_LOCAL_DIRS",
+    "SPARK_REMOTE",
+    "PYTHONOPTIMIZE",
+    "PYTHONWARNINGS",
+)
 
 #: py4j logs that a JVM went away; the error that follows reports it already.
 logging.getLogger("py4j").addHandler(logging.NullHandler())
@@ -90,19 +107,23 @@ def _launch(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
 
             return gateway.result()
         except PySparkRuntimeError:
-            raise _start_error(log) from None
+            raise start_error(log) from None
         # An interrupted start leaves a JVM that never exits: wait until it is up, then stop it.
         except KeyboardInterrupt:
             _stop(gateway.result())
             raise
 
 
-def _start_error(log: Path) -> CqrsError:
-    """Return the error for a JVM that exited during its start, with the cause if the log contains one."""
-    cause = _ERROR_LINE.search(log.read_text(errors="replace"))
-    if cause is None:
-        return CqrsError("Spark's JVM ended while it started", f"see {log}")
-    return ConfigurationError(f"Spark does not start: {cause[1]}", f"check --master and --conf; see {log}")
+def start_error(log: Path) -> CqrsError:
+    """Return the error for a JVM that exited during its start, with the cause or the first line of the log."""
+    text = log.read_text(errors="replace")
+    if cause := _ERROR_LINE.search(text):
+        return ConfigurationError(
+            f"Spark does not start: {cause[1]}", f"check --master and --conf; see {log}"
+        )
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_PICKED_UP)]
+    reason = f": {lines[0].strip()}" if lines else ""
+    return CqrsError(f"Spark's JVM ended while it started{reason}", f"see {log}")
 
 
 def _stop(gateway: "ClientServer", timeout: float = EXIT_TIMEOUT) -> None:
@@ -126,7 +147,7 @@ def _environment(loopback: bool, java_path: Path) -> Iterator[None]:
     variables: dict[str, str | None] = {
         "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark on this machine
         "PYSPARK_PYTHON": sys.executable,  # the default is the `python3` of PATH
-        "PYSPARK_SUBMIT_ARGS": None,
+        **dict.fromkeys(_FOREIGN_VARIABLES),
         "PYTHONHASHSEED": "0",  # sets have the same order in every worker
         "PYTHONSAFEPATH": "1",  # a file in the current folder must not shadow a module of the standard library
         **java.spark_environment(java_path),

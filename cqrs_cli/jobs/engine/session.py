@@ -18,6 +18,7 @@ from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, with_archives
 from cqrs_cli.registry import source_archive
 from cqrs_cli.runs.session_log import session_log
 from cqrs_cli.system import java
+from cqrs_cli.system.account import require_account
 from cqrs_cli.system.memory import ARENAS
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # Spark writes to stderr even in a pipe
     "spark.sql.catalogImplementation": "in-memory",
+    "spark.hadoop.fs.defaultFS": "file:///",  # a Hadoop of this machine may have another one: --out is a local path
     "spark.hadoop.fs.permissions.umask-mode": "077",  # for the files of --out; Hadoop ignores the process's umask
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more arenas cost 60 MB
     "spark.python.daemon.module": DAEMON,
@@ -51,7 +53,8 @@ DEFAULTS = {
 }
 
 #: Options of the driver's JVM. It only schedules, so fast compilation matters more than fast code.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: File names and messages have ASCII digits in every locale.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.language=en -Duser.country=US"
 
 LOG_PROPERTY = "spark.cqrs.log"  # a property of cqrs: the path of this session's log
 
@@ -76,6 +79,7 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     loopback = _is_local(master)
     settings = _settings(master, conf, name, loopback)
     _check_master(master)
+    require_account()
     java_path = java.find_java()
     settings |= with_archives(java_path, settings)
     with session_log(log_file) as (log, output):
@@ -176,13 +180,16 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
 
 
 def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "SparkContext":
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark import SparkConf, SparkContext
 
     interrupt = signal.getsignal(signal.SIGINT)
     try:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         return SparkContext(conf=conf, gateway=gateway)
+    except (ConnectionError, Py4JNetworkError) as error:  # the JVM has exited
+        _clear_gateway()
+        raise jvm.start_error(log_file) from error
     except Py4JError as error:
         _clear_gateway()
         raise _start_error(str(error), settings["spark.master"], log_file) from error

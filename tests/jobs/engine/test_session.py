@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
+from cqrs_cli.jobs.engine.jvm import start_error
 from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, session, ship_archive, spark_failure
 from cqrs_cli.jobs.engine.slots import wait_for_slots
 from tests.support.waiting import eventually
@@ -131,6 +132,7 @@ def test_session_logs_to_its_file(tmp_path: Path) -> None:
         ("nowhere", [], "Spark does not start: Master must"),
         ("local[x]", [], "Spark refuses the master local[x]: Could not parse"),
         ("local[1]", ["spark.driver.memory=x"], "Spark does not start: Invalid maximum heap size"),
+        ("local[1]", ["spark.local.dir=/proc/none"], "Spark does not start: Failed to create"),
         ("local[1]", ["spark.task.cpus=9"], "Spark does not start: The number of cores"),
     ],
 )
@@ -235,6 +237,39 @@ def test_first_words_of_an_error_are_told() -> None:
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
     told = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
     assert told == "Spark gave up: An exception was thrown."
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_variables_of_another_spark_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:1</value></property></configuration>"
+    )
+    foreign = {
+        "HADOOP_CONF_DIR": str(tmp_path),
+        "SPARK_LOCAL_DIRS": "/proc/none",
+        "PYSPARK_GATEWAY_PORT": "1",
+        "PYTHONWARNINGS": "error",
+    }
+    for name, value in foreign.items():
+        monkeypatch.setenv(name, value)
+    done = python(SESSION, "local[1]", tmp_path / "spark.log")
+    assert (done.stdout, done.returncode) == ("3\n", 0)
+
+
+@pytest.mark.spark
+def test_paths_are_local_files(spark: "SparkContext") -> None:
+    assert spark._jsc.hadoopConfiguration().get("fs.defaultFS") == "file:///"
+
+
+@pytest.mark.spark
+def test_numbers_have_ascii_digits(spark: "SparkContext") -> None:
+    assert spark._jvm.java.util.Locale.getDefault().toString() == "en_US"  # type: ignore[union-attr]
+
+
+def test_exited_jvm_shows_its_first_line(tmp_path: Path) -> None:
+    (log := tmp_path / "spark.log").write_text("Picked up JAVA_TOOL_OPTIONS: -x\nError opening zip file\n")
+    assert "while it started: Error opening zip file" in str(start_error(log))
 
 
 @pytest.mark.spark
