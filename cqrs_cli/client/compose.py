@@ -43,8 +43,13 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
     prefix = f"{aggregate.name}."
     wire_type = command if command.startswith(prefix) else prefix + command
     if wire_type not in aggregate.commands:
-        known = ", ".join(sorted(name.removeprefix(prefix) for name in aggregate.commands))
-        raise UsageError(f"{aggregate.name} has no command {command!r}", f"known: {known}")
+        names = sorted(name.removeprefix(prefix) for name in aggregate.commands)
+        by_lower = {name.lower(): name for name in names}
+        close = difflib.get_close_matches(command.removeprefix(prefix).lower(), by_lower, 1)
+        suggestion = f"did you mean {by_lower[close[0]]}? " if close else ""
+        raise UsageError(
+            f"{aggregate.name} has no command {command!r}", f"{suggestion}known: {', '.join(names)}"
+        )
     return wire_type
 
 

@@ -131,8 +131,14 @@ def test_misfitting_fields_are_refused(fields: list[str], complaint: str) -> Non
 
 
 def test_unknown_commands_are_refused() -> None:
-    with pytest.raises(UsageError, match="no command 'Depsoit'; known: Close, Deposit, Open, Withdraw"):
-        sent(command="Depsoit")
+    with pytest.raises(UsageError, match="no command 'Lend'; known: Close, Deposit, Open, Withdraw"):
+        sent(command="Lend")
+
+
+@pytest.mark.parametrize("typed", ["deposit", "Deposti", "bank_account.Deposti"])
+def test_similar_commands_are_suggested(typed: str) -> None:
+    with pytest.raises(UsageError, match=r"did you mean Deposit\? known: "):
+        sent(command=typed)
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
