@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def process_result_text(progress: "ProcessProgress") -> str:
     """The events that processes handled, the commands that followed, and their position."""
     events_text = f"{counted(progress.events, 'event')} led to {counted(progress.commands, 'command')}"
-    worked = f"{events_text} in {progress.seconds:.3g} s; " if progress.seconds else ""
+    worked = f"{events_text} in {progress.seconds:.3g} s; " if progress.events else ""
     return f"{worked}at {progress.position:,} of {progress.position + progress.lag:,} records"
 
 

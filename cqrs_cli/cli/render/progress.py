@@ -140,9 +140,10 @@ def run_result(done: "Snapshot") -> Result:
     """
     sums, texts = done.summary(), []
     if done.counts or done.lags or done.processes is None:
-        parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
+        parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES if sums[name])
         decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
-        texts.append(f"{decided} decided within {sums['seconds']:g} s: {parts}; {events}")
+        details = f" within {sums['seconds']:g} s: {parts}; {events}" if parts else ""
+        texts.append(f"{decided} decided{details}")
     if done.processes is not None:
         texts.append(f"{', '.join(done.processes.lags())}: {process_result_text(done.processes)}")
     return Result(sums, "; ".join(texts))

@@ -17,6 +17,7 @@ from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.cli.conftest import Cqrs
@@ -112,7 +113,14 @@ def test_seldom_statuses_are_told_when_there() -> None:
     look = Snapshot(0.0, {Partition("counter", 0): counts})
     told = "accepted 1 · unchanged 2 · rejected 0 · deferred 3 · duplicate 0 · failed 0"
     assert progress_line(look, 0.0) == f"0 commands/s · lag 0 · {told}"
-    assert str(run_result(look).text).startswith("6 commands decided within 66 s: 1 accepted, 2 unchanged, ")
+    result = "6 commands decided within 66 s: 1 accepted, 2 unchanged, 3 deferred; 0 events"
+    assert run_result(look).text == result
+
+
+def test_results_have_no_zeros() -> None:
+    processes = ProcessProgress(0.0, {}, {}, seconds=5.66)
+    text = run_result(replace(snapshot(0, 0), processes=processes)).text
+    assert text == "0 commands decided; : at 0 of 0 records"
 
 
 def test_rebuild_stands_before_the_rest() -> None:
