@@ -8,7 +8,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, DryRun, deadline_option, option
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ def _request(
     if not (selection or select_all):
         raise UsageError(f"{verb} what?", f"narrow it down (cqrs deferred {verb} --help), or --all")
     deferrals = _waiting(cli, aggregate, selection)
+    if selection.id is not None and not deferrals:
+        raise CqrsError(
+            f"no deferred command of {aggregate} with id {selection.id} matches",
+            f"list the deferred commands: cqrs deferred list {aggregate}",
+        )
     if not is_dry_run:
         _send(cli, aggregate, deferrals, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
         return

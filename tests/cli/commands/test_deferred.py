@@ -58,6 +58,13 @@ def test_cancel_sends_what_it_names(waiting: Cqrs) -> None:
     assert (last["type"], last["subject"]) == ("cqrs.Release", "a")
 
 
+@pytest.mark.parametrize("verb", ["cancel", "release"])
+def test_unknown_deferred_ids_end_with_1(on_broker: Cqrs, verb: str) -> None:
+    result = on_broker("deferred", verb, "bank_account", "--id", "nope")
+    assert (result.status, result.out) == (1, "")
+    assert "no deferred command of bank_account with id nope matches" in result.err
+
+
 def test_dry_runs_see_what_waits(waiting: Cqrs) -> None:
     """A dry run knows the id of a deferred command, as its owner does, and shows when a new command would be due."""
     call = ("send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "-o", "json")
