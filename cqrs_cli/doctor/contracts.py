@@ -39,7 +39,9 @@ def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> lis
         for path in sorted((root / FOLDER).glob("*.json")):
             if path.stem not in aggregates:
                 gone = Change(
-                    "red", "the aggregate is gone", f"its topics stay; if that is meant, remove {path.name}"
+                    "red",
+                    "the aggregate is gone",
+                    f"existing topics stay; cqrs check --write removes {FOLDER}/{path.name}",
                 )
                 found.append(ContractComparison(path.stem, path, [gone]))
     return found
@@ -56,6 +58,16 @@ def _compared(root: Path, name: str, aggregate: Aggregate) -> ContractComparison
         raise ConfigurationError(
             f"{path} cannot be compared: {error}",
             "restore it, or remove it and write it again: cqrs check --write",
+        ) from error
+
+
+def remove_contract(path: Path) -> None:
+    """Remove the contract of an aggregate that is gone; raises `ConfigurationError` if this is impossible."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot remove {path}: {error.strerror or error}", "make its folder writable"
         ) from error
 
 

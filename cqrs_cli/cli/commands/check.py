@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def check(
     cli: Cli,
     aggregates: AggregateNames = None,
-    write: Annotated[bool, option("--write", "Update schemas/AGGREGATE.json.")] = False,
+    write: Annotated[
+        bool, option("--write", "Update schemas/, and remove files without an aggregate.")
+    ] = False,
     log: Annotated[bool, option("--log", "Read all stored events, too, on Spark.")] = False,
     *,
     spark: SparkOptions,
@@ -36,7 +38,7 @@ def check(
     --log reads every stored event, too, and names the events that the code cannot read.
     """
     from cqrs_cli.cli.render.check import check_result, highest_level
-    from cqrs_cli.doctor.contracts import compare, write_contract
+    from cqrs_cli.doctor.contracts import compare, remove_contract, write_contract
 
     properties = spark.apply(cli)
     aggregates_by_name = cli.selected_aggregates(aggregates)
@@ -45,6 +47,9 @@ def check(
     if write:
         for aggregate in aggregates_by_name.values():
             write_contract(root, aggregate)
+        for comparison in comparisons:
+            if comparison.aggregate not in aggregates_by_name:
+                remove_contract(comparison.file)
     logs = _read_logs(cli, aggregates_by_name, properties) if log else {}
     cli.print_result(*check_result(comparisons, logs, write))
     return 1 if highest_level([comparison for comparison in comparisons if not write], logs) == "red" else 0

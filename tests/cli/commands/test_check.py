@@ -94,6 +94,11 @@ def test_lost_aggregate_is_red(cqrs: Check, source: Path) -> None:
     said = cqrs("check", "-o", "json")
     assert (said.status, said.document["aggregates"]["counter"]["level"]) == (1, "red")
     assert cqrs("check", "tally").status == 0
+    assert cqrs("check", "--write", "tally").status == 0
+    assert cqrs("check").status == 1  # only --write without names removes the file
+    assert cqrs("check", "--write").status == 0
+    assert cqrs("check", "-o", "json").document["level"] == "green"
+    assert [path.name for path in (source.parents[1] / "schemas").iterdir()] == ["tally.json"]
 
 
 @pytest.mark.program
