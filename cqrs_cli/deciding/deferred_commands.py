@@ -62,7 +62,7 @@ class DeferredCommands:
         session, cache = self._session, self._cache
         cache.flush()
         decisions, end = Decisions(cache.positions.clock), position
-        failure = f"{session.log.log_name('commands')}: deferred commands cannot be said again"
+        failure = f"{session.log.log_name('commands')}: deferred commands cannot be resubmitted"
         try:
             with session.transaction(position, failure, _SIZE_HINT) as transaction, cache.reading():
                 deferrals = self.deferrals()
@@ -86,7 +86,7 @@ class DeferredCommands:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
-                "find out why; to go on without what it held: "
+                "find out why; to go on without its records: "
                 f"cqrs run --accept-loss {format_position(number, position, name)}",
             ) from error
         cache.stage(decisions, position, *transaction.written)

@@ -66,8 +66,8 @@ def explain_denial(log: PartitionLog, personal: bool) -> CqrsError:
     if missing:
         return denied_acls(missing, "run")
     return ConfigurationError(
-        f"the broker at {log.connection.bootstrap_server} does not allow what run does with {log.topics.aggregate}",
-        "an ACL has changed, or a Deny stands: cqrs doctor --for run",
+        f"the broker at {log.connection.bootstrap_server} does not allow cqrs run to use {log.topics.aggregate}",
+        "an ACL has changed, or an ACL denies it: cqrs doctor --for run",
     )
 
 
@@ -75,7 +75,7 @@ def explain_takeover(later: Claim) -> CqrsError:
     """Return the error that ends a run when a later run has claimed its topics."""
     return TakenOverError(
         f"run {later.run} took over these topics",
-        "let it work; start this one again only to take them back",
+        "leave that run active; start this run again only to take the topics back",
     )
 
 
@@ -83,7 +83,8 @@ def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
     """Return the error that ends a run when it cannot write an outcome for a single record."""
     if isinstance(error.__cause__, BatchTimeError):
         return ConfigurationError(
-            f"{log.log_name('commands')} offset {error.offset} cannot be decided: a topic refuses its time ({error})",
+            f"{log.log_name('commands')} offset {error.offset} cannot be decided: "
+            f"a topic does not accept its timestamp ({error})",
             "cqrs doctor names the topic and how to set its message.timestamp.after.max.ms",
         )
     return CqrsError(

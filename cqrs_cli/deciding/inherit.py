@@ -101,13 +101,13 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
     folded = cache.inherited().get(split.partition, FoldedOfParent())
     if folded.commands > split.commands:
         raise AheadError(
-            f"the shard knows decisions of {parent.log_name('commands')} up to {folded.commands}, the log up to"
+            f"the shard has decisions of {parent.log_name('commands')} up to {folded.commands}, the log up to"
             f" {split.commands}",
             REBUILD,
         )
     if folded.outcomes > split.outcomes:
         raise AheadError(
-            f"the shard was made behind the split of {parent.log_name('outcomes')}: up to {folded.outcomes}, not"
+            f"the shard was folded beyond the split of {parent.log_name('outcomes')}: up to {folded.outcomes}, not"
             f" {split.outcomes}",
             REBUILD,
         )

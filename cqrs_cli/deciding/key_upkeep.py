@@ -50,7 +50,10 @@ class KeyUpkeep:
         cache.flush()
         decisions = Decisions(cache.positions.clock, data_keys={**wrapped})
         records: Sequence[tuple[bytes | None, bytes]] = keys.records(decisions.data_keys) or [COMPACTION_TICK]
-        failure, hint = f"{keys.log_name} does not take keys", "see what its settings allow: cqrs doctor"
+        failure, hint = (
+            f"{keys.log_name} does not accept key records",
+            "check the topic's settings: cqrs doctor",
+        )
         with session.transaction(position, failure, hint) as transaction:
             transaction.write(decisions)
             session.writer.append_keys(keys.partition, records)

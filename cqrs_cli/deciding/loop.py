@@ -158,7 +158,7 @@ class DecideLoop(Loop):
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
-                "find out why; to go on without what it held: "
+                "find out why; to go on without its records: "
                 f"cqrs run --accept-loss {format_position(number, records[0].offset, name)}",
             ) from error
         except BatchRefusedError as error:

@@ -22,8 +22,8 @@ def require_keyring(connection: Connection, aggregate: str) -> Keyring:
     """Return the keyring for an aggregate; raises `ConfigurationError` if it is not set, or cannot be read."""
     if connection.keys is None:
         raise ConfigurationError(
-            f"{aggregate} has personal fields, and no keys are set that seal them",
-            "set keyring to the ring of master keys; cqrs keys init makes one",
+            f"{aggregate} has personal fields, and no keyring is set to encrypt them",
+            "set keyring to a file of key-encryption keys; cqrs keys init creates one",
         )
     return keyring_at(connection.keys)
 
@@ -57,4 +57,4 @@ def check_no_unresolved_keys(store: Store, log_name: str) -> None:
     Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
     """
     if store.get_value(UNRESOLVED_KEYS_MARKER):
-        raise CorruptError(f"the shard of {log_name} may miss values whose key was not there", REBUILD)
+        raise CorruptError(f"the shard of {log_name} may lack values whose key was missing", REBUILD)

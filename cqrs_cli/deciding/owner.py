@@ -149,7 +149,7 @@ class DecidingOwner:
         if not self.old_offset_duration.persists_for(session.timing.inconsistency_timeout):
             raise UnavailableError(
                 f"{session.log.log_name('commands')}: the group's offset is {offset}, and later commands are decided",
-                "a broker has just come back, perhaps: it is asked again",
+                "perhaps a broker has just come back: the offset is read again",
             )
 
     def position(self, claimed: PositionAndClaim) -> Start:

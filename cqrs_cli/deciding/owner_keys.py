@@ -249,8 +249,8 @@ class OwnerKeys:
 
     def _lost_key_error(self, kid: str, subject: str) -> ContradictionError:
         return ContradictionError(
-            f"key {kid} of {self._aggregate.name} {subject!r} is not in {self.log_name}, and nobody erased it",
-            "restore the topic's records before anything is decided: what is sealed with the key is lost without it",
+            f"key {kid} of {self._aggregate.name} {subject!r} is not in {self.log_name}, and it was not erased",
+            "restore the topic's records before anything is decided: values encrypted with the key are lost without it",
         )
 
     def _end_key(self, subject: str, kid: str) -> None:

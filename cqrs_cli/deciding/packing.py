@@ -42,7 +42,7 @@ def unpack(
     except DecryptionError as error:
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} is damaged: {error}",
-            f"make it again from the events: cqrs rebuild {aggregate.name}",
+            f"rebuild it from the events: cqrs rebuild {aggregate.name}",
         ) from error
     except BaseException as error:  # a `__post_init__` may raise anything
         if is_interrupt(error):

@@ -66,7 +66,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
         next_offset = log.committed or 0  # retention has deleted all outcomes
     elif log.last_outcome is None and log.has_events:
         raise inconsistency_error(
-            log, "there are events but no outcome, so nothing says what was decided", log.start
+            log, "there are events but no outcome, so it is unknown which commands were decided", log.start
         )
     if log.last_event is not None and log.last_event >= next_offset:
         problem = f"command {log.last_event} has events but no outcome"
@@ -95,8 +95,8 @@ def _check_partition_count(log: LogState, claimed_count: int) -> None:
     if claimed_count > log.partitions:
         raise ContradictionError(
             f"{log.topic} partition {log.partition} has split to {claimed_count} partitions, "
-            f"the lineage says {log.partitions}",
-            "restore the lineage topic of the aggregate, if no broker has just come back",
+            f"its partition history has {log.partitions}",
+            "restore the lineage topic of the aggregate, unless a broker has just come back",
         )
 
 
@@ -105,7 +105,8 @@ def partition_count_error(aggregate: str, topic: str, before: int, after: int) -
     hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
     if after > before:
         covering_count = count_covering(before, after)
-        hint = f"the lineage must tell of it: cqrs repartition {aggregate} --partitions {covering_count}"
+        repartition = f"cqrs repartition {aggregate} --partitions {covering_count}"
+        hint = f"record the new count in the partition history: {repartition}"
     return ConfigurationError(f"{topic} had {before} partitions and now has {after}", hint)
 
 
@@ -123,7 +124,7 @@ def check_offset_in_log(topic: str, partition: int, offset: int, start: int, end
     if not start <= offset <= end:
         raise UsageError(
             f"{topic} partition {partition} has no offset {offset} to go on from",
-            f"name one from {start} to {end}",
+            f"name an offset from {start} to {end}",
         )
 
 

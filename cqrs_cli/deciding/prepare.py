@@ -108,7 +108,8 @@ def check_lineage(
         raise unknown_count_error(topics, count, lineage)
     if lineage.was_repartitioned and partitioner == "none":
         raise ConfigurationError(
-            f'the partitions of {topics.aggregate} have grown, and partitioner = "none" does not say whose a key is',
+            f"the partitions of {topics.aggregate} were repartitioned: "
+            'with partitioner = "none" the partition of a key is unknown',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
     return seen
@@ -241,7 +242,9 @@ def _parse_positions(
     for text in texts:
         position = parse_position(flag, text)
         if position.process:
-            raise UsageError(f"{flag}: {text!r} is a place of a process", "write AGGREGATE:PARTITION@OFFSET")
+            raise UsageError(
+                f"{flag}: {text!r} is a position of a process manager", "write AGGREGATE:PARTITION@OFFSET"
+            )
         if position.aggregate not in known:
             raise UsageError(
                 f"{position.aggregate!r} is not among the aggregates of this run",

@@ -180,6 +180,6 @@ def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
     """
     if (decided_end := store.positions().commands) > position:
         raise AheadError(
-            f"the shard of {log.log_name('commands')} knows decisions up to {decided_end}, the log up to {position}",
+            f"the shard of {log.log_name('commands')} has decisions up to {decided_end}, the log up to {position}",
             REBUILD,
         )

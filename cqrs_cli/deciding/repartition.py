@@ -67,18 +67,18 @@ def plan_repartitioning(
     valid_counts = f"take {smallest_count}, {smallest_count + before} or another multiple"
     if partitioner == "none":
         raise ConfigurationError(
-            f'{name} cannot grow with partitioner = "none": nothing says whose a key is',
+            f'{name} cannot be repartitioned with partitioner = "none": the partition of a key is unknown',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
     if target_count < most_partitions:
         adopting_hint = (
-            f"; grown by hand, they are adopted by --partitions {covering_count}"
+            f"; partitions that were added by hand are adopted by --partitions {covering_count}"
             if most_partitions > before
             else ""
         )
         raise UsageError(
-            f"{name} has {most_partitions} partitions, and Kafka takes none away",
-            f"fewer are a migration to new topics{adopting_hint}",
+            f"{name} has {most_partitions} partitions, and Kafka cannot remove partitions",
+            f"fewer partitions need a migration to new topics{adopting_hint}",
         )
     if target_count != before and not lineage.is_valid_next_count(target_count):
         raise UsageError(
@@ -99,8 +99,8 @@ def _check_claim_versions(name: str, claims: Iterable[Claim]) -> None:
     for claim in claims:
         if claim.lineage < 1 and claim.attempt != TERMINAL:
             raise ConfigurationError(
-                f"run {claim.run} of {name} is of a version that knows of no growth",
-                "start this version once, which takes over: cqrs run",
+                f"run {claim.run} of {name} is of a version without repartitioning",
+                "start this version once, so that it takes over: cqrs run",
             )
 
 
@@ -165,13 +165,14 @@ def repartition(
         if not planned.has_lineage:
             create_lineage_topic(admin, topics)
             failpoints.reached("grow.lineage")
-            report(f"{topics.lineage} is there")
+            report(f"{topics.lineage} exists")
         if planned.before != target_count:
             lineage = request_repartitioning(connection, topics, _request(planned.before, target_count))
             if (requested_count := lineage.counts[-1]) != target_count:
                 raise ConfigurationError(
-                    f"another operator came first: {topics.aggregate} grows to {requested_count} partitions",
-                    f"complete that: cqrs repartition {topics.aggregate} --partitions {requested_count}",
+                    f"another operator came first: {topics.aggregate} is being repartitioned "
+                    f"to {requested_count} partitions",
+                    f"complete that repartitioning: cqrs repartition {topics.aggregate} --partitions {requested_count}",
                 )
             planned = planned._replace(lineage=lineage)
             failpoints.reached("grow.wished")

@@ -126,9 +126,9 @@ def _transaction(
     session: OwnerSession, cache: StateCache, position: int, claim: Claim
 ) -> Iterator[BatchTransaction]:
     """Commit the writes of the block with the position and a claim."""
-    hint = f"allow it: {session.described.topics.lineage} and the deferred topic must take the records"
+    hint = f"{session.described.topics.lineage} and the deferred topic must accept the records: cqrs doctor"
     with session.transaction(
-        position, f"{session.log.log_name('commands')} cannot grow", hint, claim
+        position, f"{session.log.log_name('commands')} cannot be repartitioned", hint, claim
     ) as transaction:
         transaction.write(Decisions(cache.positions.clock))  # begins the transaction
         yield transaction

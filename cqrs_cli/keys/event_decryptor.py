@@ -187,7 +187,7 @@ class EventDecryptor:
 
     def _fault(self, partition: int, record: Record, error: ValueError) -> ContradictionError:
         return ContradictionError(
-            f"{self._topic}:{partition}@{record.offset}: a personal field cannot be opened: {error}",
+            f"{self._topic}:{partition}@{record.offset}: a personal field cannot be decrypted: {error}",
             "the record was altered or moved, or its key was: compare with a replica or a backup",
         )
 

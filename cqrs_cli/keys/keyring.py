@@ -29,7 +29,7 @@ SIZES = (32, 48, 64)
 COMMAND_TIMEOUT = 30.0
 
 _FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current one first'
-_TRY = "run it by hand: it is to print the ring, and nothing else"
+_TRY = "run it by hand: it must print the keyring, and nothing else"
 _PLACES = "write file:PATH, env:NAME or exec:COMMAND"
 
 
@@ -63,8 +63,8 @@ class Keyring:
             return unwrap_key(cipher, topic, subject, wrapped)
         except DamagedValueError:
             raise ContradictionError(
-                f"key {wrapped.kid} of {topic} does not open with the master key {wrapped.master!r}",
-                "the ring has another key under this name, or the record was altered",
+                f"key {wrapped.kid} of {topic} cannot be decrypted with the key-encryption key {wrapped.master!r}",
+                "the keyring has another key under this name, or the record was altered",
             ) from None
 
     def check_keks(self, topic: str, masters: Iterable[str]) -> None:
@@ -88,8 +88,8 @@ class MissingMasterKeyError(ContradictionError):
 
 def _missing_kek(what: str, master: str) -> ContradictionError:
     return MissingMasterKeyError(
-        f"{what} under the master key {master!r}, which the ring lacks",
-        "put it back into the ring of keyring",
+        f"{what} under the key-encryption key {master!r}, which is not in the keyring",
+        "put this key back into the keyring",
     )
 
 
@@ -105,7 +105,7 @@ def load_keyring(address: str, root: Path = Path()) -> Keyring:
         case "exec" if rest:
             text = _run_command(rest)
         case _:
-            raise ConfigurationError("keyring does not name a ring of keys", _PLACES)
+            raise ConfigurationError("the setting keyring does not name a keyring", _PLACES)
     return parse_keyring(text, address, partial(load_keyring, address, root))
 
 
@@ -120,17 +120,15 @@ def parse_keyring(text: str | bytes, address: str, reread: Callable[[], Keyring]
             raise ValueError
         keks = {name: b64decode(key, validate=True) for name, key in pairs}
     except (ValueError, TypeError, RecursionError):
-        raise ConfigurationError(
-            f"what {shown_address(address)} gives is not a ring of keys", _FORM
-        ) from None
+        raise ConfigurationError(f"{shown_address(address)} does not contain a keyring", _FORM) from None
     if not keks or len(keks) < len(pairs):
         raise ConfigurationError(
-            f"the ring of {shown_address(address)} has no keys, or two of one name", _FORM
+            f"the keyring of {shown_address(address)} has no keys, or two keys of one name", _FORM
         )
     for number, (name, kek) in enumerate(keks.items(), 1):  # the error omits the name: it may be a key
         if not name or len(kek) not in SIZES:
             raise ConfigurationError(
-                f"key {number} in the ring of {shown_address(address)} has {len(kek)} bytes, or no name",
+                f"key {number} in the keyring of {shown_address(address)} has {len(kek)} bytes, or no name",
                 _FORM,
             )
     return Keyring(keks, reread)
@@ -141,13 +139,13 @@ def _read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigurationError(
-            f"the ring of keys {path} cannot be read: {error.strerror}", "correct keyring"
+            f"the keyring {path} cannot be read: {error.strerror}", "correct keyring"
         ) from None
 
 
 def _read_environment(name: str) -> str:
     if name not in os.environ:
-        raise ConfigurationError(f"the variable {name} with the ring of keys is not set", "set it")
+        raise ConfigurationError(f"the variable {name} with the keyring is not set", "set it")
     return os.environ[name]
 
 

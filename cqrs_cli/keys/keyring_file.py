@@ -27,7 +27,7 @@ def create_keyring_file(path: Path, month: str, secret: bytes) -> str:
     with _replace_keyring(path) as file:
         if path.exists():
             raise ConfigurationError(
-                f"{path} exists: it may hold a ring", "another master key: cqrs keys rotate"
+                f"{path} exists: it may contain a keyring", "to add a key-encryption key: cqrs keys rotate"
             )
         file.write(_document({month: _kek_text(secret)}))
     return month
@@ -74,8 +74,8 @@ def _replace_keyring(path: Path) -> Iterator[IO[bytes]]:
             yield file
     except FileExistsError:
         raise ConfigurationError(
-            f"{partial} exists: another program writes the ring, or one has died",
-            "remove it if none is at work",
+            f"{partial} exists: another program is writing the keyring, or died while it wrote",
+            "remove the file if no such program is running",
         ) from None
     except OSError as error:
         raise _file_error("written", path, error) from None
@@ -83,7 +83,7 @@ def _replace_keyring(path: Path) -> Iterator[IO[bytes]]:
 
 def _kek_text(secret: bytes) -> str:
     if len(secret) != KEK_BYTES:
-        raise ValueError(f"a master key has {KEK_BYTES} bytes, not {len(secret)}")
+        raise ValueError(f"a key-encryption key has {KEK_BYTES} bytes, not {len(secret)}")
     return b64encode(secret).decode()
 
 
@@ -93,6 +93,6 @@ def _document(masters: dict[str, str]) -> bytes:
 
 def _file_error(verb: str, path: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(
-        f"the ring of keys {path} cannot be {verb}: {error.strerror}",
+        f"the keyring {path} cannot be {verb}: {error.strerror}",
         "correct keyring, or the rights of the file and its folder",
     )

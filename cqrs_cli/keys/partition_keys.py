@@ -191,16 +191,16 @@ class PartitionKeys:
         """Raise `ContradictionError` for the first unresolved key."""
         for kid, key in self.unresolved_keys.items():
             raise ContradictionError(
-                f"key {kid} of {key.subject!r} is not in {self._log.topic} partition {self._partition}, and nobody"
-                " erased it",
-                "restore its record; without the ring, all else can be read",
+                f"key {kid} of {key.subject!r} is not in {self._log.topic} partition {self._partition}, and it"
+                " was not erased",
+                "restore its record; without a keyring, everything except personal data can be read",
             )
 
     def _lost(self, use: KeyUse) -> ContradictionError:
         return ContradictionError(
             f"{self._log.topic} partition {self._partition} has no records, not even key {use.kid} of"
-            f" {use.subject!r}, and nobody erased it",
-            "the topic was emptied or made again: restore its records, or nothing personal can be read",
+            f" {use.subject!r}, and it was not erased",
+            "the topic was emptied or recreated: restore its records; without them no personal data can be read",
         )
 
     def _treatment(self, events_partition: int, use: KeyUse) -> Treatment:
@@ -227,5 +227,5 @@ def key_record(topic: str, partition: int, record: Record) -> tuple[str, Wrapped
     except ValueError as error:
         raise ContradictionError(
             f"{topic} partition {partition} offset {record.offset} is not a key: {error}",
-            "nobody but the owners may write there; find out who did",
+            "only owners may write to this topic: find out which client wrote the record",
         ) from None

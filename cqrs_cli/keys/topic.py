@@ -58,7 +58,7 @@ def unwrap_key(cipher: "AESSIV", topic: str, subject: str, wrapped: WrappedKey) 
     try:
         secret = cipher.decrypt(from_base64url(wrapped.key), associated_data((topic, subject, wrapped.kid)))
     except (ValueError, library().InvalidTag):
-        raise DamagedValueError(f"the key {wrapped.kid} does not open") from None
+        raise DamagedValueError(f"the key {wrapped.kid} cannot be unwrapped") from None
     return DataKey(wrapped.kid, secret)
 
 

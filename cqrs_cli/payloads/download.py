@@ -123,7 +123,7 @@ def unavailable_error(
     """Return the error for a record whose payload is unavailable."""
     return PayloadUnavailableError(
         f"{location} refers to payload {reference.sha256}: {reason}",
-        f"restore it in {store.uri}; cqrs doctor looks at the store",
+        f"restore it in {store.uri}; check the store with cqrs doctor",
     )
 
 

@@ -86,7 +86,7 @@ class PayloadStore:
             require_bucket(*self._filesystem_and_path)
             data = self._read(f"{folder}/{ASIDE}/{reference.sha256}", reference.size + 1)
         if not reference.matches(data):
-            raise AlteredError(f"its {len(data)} bytes are not those that were stored")
+            raise AlteredError(f"its {len(data)} bytes differ from the bytes that were stored")
         return data
 
     def _read(self, path: str, limit: int) -> bytes:

@@ -97,9 +97,9 @@ def unusable(uri: str, error: Exception | None) -> PayloadUnavailableError:
 def _reason(error: Exception | None) -> StoreReason:
     match error:
         case None:
-            return StoreReason("the store does not answer", "is it up, and its address right?")
+            return StoreReason("the store does not answer", "check that the store is up, and its address")
         case FileNotFoundError():
-            return StoreReason("it is missing", "cqrs doctor looks at the store")
+            return StoreReason("it is missing", "check the store with cqrs doctor")
         case AlteredError():
             return StoreReason(f"it is altered: {error}", "")
     return explain_store_error(error)

@@ -21,7 +21,7 @@ _CORRUPT = (
 )
 _ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
 _FREE_SPACE = f"make room, or {_ELSEWHERE}"
-REBUILD = "remove it: what it holds is rebuilt from the log"
+REBUILD = "remove it: the state is rebuilt from the log"
 
 
 class CorruptError(ConfigurationError):
@@ -55,7 +55,7 @@ def translate_errors(path: Path) -> Iterator[None]:
         ) from error
     except lmdb.ReadersFullError as error:
         raise UnavailableError(
-            f"too many processes look at the state in {path} ({error})", "end some, then try again"
+            f"too many processes read the state in {path} ({error})", "end some, then try again"
         ) from error
     except lmdb.Error as error:
         raise _folder_error(path, error.code, str(error)) from error

@@ -88,7 +88,7 @@ def install_shard(
     with translate_errors(path), _lock_parent(path, limits):
         with closing(LmdbStore(prepared, identity.window_ms)) as store:
             if differences := identity.differences(store.identity()):
-                raise CorruptError(f"the shard that is to be put into {path} differs: {differences}", REBUILD)
+                raise CorruptError(f"the new shard for {path} differs: {differences}", REBUILD)
             store.take_ownership("", store.token())
         if path.exists():
             _quarantine(path, reason, add_note, "for a new one") if reason else shutil.rmtree(path)
@@ -185,7 +185,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
         except CorruptError as error:
             return error.message
         if store is None:
-            return "a stopped process holds it in the middle of a change"
+            return "a stopped process holds its lock in the middle of a change"
         undo.callback(store.close_without_sync)
         if differences := identity.differences(store.identity()):
             return differences
@@ -217,10 +217,10 @@ def _quarantine(
     why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
     quarantined = path.with_name(f"{path.name}.aside-{when}-{why}")
     path.rename(quarantined)
-    add_note(f"state in {path} set aside as {quarantined.name}, {purpose}: {reason}")
+    add_note(f"state in {path} quarantined as {quarantined.name}, {purpose}: {reason}")
     for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_QUARANTINED]:
         shutil.rmtree(old)
-        add_note(f"removed {old}, set aside earlier")
+        add_note(f"removed {old}, quarantined earlier")
     return quarantined
 
 
@@ -247,5 +247,5 @@ def _lock(folder: int, path: Path, limit: float, *, shared: bool = False) -> Non
     if not wait_for_lock(folder, limit, shared=shared):
         raise UnavailableError(
             f"another process has been opening or closing the state in {path} for {limit:.0f} s",
-            "see whether a stopped `cqrs run` is left over, then try again",
+            "end a stopped `cqrs run`, if there is one, then try again",
         )

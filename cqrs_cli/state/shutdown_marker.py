@@ -68,15 +68,15 @@ def distrust_reason(path: Path, boot: str | None = None) -> str | None:
     except msgspec.DecodeError:
         return f"{MARKER_FILE} cannot be read"
     if marker.state == "damaged":
-        return "its owner found it damaged"
+        return "its owner found damage"
     if marker.state == "clean":
         if (marker.inode, marker.length, marker.changed) != (data.st_ino, data.st_size, data.st_mtime_ns):
             return "it is not the file that was closed cleanly"
         return None
     if (marker.device, marker.inode) != (data.st_dev, data.st_ino):
-        return "it is a copy of a shard at work"
+        return "it is a copy of a shard that was in use"
     if not marker.boot or marker.boot != (boot_id() if boot is None else boot):
-        return "the machine was restarted while it was at work"
+        return "the machine was restarted while the shard was in use"
     return None
 
 

@@ -163,8 +163,8 @@ def check_folder(uri: str) -> SplitResult:
         raise ConfigurationError(f"a folder's URI cannot be read: {error}", _FORM) from None
     if secret is not None or "secret" in parts.query.lower():
         raise ConfigurationError(
-            f"the {parts.scheme} URI of a folder holds a password",
-            "leave it out: credentials come from the environment, as the store's own tools take them",
+            f"the {parts.scheme} URI of a folder contains a password",
+            "remove the password: credentials come from the environment, as for the store's own tools",
         )
     if not uri or "\0" in uri or (parts.scheme == "s3" and not parts.netloc):
         raise ConfigurationError(f"{uri!r} is not a folder", _FORM)

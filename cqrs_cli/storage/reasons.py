@@ -17,7 +17,7 @@ _REACH = "is the store up, and its address right?"
 #: Errors of the S3 protocol, by Arrow's names. The response to a request for an object's size has no body, so wrong
 #: credentials and missing permissions then give the same error.
 _S3 = {
-    "NO_SUCH_BUCKET": StoreReason("the bucket does not exist", "make it, or correct the address"),
+    "NO_SUCH_BUCKET": StoreReason("the bucket does not exist", "create it, or correct the address"),
     "ACCESS_DENIED": StoreReason("access is denied", _LOGIN),
     "INVALID_ACCESS_KEY_ID": StoreReason("the access key is unknown", _LOGIN),
     "SIGNATURE_DOES_NOT_MATCH": StoreReason("the secret key is wrong", _LOGIN),
@@ -42,7 +42,7 @@ def explain_store_error(error: Exception) -> StoreReason:
     if found and _TIMED_OUT in text:
         return StoreReason("it does not answer", _REACH)
     if is_altered(error):
-        return StoreReason("it is altered: the store's own checksum is another", "restore it")
+        return StoreReason("it was altered: the store's own checksum differs", "restore it")
     if found and found[1] in _S3:
         return _S3[found[1]]
     return StoreReason(text[:_LONGEST], "check its address, credentials and rights")

@@ -19,7 +19,7 @@ STATUSES: dict[str, StatusRow] = {
     "accepted": StatusRow(True, "one event or more"),
     "unchanged": StatusRow(True, "valid, and nothing to do: no event"),
     "rejected": StatusRow(True, "no"),
-    "deferred": StatusRow(False, "not yet: it is said again when it is `due`, and decided then"),
+    "deferred": StatusRow(False, "not yet: it is resubmitted when it is `due`, and decided then"),
     "duplicate": StatusRow(False, "decided before: the first decision is in `original`"),
     "failed": StatusRow(False, "could not be decided; kept in the dead letters; its id may be tried again"),
 }
@@ -43,7 +43,7 @@ class Reason(Enum):
     CANCELLED = "rejected", 5, "a `cqrs.Cancel` ended it while it was deferred"
     ERASED = "rejected", 7, "its personal data were erased while it was deferred"
     GAVE_UP = "rejected", 11, "`decide` has put it off more often than `max_attempts` allows"
-    NOT_YET = "deferred", 9, "its `notbefore` is to come; or it was said again too early (check 5)"
+    NOT_YET = "deferred", 9, "its `notbefore` is to come; or it was resubmitted too early (check 5)"
     LATER = "deferred", 11, "`decide` has put it off"
     MOVED = "deferred", 4, "its key has moved to partition `movedto` as the topics grew: it is decided there"
     ID_REUSED = "rejected", 5, "another command had this subject and id", False, False

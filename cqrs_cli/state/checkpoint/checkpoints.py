@@ -82,7 +82,7 @@ class Checkpoints:
         if downloaded != manifest.size:
             raise DamagedError(f"{manifest} has {downloaded} of {manifest.size} bytes")
         if digest.hexdigest() != manifest.sha256:
-            raise DamagedError(f"{manifest} has another SHA-256 than its manifest says")
+            raise DamagedError(f"{manifest} has another SHA-256 than in its manifest")
 
     def _remove_old(self, keep: int) -> None:
         """Remove all manifests but the newest `keep`, and all older data, also data of interrupted uploads."""

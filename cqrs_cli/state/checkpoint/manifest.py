@@ -76,11 +76,11 @@ def mismatch_reason(manifest: Manifest, identity: Identity, loss: str, ends: Map
     if differences := identity.differences(encode_json(manifest.identity)):
         return differences
     if manifest.platform != PLATFORM:
-        return f"it is of a machine with other numbers ({manifest.platform})"
+        return f"it is of a machine with another byte order or word size ({manifest.platform})"
     if manifest.loss != loss:
         return "it is from before a loss that was accepted"
     for kind, end in ends.items():
         at = getattr(manifest.positions, kind)
         if at > end:
-            return f"it is ahead of the log: it knows the {kind} up to {at}, the log ends at {end}"
+            return f"it is ahead of the log: it has the {kind} up to {at}, the log ends at {end}"
     return ""
