@@ -159,6 +159,6 @@ def key_topic_problem(subject: str, trace: KeyTrace, topic_key: WrappedKey | Non
         return None
     found = "no key" if topic_key is None else f"key {topic_key.kid}"
     return (
-        f"names key {active_kid} of {subject!r}, and the keys topic has {found}: the key is lost, and it was not erased;"
-        " nothing heals that"
+        f"names key {active_kid} of {subject!r}, and the keys topic has {found}: the key is lost, and "
+        "it was not erased; nothing heals that"
     )

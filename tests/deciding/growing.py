@@ -18,7 +18,9 @@ def counters(connection: Connection, prefix: str, folder: Path, partitions: int 
 
 def round_of(number: int, **attributes: str) -> list[Sent]:
     """Return one command to each counter."""
-    return [command("counter.Increment", one, f"{one}.{number}", **attributes) for one in SUBJECTS]
+    return [
+        command("counter.Increment", subject, f"{subject}.{number}", **attributes) for subject in SUBJECTS
+    ]
 
 
 def first_rounds(harness: TopicHarness) -> None:
@@ -27,44 +29,49 @@ def first_rounds(harness: TopicHarness) -> None:
     quietly(harness.plan())
 
 
-def released(number: int) -> list[Sent]:
+def release_commands(number: int) -> list[Sent]:
     """Return commands that release the deferred commands of a round."""
-    return [command("cqrs.Release", one, f"{one}.release", {"id": f"{one}.{number}"}) for one in SUBJECTS]
+    return [
+        command("cqrs.Release", subject, f"{subject}.release", {"id": f"{subject}.{number}"})
+        for subject in SUBJECTS
+    ]
 
 
-def told(*rounds: int) -> dict[str, list[tuple[int, str]]]:
+def expected_histories(*rounds: int) -> dict[str, list[tuple[int, str]]]:
     """Return the expected versions and commands of each counter after these rounds."""
-    return {one: [(n, f"{one}.{number}") for n, number in enumerate(rounds, 1)] for one in SUBJECTS}
+    return {
+        subject: [(n, f"{subject}.{number}") for n, number in enumerate(rounds, 1)] for subject in SUBJECTS
+    }
 
 
-def stories(harness: TopicHarness) -> dict[str, list[tuple[int, str]]]:
-    return {one: story(harness, one) for one in SUBJECTS}
+def histories(harness: TopicHarness) -> dict[str, list[tuple[int, str]]]:
+    return {subject: story(harness, subject) for subject in SUBJECTS}
 
 
-def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
+def check_decided_once(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
     """Assert that each command was decided once, in the order of the rounds, and that each key is in one shard."""
-    assert stories(harness) == told(*rounds)
-    kept = [harness.shard(machine, one) for one in range(harness.partitions)]
-    assert sorted(name for shard in kept for name in shard) == sorted(SUBJECTS)
-    assert {saved.version for shard in kept for saved in shard.values()} == {len(rounds)}
+    assert histories(harness) == expected_histories(*rounds)
+    shards = [harness.shard(machine, one) for one in range(harness.partitions)]
+    assert sorted(name for shard in shards for name in shard) == sorted(SUBJECTS)
+    assert {saved.version for shard in shards for saved in shard.values()} == {len(rounds)}
     decided = finals(harness)
     once = [decided.get(f"{one}.{number}") for one in SUBJECTS for number in rounds]
     assert once == [["accepted"]] * len(once)
 
 
-def grow_twice(single: TopicHarness, meanwhile: Callable[[], object] = lambda: None) -> None:
+def repartition_twice(single: TopicHarness, between_steps: Callable[[], object] = lambda: None) -> None:
     """Repartition counters from 1 to 2 to 4, with deferred commands and clients with outdated counts."""
     first_rounds(single)
-    meanwhile()
+    between_steps()
     grow(single, 2)
-    single.send(*round_of(1), *(stale(one, 1) for one in round_of(2)))
-    meanwhile()
+    single.send(*round_of(1), *(stale(sent, 1) for sent in round_of(2)))
+    between_steps()
     quietly(single.plan())
-    meanwhile()
-    single.send(*(stale(one, 1) for one in round_of(3)))
+    between_steps()
+    single.send(*(stale(sent, 1) for sent in round_of(3)))
     grow(single, 4)
     quietly(single.plan())
-    single.send(*(stale(one, 2) for one in round_of(0)), *(stale(one, 1) for one in released(1)))
+    single.send(*(stale(sent, 2) for sent in round_of(0)), *(stale(sent, 1) for sent in release_commands(1)))
     single.send(*round_of(4))
     for _ in range(3):  # some are forwarded from 0 to 1 to 3
         quietly(single.plan())

@@ -20,7 +20,7 @@ from tests.core.personal.customer import CUSTOMER, Customer
 
 _NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("customer"), 0)
 
-RING = Keyring({"2026-11": b"m" * 64})
+KEYRING = Keyring({"2026-11": b"m" * 64})
 
 
 class ListedKeys:
@@ -44,10 +44,10 @@ class ListedKeys:
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
         for first in range(start, end, self.at_once):
-            there = range(first, min(first + self.at_once, end))
-            if self.breaks_at in there:
+            offsets = range(first, min(first + self.at_once, end))
+            if self.breaks_at in offsets:
                 raise UnavailableError("no answer", "")
-            if batch := [one for offset in there if (one := self.records[offset]) is not None]:
+            if batch := [record for offset in offsets if (record := self.records[offset]) is not None]:
                 yield batch
 
     def close(self) -> None: ...
@@ -68,13 +68,13 @@ class Logs:
     def compact(self) -> None:
         """Keep only the last record of each subject, and no tombstone."""
         records = self.keys.records
-        last = {one.key: at for at, one in enumerate(records) if one is not None}
-        for at, one in enumerate(records):
-            if one is not None and (last[one.key] != at or one.value is None):
-                records[at] = None
+        last = {record.key: index for index, record in enumerate(records) if record is not None}
+        for index, record in enumerate(records):
+            if record is not None and (last[record.key] != index or record.value is None):
+                records[index] = None
 
 
-class Owning:
+class OwnerStates:
     """Successive owners on one disk: `store` is the shard, `cache` its key cache."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Owning:
         logs: Logs,
         store: MemoryStore | None = None,
         cache: KeyStore | None = None,
-        ring: Keyring = RING,
+        ring: Keyring = KEYRING,
     ) -> None:
         self.logs = logs
         self.store = MemoryStore(AT) if store is None else store
@@ -90,15 +90,15 @@ class Owning:
         self.keys = OwnerKeys(CUSTOMER, logs.keys, 0, ring, self.cache)
         self.states = StateCache(CUSTOMER, self.store, "", keys=self.keys)
 
-    def recover(self, end: int | None = None) -> "Owning":
+    def recover(self, end: int | None = None) -> "OwnerStates":
         """Fold all new records, or only the records before `end`."""
         self.states.learn_keys()
-        records, done = self.logs.events[self.states.positions.events : end], 0
-        while done < len(records):
+        records, index = self.logs.events[self.states.positions.events : end], 0
+        while index < len(records):
             with self.states.reading():
-                states, done = fold_records(_NOWHERE, CUSTOMER, self.states, records, done)
-            at = self.states.positions.events + done
-            self.states.fold(self.states.positions._replace(events=at), states)
+                states, index = fold_records(_NOWHERE, CUSTOMER, self.states, records, index)
+            events_end = self.states.positions.events + index
+            self.states.fold(self.states.positions._replace(events=events_end), states)
         if end is None:
             self.states.check_keys()
         return self
@@ -106,14 +106,14 @@ class Owning:
     def decide(self, *commands: Record) -> Decisions:
         """Decide, commit and stage."""
         with self.states.reading():
-            asked = BatchContext(
+            context = BatchContext(
                 0, self.states.state, lambda *_: None, lambda: AT, data_key_of=self.keys.key_of
             )
-            decided = decide_batch(CUSTOMER, list(commands), asked)
+            decided = decide_batch(CUSTOMER, list(commands), context)
         self.logs.append_keys(self.keys.records(decided.data_keys))
         self.logs.events += [
-            Record(len(self.logs.events) + at, AT, key, value)
-            for at, (value, key, _) in enumerate(decided.events)
+            Record(len(self.logs.events) + number, AT, key, value)
+            for number, (value, key, _) in enumerate(decided.events)
         ]
         end = len(self.logs.events)
         self.states.stage(decided, commands[-1].offset + 1, end, None, None, len(self.logs.keys.records))
@@ -122,11 +122,11 @@ class Owning:
     def state(self, subject: str = "c") -> Customer | None:
         """Return the state of an aggregate."""
         with self.states.reading():
-            found = self.states.state(subject)
-        if found is None:
+            versioned = self.states.state(subject)
+        if versioned is None:
             return None
-        assert isinstance(found.state, Customer)
-        return found.state
+        assert isinstance(versioned.state, Customer)
+        return versioned.state
 
     def stored(self, subject: str = "c") -> bytes:
         """Return the bytes of an aggregate's state in the shard."""

@@ -14,7 +14,7 @@ def claim(**members: Any) -> Claim:
 
 def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> LogState:
     """Return a log of commands 0 to 19, of which 0 to 9 are decided and committed by default."""
-    usual = LogState(
+    default_state = LogState(
         aggregate="bank",
         topic="t.bank.commands",
         partition=3,
@@ -33,4 +33,4 @@ def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log
         committed=committed,
         claim=claim(),
     )
-    return usual._replace(**members)
+    return default_state._replace(**members)

@@ -31,14 +31,16 @@ ERASED = mask(STATE)
 def customers(connection: Connection, prefix: str, folder: Path, partitions: int = 1) -> TopicHarness:
     """Return the topics of customers, and write a keyring into the folder."""
     (folder / "ring.json").write_text(json.dumps({"2026-11": b64encode(b"m" * 64).decode()}))
-    ringed = replace(connection, keys=KeyRingAddress("file:ring.json", folder))
-    return TopicHarness(ringed, prefix, folder, "customer", partitions, "tests.core.personal")
+    connection_with_keyring = replace(connection, keys=KeyRingAddress("file:ring.json", folder))
+    return TopicHarness(
+        connection_with_keyring, prefix, folder, "customer", partitions, "tests.core.personal"
+    )
 
 
-def ringed(harness: TopicHarness, **masters: bytes) -> None:
+def use_keyring(harness: TopicHarness, **keks: bytes) -> None:
     """Let the next runs use a keyring with these KEKs."""
-    name = f"ring-{'-'.join(masters)}.json"
-    texts = {one: b64encode(master).decode() for one, master in masters.items()}
+    name = f"ring-{'-'.join(keks)}.json"
+    texts = {kid: b64encode(kek).decode() for kid, kek in keks.items()}
     (harness.folder / name).write_text(json.dumps(texts))
     harness.connection = replace(harness.connection, keys=KeyRingAddress(f"file:{name}", harness.folder))
 
@@ -52,19 +54,19 @@ def erase(subject: str, number: int = 0) -> Sent:
     return command("cqrs.Erase", subject, f"{subject}.erase.{number}", {})
 
 
-def keys(harness: TopicHarness, partition: int = 0) -> list[tuple[str, WrappedKey | None]]:
+def key_records(harness: TopicHarness, partition: int = 0) -> list[tuple[str, WrappedKey | None]]:
     """Return the records of the keys topic, including records of open transactions."""
-    found = stretch(harness, harness.topics.keys, partition)
-    return [((one.key or b"").decode(), read_key(one.value)) for one in found]
+    records = all_records(harness, harness.topics.keys, partition)
+    return [((record.key or b"").decode(), read_key(record.value)) for record in records]
 
 
-def stretch(harness: TopicHarness, topic: str, partition: int) -> list[Record]:
+def all_records(harness: TopicHarness, topic: str, partition: int) -> list[Record]:
     start, end = bounds(harness.connection, topic, [partition], "read_uncommitted")[partition]
-    return [one for some in read(harness.connection, topic, partition, start, end) for one in some]
+    return [record for batch in read(harness.connection, topic, partition, start, end) for record in batch]
 
 
 def events(harness: TopicHarness, partition: int = 0) -> list[EventEnvelope]:
-    return [read_event(one.value) for one in harness.records("events", partition)]
+    return [read_event(record.value) for record in harness.records("events", partition)]
 
 
 def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
@@ -76,21 +78,25 @@ def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
     }
 
 
-def opened(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]:
+def decrypted_states(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]:
     """Return the states in all shards, decrypted with the keys that are in the topic now."""
     assert harness.connection.keys is not None
-    ring, topic = keyring_at(harness.connection.keys), harness.topics.keys
+    keyring, topic = keyring_at(harness.connection.keys), harness.topics.keys
     count = partition_count(harness.connection, topic)
-    last = {subject: wrapped for number in range(count) for subject, wrapped in keys(harness, number)}
-    there = {one: ring.unwrap(topic, one, wrapped) for one, wrapped in last.items() if wrapped is not None}
-    found = {}
+    last = {subject: wrapped for number in range(count) for subject, wrapped in key_records(harness, number)}
+    data_keys = {
+        subject: keyring.unwrap(topic, subject, wrapped)
+        for subject, wrapped in last.items()
+        if wrapped is not None
+    }
+    states_by_subject = {}
     for name, data in states(harness, machine).items():
-        key, place = there.get(name), ValueLocation("customer", name, "state", "")
-        plain = data if key is None else decrypt_data(Customer, data, {key.kid: key}.get, place)
-        found[name] = decode(plain, type=Customer)
-    return found
+        key, place = data_keys.get(name), ValueLocation("customer", name, "state", "")
+        decrypted = data if key is None else decrypt_data(Customer, data, {key.kid: key}.get, place)
+        states_by_subject[name] = decode(decrypted, type=Customer)
+    return states_by_subject
 
 
-def plain_files(folder: Path) -> Iterator[Path]:
+def files_with_personal_data(folder: Path) -> Iterator[Path]:
     """Return the files that contain a personal value."""
-    return (one for one in folder.rglob("*") if one.is_file() and NEEDLE.encode() in one.read_bytes())
+    return (file for file in folder.rglob("*") if file.is_file() and NEEDLE.encode() in file.read_bytes())

@@ -15,7 +15,7 @@ from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 
 NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
-PARKED = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
+RESUBMITTED = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
 
 
 def folded(outcomes: int) -> StateCache:
@@ -23,7 +23,7 @@ def folded(outcomes: int) -> StateCache:
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(Aggregate.of("counter", decider), store, "me")
-    cache.fold(Positions(outcomes=outcomes, deferred=5), deferred={PARKED.key: PARKED})
+    cache.fold(Positions(outcomes=outcomes, deferred=5), deferred={RESUBMITTED.key: RESUBMITTED})
     return cache
 
 

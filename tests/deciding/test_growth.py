@@ -7,7 +7,14 @@ import pytest
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, check, counters, first_rounds, released, round_of
+from tests.deciding.growing import (
+    SUBJECTS,
+    check_decided_once,
+    counters,
+    first_rounds,
+    release_commands,
+    round_of,
+)
 from tests.support.commands import FAR
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -34,7 +41,7 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     quietly(pair.plan())
     pair.send(*round_of(3))
     quietly(pair.plan())
-    check(pair, 0, 1, 2, 3)
+    check_decided_once(pair, 0, 1, 2, 3)
     moved = [reasons(pair, one)["MOVED"] for one in (0, 1)]
     assert sum(moved) == sum(reasons(pair, one).total() for one in (2, 3)) - sum(moved) > 0
     assert lineage(pair).activated == {2, 3}
@@ -51,7 +58,7 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     with running(pair.plan(once=False)):
         pair.send(*(stale(one, 2) for one in round_of(2)))
         eventually(lambda: len(finals(pair)) == 36)
-    check(pair, 0, 1, 2)
+    check_decided_once(pair, 0, 1, 2)
 
 
 @pytest.mark.covers("growing")
@@ -62,10 +69,10 @@ def test_what_waits_moves_too(pair: TopicHarness) -> None:
     pair.send(*round_of(1, notbefore=FAR))
     quietly(pair.plan())
     assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
-    pair.send(*released(1))
+    pair.send(*release_commands(1))
     quietly(pair.plan(machine="new"))
     quietly(pair.plan(machine="third"))
-    check(pair, 0, 1, machine="third")
+    check_decided_once(pair, 0, 1, machine="third")
 
 
 @pytest.mark.parametrize("between", [True, False])
@@ -84,9 +91,9 @@ def test_two_growths_are_two_splits(
         eventually(lambda: len(finals(single)) == 24)
         single.send(*(stale(one, 1) for one in round_of(3)))
         eventually(lambda: len(finals(single)) == 36)
-        single.send(*(stale(one, 2) for one in released(1)))
+        single.send(*(stale(one, 2) for one in release_commands(1)))
         eventually(lambda: len(finals(single)) == 60)
-    check(single, 0, 2, 3, 1)
+    check_decided_once(single, 0, 2, 3, 1)
     assert lineage(single).counts == (1, 2, 4) and lineage(single).activated == {1, 2, 3}
 
 
@@ -98,7 +105,7 @@ def test_two_growths_are_two_splits(
 def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
     first_rounds(pair)
     grow(pair, 4)
-    pair.send(*(stale(one, 2) for one in round_of(2)), *(stale(one, 2) for one in released(1)))
+    pair.send(*(stale(one, 2) for one in round_of(2)), *(stale(one, 2) for one in release_commands(1)))
     strike = point if ":" in point else f"{point}:1"
     if point == "forward.said":
         quietly(pair.plan())
@@ -128,12 +135,12 @@ def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: st
     grow(single, 2)
     old = single.plan(once=False, machine="old")
     assert Process(old, "adopt.before_begun:1:kill", transaction_timeout=3.0).killed()
-    single.send(*released(1))
+    single.send(*release_commands(1))
     with running(single.plan(once=False)):
         eventually(lambda: len(finals(single)) == 36)
     delete_old(single, 1)
     with running(single.plan(once=False, machine="old")):
-        single.send(*released(1))
+        single.send(*release_commands(1))
         eventually(lambda: reasons(single, 1)["NOT_FOUND"] == sum(single.home(one) for one in SUBJECTS))
     assert reasons(single, 1).keys() == {"NOT_FOUND"}
 

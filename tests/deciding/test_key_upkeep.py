@@ -7,7 +7,16 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.kek_usage import MasterUse, count_kek_usage
-from tests.deciding.personal import ERASED, STATE, customers, erase, keys, opened, register, ringed
+from tests.deciding.personal import (
+    ERASED,
+    STATE,
+    customers,
+    decrypted_states,
+    erase,
+    key_records,
+    register,
+    use_keyring,
+)
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually
@@ -22,39 +31,39 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
     """Afterwards the old KEK may be removed: a machine without a shard reads everything without it."""
-    ringed(people, old=b"m" * 64)
+    use_keyring(people, old=b"m" * 64)
     people.send(register("c-1"), register("c-2"), register("c-3"), erase("c-2"))
     quietly(people.plan())
-    before = {subject: one.kid for subject, one in keys(people) if one is not None}
-    ringed(people, new=b"n" * 64, old=b"m" * 64)
+    before = {subject: one.kid for subject, one in key_records(people) if one is not None}
+    use_keyring(people, new=b"n" * 64, old=b"m" * 64)
     with running(people.plan(once=False)):
         eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
     assert count_kek_usage(people.connection, people.topics)["new"] == MasterUse(2, 0)
-    after = {subject: one.kid for subject, one in keys(people)[-2:] if one is not None}
+    after = {subject: one.kid for subject, one in key_records(people)[-2:] if one is not None}
     assert after == {subject: before[subject] for subject in ("c-1", "c-3")}
-    ringed(people, new=b"n" * 64)
+    use_keyring(people, new=b"n" * 64)
     people.send(register("c-4"))
     for machine in ("state", "other"):
         quietly(people.plan(machine=machine))
-        assert opened(people, machine) == {"c-1": STATE, "c-2": ERASED, "c-3": STATE, "c-4": STATE}
+        assert decrypted_states(people, machine) == {"c-1": STATE, "c-2": ERASED, "c-3": STATE, "c-4": STATE}
 
 
 @pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize("portion", [1, 2])
 def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
     """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the remaining keys."""
-    ringed(people, old=b"m" * 64)
+    use_keyring(people, old=b"m" * 64)
     people.send(*(register(f"c-{number}") for number in range(5)))
     quietly(people.plan())
-    ringed(people, new=b"n" * 64, old=b"m" * 64)
+    use_keyring(people, new=b"n" * 64, old=b"m" * 64)
     point = f"upkeep.noted:{portion}:kill"
     assert Process(people.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2).killed()
     assert count_kek_usage(people.connection, people.topics)["old"].current == 5 - 2 * (portion - 1)
     with running(people.plan(once=False)):
         eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
-    ringed(people, new=b"n" * 64)
+    use_keyring(people, new=b"n" * 64)
     quietly(people.plan(machine="other"))
-    assert opened(people, "other") == {f"c-{number}": STATE for number in range(5)}
+    assert decrypted_states(people, "other") == {f"c-{number}": STATE for number in range(5)}
 
 
 def test_beat_follows_the_last_key(people: TopicHarness) -> None:
@@ -62,11 +71,11 @@ def test_beat_follows_the_last_key(people: TopicHarness) -> None:
     impatient = replace(IMPATIENT, key_tick_after=0.0)
     people.send(register("c-1"), erase("c-1"))
     with running(people.plan(once=False, timing=impatient)):
-        eventually(lambda: keys(people) == [("c-1", None), ("", None)])
+        eventually(lambda: key_records(people) == [("c-1", None), ("", None)])
         people.send(register("c-2"))
-        eventually(lambda: [subject for subject, _ in keys(people)] == ["c-1", "", "c-2", ""])
+        eventually(lambda: [subject for subject, _ in key_records(people)] == ["c-1", "", "c-2", ""])
         people.send(register("c-2", 1))
         eventually(lambda: len(people.outcomes()) == 4)
-    assert len(keys(people)) == 4
+    assert len(key_records(people)) == 4
     quietly(people.plan(machine="other"))
-    assert opened(people, "other") == {"c-1": ERASED, "c-2": STATE}
+    assert decrypted_states(people, "other") == {"c-1": ERASED, "c-2": STATE}

@@ -9,10 +9,10 @@ from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import MemoryKeys
 from tests.core.personal.batches import erase, register
 from tests.core.personal.customer import CUSTOMER
-from tests.deciding.keyed import Logs, Owning
+from tests.deciding.keyed import Logs, OwnerStates
 
-ROTATED = Keyring({"2026-12": b"n" * 64, "2026-11": b"m" * 64})
-ALONE = Keyring({"2026-12": b"n" * 64})
+NEW_KEYRING = Keyring({"2026-12": b"n" * 64, "2026-11": b"m" * 64})
+OLD_KEYRING = Keyring({"2026-12": b"n" * 64})
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -21,54 +21,60 @@ NAMES = ("a", "b", "c", "d", "e")
 def logs() -> Logs:
     """The logs of five customers, whose keys are under the old KEK."""
     logs = Logs()
-    Owning(logs).recover().decide(*(register(at, name) for at, name in enumerate(NAMES)))
+    OwnerStates(logs).recover().decide(*(register(at, name) for at, name in enumerate(NAMES)))
     return logs
 
 
-def rotated(logs: Logs) -> Owning:
+def owner_with_new_kek(logs: Logs) -> OwnerStates:
     """Return an owner with the new KEK first in its keyring."""
-    return Owning(logs, ring=ROTATED).recover()
+    return OwnerStates(logs, ring=NEW_KEYRING).recover()
 
 
 def test_all_old_keys_are_found(logs: Logs) -> None:
-    owner = rotated(logs)
+    owner = owner_with_new_kek(logs)
     portions = list(outdated(owner.keys, 2))
-    assert [set(one) for one in portions] == [{name} for name in NAMES]  # they were read one by one
-    assert all(owner.keys.key_of(name) is key for one in portions for name, key in one.items())
+    assert [set(portion) for portion in portions] == [{name} for name in NAMES]  # they were read one by one
+    assert all(owner.keys.key_of(name) is key for portion in portions for name, key in portion.items())
 
 
 def test_portions_are_not_too_large(logs: Logs) -> None:
     logs.keys.at_once = len(NAMES)
-    assert [sorted(one) for one in outdated(rotated(logs).keys, 2)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [sorted(portion) for portion in outdated(owner_with_new_kek(logs).keys, 2)] == [
+        ["a", "b"],
+        ["c", "d"],
+        ["e"],
+    ]
 
 
 def test_erased_meanwhile_stays_erased(logs: Logs) -> None:
     """A tool that had read the key before the erasure would restore it."""
-    owner = rotated(logs)
+    owner = owner_with_new_kek(logs)
     portions = outdated(owner.keys, 1)
     assert list(next(portions)) == ["a"]
     owner.decide(erase(5, "b"), erase(6, "c"), register(7, "c"))
-    assert [sorted(one) for one in portions] == [[], [], ["d"], ["e"]]
+    assert [sorted(portion) for portion in portions] == [[], [], ["d"], ["e"]]
 
 
 def test_wrapped_anew_they_open(logs: Logs) -> None:
     """The re-wrapped keys need only the new KEK, and no key remains to be re-wrapped."""
-    owner = rotated(logs)
-    before = {name: owner.keys.key_of(name) for name in NAMES}
+    owner = owner_with_new_kek(logs)
+    old_keys = {name: owner.keys.key_of(name) for name in NAMES}
     for portion in outdated(owner.keys, 2):
         logs.append_keys(owner.keys.records(portion))
         owner.keys.stage(portion, len(logs.keys.records))
     owner.states.flush()
-    assert not any(outdated(rotated(logs).keys, 2))
+    assert not any(outdated(owner_with_new_kek(logs).keys, 2))
     logs.compact()
-    alone = Owning(logs, ring=ALONE).recover()
-    for name, key in before.items():
-        now = alone.keys.key_of(name)
-        assert now is not None and key is not None and (now.kid, now.secret) == (key.kid, key.secret)
+    owner_without_old_kek = OwnerStates(logs, ring=OLD_KEYRING).recover()
+    for name, key in old_keys.items():
+        key_now = owner_without_old_kek.keys.key_of(name)
+        assert (
+            key_now is not None and key is not None and (key_now.kid, key_now.secret) == (key.kid, key.secret)
+        )
 
 
 def test_ring_of_one_needs_no_look(logs: Logs) -> None:
-    owner = Owning(logs).recover()
+    owner = OwnerStates(logs).recover()
     logs.keys.breaks_at = 0
     assert list(outdated(owner.keys, 2)) == []
 
@@ -76,7 +82,7 @@ def test_ring_of_one_needs_no_look(logs: Logs) -> None:
 def test_others_keys_are_left_alone(logs: Logs) -> None:
     """After a repartitioning, several owners share a partition of the keys topic."""
     home = KeyHome("murmur2", 2, 1)
-    keys = OwnerKeys(CUSTOMER, logs.keys, 0, ROTATED, MemoryKeys(("k", "e")))
+    keys = OwnerKeys(CUSTOMER, logs.keys, 0, NEW_KEYRING, MemoryKeys(("k", "e")))
     keys.read_keys(0, home)
     found = {name for portion in outdated(keys, 1) for name in portion}
     assert found == {name for name in NAMES if home.matches(name.encode())}

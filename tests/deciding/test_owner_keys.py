@@ -19,7 +19,7 @@ from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
 from tests.core.personal.batches import PLAIN, erase, register
 from tests.core.personal.customer import CUSTOMER, Customer
-from tests.deciding.keyed import RING, Logs, Owning
+from tests.deciding.keyed import KEYRING, Logs, OwnerStates
 
 ANN = Customer("Ann Smith", "ann@home", "free")
 
@@ -30,19 +30,19 @@ def logs() -> Logs:
 
 
 @pytest.fixture
-def owner(logs: Logs) -> Owning:
+def owner(logs: Logs) -> OwnerStates:
     """An owner that has registered a customer."""
-    owner = Owning(logs).recover()
+    owner = OwnerStates(logs).recover()
     owner.decide(register(0))
     return owner
 
 
-def again(owner: Owning, cache: bool = True, shard: bool = True) -> Owning:
+def again(owner: OwnerStates, cache: bool = True, shard: bool = True) -> OwnerStates:
     """Return its successor on the same machine, which may have lost its cache or its shard."""
-    return Owning(owner.logs, owner.store if shard else None, owner.cache if cache else None)
+    return OwnerStates(owner.logs, owner.store if shard else None, owner.cache if cache else None)
 
 
-def test_state_in_shard_is_sealed(owner: Owning) -> None:
+def test_state_in_shard_is_sealed(owner: OwnerStates) -> None:
     owner.states.flush()
     assert not any(plain in owner.stored() for plain in PLAIN)
     assert again(owner).recover().state() == owner.state() == ANN
@@ -50,7 +50,7 @@ def test_state_in_shard_is_sealed(owner: Owning) -> None:
 
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("shard", [True, False])
-def test_successor_knows_the_same(owner: Owning, cache: bool, shard: bool) -> None:
+def test_successor_knows_the_same(owner: OwnerStates, cache: bool, shard: bool) -> None:
     owner.states.flush()
     owner.decide(register(1, "d"), erase(2))  # committed, but never flushed
     successor = again(owner, cache, shard).recover()
@@ -60,7 +60,7 @@ def test_successor_knows_the_same(owner: Owning, cache: bool, shard: bool) -> No
     assert key is not None and key.kid == (owner.keys.key_of("d") or key).kid
 
 
-def test_one_key_serves_until_it_ends(owner: Owning) -> None:
+def test_one_key_serves_until_it_ends(owner: OwnerStates) -> None:
     assert owner.decide(register(1)).data_keys == {}
     assert owner.decide(erase(2)).data_keys == {"c": None}
     assert [*owner.decide(register(3)).data_keys] == ["c"]
@@ -68,30 +68,30 @@ def test_one_key_serves_until_it_ends(owner: Owning) -> None:
     assert owner.state() == again(owner).recover().state() == ANN
 
 
-def test_ended_key_stays_ended_without_tombstone(owner: Owning, logs: Logs) -> None:
+def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: Logs) -> None:
     """An owner slept until the tombstone was compacted: its cache still has the key, which the event ends."""
     owner.states.flush()
     shard, cache = owner.store, owner.cache
-    other = Owning(logs).recover()
+    other = OwnerStates(logs).recover()
     other.decide(erase(1))
     logs.compact()
     assert logs.keys.records == [None, None]
-    late = Owning(logs, shard, cache).recover()
+    late = OwnerStates(logs, shard, cache).recover()
     assert late.keys.key_of("c") is None and late.state() == mask(ANN)
 
 
-def test_cache_from_before_an_erasure_is_dropped(owner: Owning, logs: Logs) -> None:
+def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: Logs) -> None:
     """The shard is newer, from a checkpoint: its key cache has not seen the event."""
     owner.states.flush()
-    other = Owning(logs).recover()
+    other = OwnerStates(logs).recover()
     other.decide(erase(1))
     other.states.flush()
     logs.compact()
     assert owner.cache.keys_of("c").current is not None
-    assert Owning(logs, other.store, owner.cache).recover().keys.key_of("c") is None
+    assert OwnerStates(logs, other.store, owner.cache).recover().keys.key_of("c") is None
 
 
-def test_interrupted_reading_begins_again(owner: Owning, logs: Logs) -> None:
+def test_interrupted_reading_begins_again(owner: OwnerStates, logs: Logs) -> None:
     """The first half was read again. Then a key of it has ended, and its tombstone is compacted."""
     owner.states.flush()
     owner.decide(register(1, "d"))
@@ -106,30 +106,30 @@ def test_interrupted_reading_begins_again(owner: Owning, logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 2])
-def test_half_an_erasure_is_in_doubt(owner: Owning, logs: Logs, cut: int) -> None:
+def test_half_an_erasure_is_in_doubt(owner: OwnerStates, logs: Logs, cut: int) -> None:
     """The tombstone becomes visible before the event. A shard that was folded between them must fold on."""
     owner.decide(register(1), erase(2))
-    late = Owning(logs).recover(cut)
+    late = OwnerStates(logs).recover(cut)
     assert late.store.get_value(UNRESOLVED_KEYS_MARKER)
     assert late.recover().state() == mask(ANN)
     assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
-def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
+def test_lost_key_stops_recovery(owner: OwnerStates, logs: Logs) -> None:
     key, logs.keys.records[0] = logs.keys.records[0], None
-    reading = Owning(logs)
+    reading = OwnerStates(logs)
     for _ in range(2):  # the next attempt folds nothing, and must not pass
         with pytest.raises(
-            ContradictionError, match=r"of customer 'c' is not in customer.keys .* nobody erased"
+            ContradictionError, match=r"of customer 'c' is not in customer.keys .* it was not erased"
         ):
             reading.recover()
     assert reading.store.get_value(UNRESOLVED_KEYS_MARKER)
     logs.keys.records[0] = key
-    assert Owning(logs).recover().state() == ANN
+    assert OwnerStates(logs).recover().state() == ANN
 
 
 @pytest.mark.parametrize("shard", [True, False])
-def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool) -> None:
+def test_accepted_loss_may_hold_erasures(owner: OwnerStates, logs: Logs, shard: bool) -> None:
     """The events topic was restored to a time before an erasure, and the keys topic was not."""
     owner.states.flush()
     owner.decide(erase(1))
@@ -144,21 +144,23 @@ def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool)
     assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
-def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:
+def test_lost_key_stops_deciding(owner: OwnerStates, logs: Logs) -> None:
     """All events are folded, so the loss is found when the state is needed."""
     owner.states.flush()
     logs.keys.records[0] = None
-    with pytest.raises(ContradictionError, match="nobody erased it"):
+    with pytest.raises(ContradictionError, match="it was not erased"):
         again(owner, cache=False).recover().decide(register(1))
 
 
-def test_ring_without_the_master_stops(owner: Owning, logs: Logs) -> None:
+def test_ring_without_the_master_stops(owner: OwnerStates, logs: Logs) -> None:
     owner.states.flush()
-    with pytest.raises(ContradictionError, match="under the master key '2026-11', which the ring lacks"):
-        Owning(logs, owner.store, owner.cache, Keyring({"2027-01": b"n" * 64})).recover().state()
+    with pytest.raises(
+        ContradictionError, match="under the key-encryption key '2026-11', which is not in the keyring"
+    ):
+        OwnerStates(logs, owner.store, owner.cache, Keyring({"2027-01": b"n" * 64})).recover().state()
 
 
-def test_damaged_state_is_a_contradiction(owner: Owning) -> None:
+def test_damaged_state_is_a_contradiction(owner: OwnerStates) -> None:
     owner.states.flush()
     ((name, saved),) = owner.store.items()
     damaged = StoredState(
@@ -169,7 +171,7 @@ def test_damaged_state_is_a_contradiction(owner: Owning) -> None:
 
 
 @pytest.mark.parametrize("point", ["apply.before", "apply.after"])
-def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: str) -> None:
+def test_crash_while_flushing_changes_nothing(owner: OwnerStates, logs: Logs, point: str) -> None:
     """The cache is written first: the successor finds a shard that lags the cache or equals it."""
 
     def die() -> None:
@@ -185,7 +187,7 @@ def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: 
     assert successor.keys.key_of("c") is None
 
 
-def test_paused_owner_writes_no_key(owner: Owning) -> None:
+def test_paused_owner_writes_no_key(owner: OwnerStates) -> None:
     """The owner wakes up after its successor, which has ended a key that the owner has not written yet."""
     successor = again(owner).recover()
     successor.decide(erase(1))
@@ -195,7 +197,7 @@ def test_paused_owner_writes_no_key(owner: Owning) -> None:
     assert again(owner).recover().keys.key_of("c") is None
 
 
-def test_committed_erasure_refuses_its_key(owner: Owning, logs: Logs) -> None:
+def test_committed_erasure_refuses_its_key(owner: OwnerStates, logs: Logs) -> None:
     """The cache may lag in the keys topic, where the key still exists."""
     owner.states.flush()
     owner.decide(erase(1))
@@ -206,20 +208,20 @@ def test_committed_erasure_refuses_its_key(owner: Owning, logs: Logs) -> None:
     assert again(owner).recover().keys.key_of("c") is None
 
 
-def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
+def test_keys_of_others_are_not_kept(owner: OwnerStates, logs: Logs) -> None:
     """Another owner ends these keys, and this owner would not notice it."""
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
-    ours = KeyHome("murmur2", 2, 0)
-    owner.keys.read_keys(0, ours, afresh=True)
-    kept = {name for name in names if owner.cache.keys_of(name).current is not None}
-    assert kept == {name for name in names if ours.matches(name.encode())} != {*names}
+    own_subjects = KeyHome("murmur2", 2, 0)
+    owner.keys.read_keys(0, own_subjects, afresh=True)
+    stored = {name for name in names if owner.cache.keys_of(name).current is not None}
+    assert stored == {name for name in names if own_subjects.matches(name.encode())} != {*names}
 
 
-def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
+def test_child_without_events_reads_afresh(owner: OwnerStates, logs: Logs) -> None:
     """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
     home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).matches(b"c")))
-    child = OwnerKeys(CUSTOMER, logs.keys, 0, RING, MemoryKeys(("k", "e")))
+    child = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, MemoryKeys(("k", "e")))
     child.read_keys(0, home)
     assert child.key_of("c") is not None
     owner.decide(erase(1))
@@ -228,30 +230,30 @@ def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
     assert child.key_of("c") is None
 
 
-def test_few_keys_are_ready(owner: Owning, logs: Logs) -> None:
+def test_few_keys_are_ready(owner: OwnerStates, logs: Logs) -> None:
     """Only some data keys are kept unwrapped. Other keys are unwrapped when a command needs them."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
-    few = OwnerKeys(CUSTOMER, logs.keys, 0, RING, owner.cache, max_unwrapped=2)
+    few = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, owner.cache, max_unwrapped=2)
     assert all(few.key_of(f"c-{number}") is not None for number in range(1, 20))
     assert len(few._unwrapped) == 2
 
 
 def test_cache_on_disk_serves_the_same(logs: Logs, tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
-        owner = Owning(logs, cache=cache).recover()
+        owner = OwnerStates(logs, cache=cache).recover()
         owner.decide(register(0))
         owner.states.flush()
     with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
         assert cache.offsets == KeyOffsets(("k", "e"), 1, 1)
-        assert Owning(logs, owner.store, cache).recover().state() == ANN
+        assert OwnerStates(logs, owner.store, cache).recover().state() == ANN
     assert not any(plain in file.read_bytes() for plain in PLAIN for file in tmp_path.iterdir())
 
 
-def test_standby_needs_the_newest_master(owner: Owning, logs: Logs) -> None:
+def test_standby_needs_the_newest_master(owner: OwnerStates, logs: Logs) -> None:
     """Its keyring lacks the KEK of the active run: it cannot take over, however often it asks."""
     owner.states.flush()
-    standby = Owning(logs, ring=Keyring({"2027-01": b"n" * 64}))
+    standby = OwnerStates(logs, ring=Keyring({"2027-01": b"n" * 64}))
     for _ in range(2):
         with pytest.raises(ContradictionError) as lacking:
             standby.recover()

@@ -49,7 +49,7 @@ def claims(plan: Plan) -> dict[Partition, Claim | None]:
 
 
 @contextmanager
-def grown_under_a_run(single: TopicHarness) -> Iterator[Plan]:
+def repartitioned_during_run(single: TopicHarness) -> Iterator[Plan]:
     """The plan of an active run with heartbeats. Its aggregate was repartitioned from one partition to two."""
     plan = single.plan(once=False)
     heart = HeartbeatSender(
@@ -67,7 +67,7 @@ def never() -> None:
 
 
 def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
-    with grown_under_a_run(single) as before, ExitStack() as stack:
+    with repartitioned_during_run(single) as before, ExitStack() as stack:
         plan, asked = single.plan(once=False, machine="next"), list[object]()
 
         def meanwhile() -> None:
@@ -104,13 +104,13 @@ def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
 
 def test_only_parents_wait(single: TopicHarness) -> None:
     wait(single.plan(), PARENT, never)
-    with grown_under_a_run(single):
+    with repartitioned_during_run(single):
         wait(single.plan(machine="next"), CHILD, never)
 
 
 def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
     """The target folds its parent's later decisions while it waits, so that its keys wait less after the split."""
-    with grown_under_a_run(single):
+    with repartitioned_during_run(single):
         plan = replace(single.plan(once=False), store="memory")
         child = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())
         with at_work(child.run, child.stopping):

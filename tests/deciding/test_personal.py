@@ -18,11 +18,11 @@ from tests.deciding.personal import (
     NEEDLE,
     STATE,
     customers,
+    decrypted_states,
     erase,
     events,
-    keys,
-    opened,
-    plain_files,
+    files_with_personal_data,
+    key_records,
     register,
 )
 from tests.support.harness import TopicHarness
@@ -45,9 +45,9 @@ def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
     people.send(register("c-1"), register("c-2"), register("c-1", 1))
     quietly(people.plan())
     assert not any(NEEDLE.encode() in (one.value or b"") for one in people.records("events"))
-    assert not list(plain_files(people.folder))
-    assert opened(people) == {"c-1": STATE, "c-2": STATE}
-    [(subject, wrapped), (other, _)] = keys(people)
+    assert not list(files_with_personal_data(people.folder))
+    assert decrypted_states(people) == {"c-1": STATE, "c-2": STATE}
+    [(subject, wrapped), (other, _)] = key_records(people)
     assert (subject, other) == ("c-1", "c-2") and wrapped is not None
     assert people.connection.keys is not None
     key = keyring_at(people.connection.keys).unwrap(people.topics.keys, "c-1", wrapped)
@@ -66,37 +66,37 @@ def test_next_run_seals_with_the_same(people: TopicHarness, cache: bool, machine
         lose_keys(people)
     people.send(register("c-1", 1), register("c-2"))
     quietly(people.plan(machine=machine))
-    assert [subject for subject, _ in keys(people)] == ["c-1", "c-2"]
-    assert opened(people, machine) == {"c-1": STATE, "c-2": STATE}
+    assert [subject for subject, _ in key_records(people)] == ["c-1", "c-2"]
+    assert decrypted_states(people, machine) == {"c-1": STATE, "c-2": STATE}
 
 
 def test_erasing_ends_the_key(people: TopicHarness) -> None:
     people.send(register("c-1"), register("c-2"))
     quietly(people.plan())
-    (_, wrapped), _ = keys(people)
+    (_, wrapped), _ = key_records(people)
     people.send(erase("c-1"), erase("c-1", 1))
     quietly(people.plan())
-    assert keys(people)[2:] == [("c-1", None)]
+    assert key_records(people)[2:] == [("c-1", None)]
     assert [outcome.data.status for outcome in people.outcomes()][2:] == ["accepted", "unchanged"]
     erased = events(people)[-1]
     assert wrapped is not None and decode(erased.data) == {"key": wrapped.kid}
-    assert opened(people) == {"c-1": ERASED, "c-2": STATE}
+    assert decrypted_states(people) == {"c-1": ERASED, "c-2": STATE}
     people.send(register("c-1", 1))
     quietly(people.plan(machine="other"))
-    assert opened(people, "other") == {"c-1": STATE, "c-2": STATE}
+    assert decrypted_states(people, "other") == {"c-1": STATE, "c-2": STATE}
 
 
 def test_erased_person_may_come_again(people: TopicHarness) -> None:
     """In one batch, the key from before the erasure is never written."""
     people.send(register("c-1"), erase("c-1"), register("c-1", 1), register("c-2"), erase("c-2"))
     quietly(people.plan())
-    assert [(subject, wrapped is None) for subject, wrapped in keys(people)] == [
+    assert [(subject, wrapped is None) for subject, wrapped in key_records(people)] == [
         ("c-1", False),
         ("c-2", True),
     ]
-    assert opened(people) == {"c-1": STATE, "c-2": ERASED}
+    assert decrypted_states(people) == {"c-1": STATE, "c-2": ERASED}
     quietly(people.plan(machine="other"))
-    assert opened(people, "other") == {"c-1": STATE, "c-2": ERASED}
+    assert decrypted_states(people, "other") == {"c-1": STATE, "c-2": ERASED}
 
 
 @pytest.mark.covers("all-or-none")
@@ -120,20 +120,20 @@ def test_killed_owner_loses_no_key(people: TopicHarness, point: str) -> None:
     quietly(people.plan())
     for machine in ("state", "other"):
         quietly(people.plan(machine=machine))
-        assert opened(people, machine) == {"c-1": ERASED, "c-2": STATE, "c-3": STATE}
-    assert sorted(subject for subject, _ in keys(people)) == ["c-1", "c-1", "c-2", "c-3"]
+        assert decrypted_states(people, machine) == {"c-1": ERASED, "c-2": STATE, "c-3": STATE}
+    assert sorted(subject for subject, _ in key_records(people)) == ["c-1", "c-1", "c-2", "c-3"]
 
 
 def test_run_without_ring_is_refused(people: TopicHarness) -> None:
     ringless, root = people.connection, people.folder
-    for keys_at, said in (
-        (None, "no keys are set"),
+    for keys_at, error in (
+        (None, "no keyring is set"),
         (KeyRingAddress("file:gone.json", root), "cannot be read"),
     ):
         people.connection = replace(ringless, keys=keys_at)
-        with pytest.raises(ConfigurationError, match=said) as told:
+        with pytest.raises(ConfigurationError, match=error) as message:
             people.plan()
-        assert told.value.exit_code == 3
+        assert message.value.exit_code == 3
 
 
 def test_key_that_nobody_erased_stops(people: TopicHarness) -> None:

@@ -8,7 +8,7 @@ from msgspec.json import decode
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.verify import ErasureReport, verify_erasure
-from tests.deciding.personal import ERASED, STATE, customers, erase, opened, register
+from tests.deciding.personal import ERASED, STATE, customers, decrypted_states, erase, register
 from tests.support.commands import FAR, command
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -51,6 +51,6 @@ def test_owners_go_on_without_them(people: TopicHarness, machine: str) -> None:
     quietly(people.plan(machine=machine))
     assert people.outcomes()[-1].data.status == "duplicate"
     quietly(people.plan(machine=machine))  # the released command is resubmitted
-    states = opened(people, machine)
+    states = decrypted_states(people, machine)
     assert (states.pop("cleo").name, states) == ("Cleo", {"ann": ERASED, "bob": STATE, "dan": STATE})
     assert people.violations() == []

@@ -17,10 +17,10 @@ from tests.deciding.personal import (
     NEEDLE,
     STATE,
     customers,
+    decrypted_states,
     erase,
-    keys,
-    opened,
-    plain_files,
+    files_with_personal_data,
+    key_records,
     register,
 )
 from tests.support.commands import FAR, Sent, command
@@ -45,11 +45,11 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 def waiting(*subjects: str) -> list[Sent]:
     data = {"name": NEEDLE, "mail": f"{NEEDLE}@home"}
-    return [command("customer.Register", one, f"{one}.7", data, notbefore=FAR) for one in subjects]
+    return [command("customer.Register", entry, f"{entry}.7", data, notbefore=FAR) for entry in subjects]
 
 
 def released(*subjects: str) -> list[Sent]:
-    return [command("cqrs.Release", one, f"{one}.r", {"id": f"{one}.7"}) for one in subjects]
+    return [command("cqrs.Release", name, f"{name}.r", {"id": f"{name}.7"}) for name in subjects]
 
 
 def expected(*erased: str) -> dict[str, object]:
@@ -58,12 +58,12 @@ def expected(*erased: str) -> dict[str, object]:
 
 def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
     rebuild_shards(people.plan(once=False), lambda now: None, lambda text: None)
-    assert opened(people) == expected() and not list(plain_files(people.folder))
+    assert decrypted_states(people) == expected() and not list(files_with_personal_data(people.folder))
     names = {path.name.partition("-")[0] for path in people.shard_path().parent.iterdir()}
     assert names == {"0", "0.keys", "0.aside"}
     people.send(erase(NAMES[2]), register(NAMES[3], 1))
     quietly(people.plan())
-    assert opened(people) == expected(NAMES[2]) and len(keys(people)) == 9
+    assert decrypted_states(people) == expected(NAMES[2]) and len(key_records(people)) == 9
 
 
 def test_checkpoint_has_no_key(people: TopicHarness) -> None:
@@ -72,25 +72,27 @@ def test_checkpoint_has_no_key(people: TopicHarness) -> None:
     people.send(erase(NAMES[2]))
     quietly(people.plan())
     (copy,) = stage.data_files(people)
-    kids = [wrapped.key for _, wrapped in keys(people) if wrapped is not None]
+    kids = [wrapped.key for _, wrapped in key_records(people) if wrapped is not None]
     assert not any(kid.encode() in copy.read_bytes() for kid in kids)
     assert any(stage.BEGAN in note for note in stage.started(people, "new"))
-    assert opened(people, "new") == expected(NAMES[2]) and not list(plain_files(people.folder))
+    assert decrypted_states(people, "new") == expected(NAMES[2]) and not list(
+        files_with_personal_data(people.folder)
+    )
 
 
 def test_store_in_memory_keeps_keys_there(people: TopicHarness) -> None:
     people.send(register(NAMES[2], 1), erase(NAMES[3]))
     quietly(replace(people.plan(machine="memory"), store="memory"))
-    assert len(keys(people)) == 9 and not (people.folder / "memory").exists()
+    assert len(key_records(people)) == 9 and not (people.folder / "memory").exists()
     quietly(people.plan())
-    assert opened(people) == expected(NAMES[3])
+    assert decrypted_states(people) == expected(NAMES[3])
 
 
 def test_parked_command_is_sealed(people: TopicHarness) -> None:
     """The deferred command gets its own key. Once the key is deleted, the command is not decided."""
     people.send(*waiting("late", "later"))
     quietly(people.plan())
-    assert not list(plain_files(people.folder))
+    assert not list(files_with_personal_data(people.folder))
     assert all(NEEDLE.encode() not in (one.value or b"") for one in people.records("deferred"))
     people.send(
         erase("later"),
@@ -111,7 +113,7 @@ def test_keys_stay_where_they_are(people: TopicHarness) -> None:
     people.send(erase(NAMES[3]), *(register(name, 2) for name in NAMES[4:]))
     for machine in ("state", "state", "other"):
         quietly(people.plan(machine=machine))
-        found = opened(people, machine)
+        found = decrypted_states(people, machine)
         assert found == {name: ERASED if name == NAMES[3] else STATE for name in NAMES}
     assert partition_count(people.connection, people.topics.keys) == 1
     ids = people.plan().topics["customer"]
@@ -131,7 +133,9 @@ def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
     people.send(register(NAMES[3], 1))
     quietly(people.plan(machine="grown"))
     quietly(people.plan(machine="grown"))
-    assert opened(people, "grown") == expected(NAMES[2]) and not list(plain_files(people.folder))
+    assert decrypted_states(people, "grown") == expected(NAMES[2]) and not list(
+        files_with_personal_data(people.folder)
+    )
 
 
 def test_standby_takes_over_keys(people: TopicHarness) -> None:
@@ -143,4 +147,4 @@ def test_standby_takes_over_keys(people: TopicHarness) -> None:
         people.send(erase(NAMES[3]), register(NAMES[4], 1))
         people.await_outcomes(13)
         eventually(lambda: worker.endings() is not None)
-    assert opened(people, "other") == expected(NAMES[3])
+    assert decrypted_states(people, "other") == expected(NAMES[3])

@@ -31,9 +31,9 @@ def test_foreign_commit_of_right_offset_passes() -> None:
 
 
 def test_gap_reaches_to_committed_offset() -> None:
-    given = log(committed=15)
-    assert position(given) == 10
-    assert gap(given, 10) == (10, 15)
+    state = log(committed=15)
+    assert position(state) == 10
+    assert gap(state, 10) == (10, 15)
 
 
 def test_no_gap_without_committed_offset() -> None:
@@ -72,12 +72,12 @@ def test_split_partition_goes_on(claimed: int, judging: int) -> None:
 
 def test_lineage_below_the_claim_is_not_all() -> None:
     """The broker may lag: the count in the claim was committed together with the split."""
-    with pytest.raises(ContradictionError, match="has split to 8 partitions, the lineage says 4"):
+    with pytest.raises(ContradictionError, match="has split to 8 partitions, its partition history has 4"):
         position(log(has_grown=True, claim=claim(partitions=8)))
 
 
 @pytest.mark.parametrize(
-    ("given", "says", "onward"),
+    ("state", "says", "onward"),
     [
         (log(topic_id="other", start=2), "deleted and created again", 2),
         (log(other_ids=("other", "o")), "the topic of its events was deleted and created again", 10),
@@ -117,9 +117,9 @@ def test_lineage_below_the_claim_is_not_all() -> None:
         (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
     ],
 )
-def test_contradiction_names_the_way_out(given: LogState, says: str, onward: int) -> None:
+def test_contradiction_names_the_way_out(state: LogState, says: str, onward: int) -> None:
     with pytest.raises(ContradictionError, match=says) as raised:
-        position(given)
+        position(state)
     assert raised.value.exit_code == 5
     assert "t.bank.commands partition 3: " in raised.value.message
     assert raised.value.hint.endswith(f": cqrs run --accept-loss bank:3@{onward}")
@@ -138,7 +138,8 @@ def test_expired_outcomes_defer_to_committed_offset() -> None:
     assert position(idle._replace(start=10)) == 10
     assert position(idle._replace(outcomes_start=1)) == 10
     with pytest.raises(
-        ContradictionError, match=": there are events but no outcome, so nothing says what was decided;"
+        ContradictionError,
+        match=": there are events but no outcome, so it is unknown which commands were decided;",
     ):
         position(idle._replace(outcomes_start=0))
     assert gap(idle, 10) == (10, 10)
@@ -213,10 +214,10 @@ def test_place_outside_log_is_refused(offset: int) -> None:
     assert raised.value.exit_code == 2
 
 
-@pytest.mark.parametrize("word", [0, 12, 19])
-def test_place_is_ignored_once_all_is_decided(word: int) -> None:
-    assert position(log(last=19, committed=20), accept_loss=word) == 20
-    assert position(log(last=None, committed=20, outcomes_start=12), accept_loss=word) == 20
+@pytest.mark.parametrize("accepted_offset", [0, 12, 19])
+def test_place_is_ignored_once_all_is_decided(accepted_offset: int) -> None:
+    assert position(log(last=19, committed=20), accept_loss=accepted_offset) == 20
+    assert position(log(last=None, committed=20, outcomes_start=12), accept_loss=accepted_offset) == 20
 
 
 def test_spent_place_is_ignored_at_the_end() -> None:

@@ -127,7 +127,7 @@ def test_shard_set_aside_is_noted(counters: TopicHarness) -> None:
     quietly(counters.plan())
     (counters.shard_path() / MARKER_FILE).unlink()
     (verdict,) = owned_here(counters.plan())
-    assert "set aside" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
+    assert "quarantined" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
 
 
 @pytest.mark.kafka

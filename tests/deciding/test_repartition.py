@@ -21,21 +21,21 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.deciding.growing import check, counters, round_of
+from tests.deciding.growing import check_decided_once, counters, round_of
 from tests.deciding.log_states import claim
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.repartitioning import grown_by_hand, lineage
 from tests.support.sampling import sampled
 
-OURS = claim(lineage=1)
+OWN_CLAIM = claim(lineage=1)
 
 
-def standing(count: int = 4, counts: tuple[int, ...] = (4,), **members: Any) -> AggregatePartitions:
-    usual = AggregatePartitions(
-        "bank", dict.fromkeys(KINDS, count), PartitionLineage(counts), len(counts) > 1, (OURS,)
+def current(count: int = 4, counts: tuple[int, ...] = (4,), **members: Any) -> AggregatePartitions:
+    default_partitions = AggregatePartitions(
+        "bank", dict.fromkeys(KINDS, count), PartitionLineage(counts), len(counts) > 1, (OWN_CLAIM,)
     )
-    return usual._replace(**members)
+    return default_partitions._replace(**members)
 
 
 def planned(before: int, after: int, has_lineage: bool) -> PlannedRepartitioning:
@@ -44,47 +44,47 @@ def planned(before: int, after: int, has_lineage: bool) -> PlannedRepartitioning
 
 @pytest.mark.parametrize("after", [8, 12])
 def test_multiples_are_taken(after: int) -> None:
-    assert plan_repartitioning(standing(), after, "murmur2") == planned(4, after, False)
+    assert plan_repartitioning(current(), after, "murmur2") == planned(4, after, False)
 
 
 def test_growth_is_completed() -> None:
     """The request exists, and all, some or none of the topics are extended."""
     for count in (4, 8):
-        assert plan_repartitioning(standing(count, (4, 8)), 8, "murmur2") == planned(8, 8, True)
+        assert plan_repartitioning(current(count, (4, 8)), 8, "murmur2") == planned(8, 8, True)
 
 
 def test_growth_by_hand_is_adopted() -> None:
-    assert plan_repartitioning(standing(8), 8, "murmur2") == planned(4, 8, False)
+    assert plan_repartitioning(current(8), 8, "murmur2") == planned(4, 8, False)
 
 
 @pytest.mark.parametrize(
-    ("found", "after", "says"),
+    ("partitions", "after", "message"),
     [
-        (standing(), 2, "Kafka takes none away"),
-        (standing(), 4, "bank has 4 partitions"),
-        (standing(), 6, "6 is not a multiple of the 4 partitions"),
-        (standing(12), 8, "bank has 12 partitions"),
-        (standing(12), 14, "take 12, 16 or another multiple"),
-        (standing(9), 8, "adopted by --partitions 12"),
+        (current(), 2, "Kafka cannot remove partitions"),
+        (current(), 4, "bank has 4 partitions"),
+        (current(), 6, "6 is not a multiple of the 4 partitions"),
+        (current(12), 8, "bank has 12 partitions"),
+        (current(12), 14, "take 12, 16 or another multiple"),
+        (current(9), 8, "adopted by --partitions 12"),
     ],
 )
-def test_other_numbers_are_refused(found: AggregatePartitions, after: int, says: str) -> None:
+def test_other_numbers_are_refused(partitions: AggregatePartitions, after: int, message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        plan_repartitioning(found, after, "murmur2")
-    assert says in str(refused.value)
+        plan_repartitioning(partitions, after, "murmur2")
+    assert message in str(refused.value)
 
 
 def test_older_owners_are_refused() -> None:
     """Owners that have ended do not count."""
-    older = replace(OURS, lineage=0)
-    with pytest.raises(ConfigurationError, match="of a version that knows of no growth"):
-        plan_repartitioning(standing(claims=(OURS, older)), 8, "murmur2")
-    assert plan_repartitioning(standing(claims=(replace(older, attempt=TERMINAL),)), 8, "murmur2").after == 8
+    older = replace(OWN_CLAIM, lineage=0)
+    with pytest.raises(ConfigurationError, match="of a version without repartitioning"):
+        plan_repartitioning(current(claims=(OWN_CLAIM, older)), 8, "murmur2")
+    assert plan_repartitioning(current(claims=(replace(older, attempt=TERMINAL),)), 8, "murmur2").after == 8
 
 
 def test_unknown_homes_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="nothing says whose a key is"):
-        plan_repartitioning(standing(), 8, "none")
+    with pytest.raises(ConfigurationError, match="the partition of a key is unknown"):
+        plan_repartitioning(current(), 8, "none")
 
 
 @pytest.fixture
@@ -193,4 +193,4 @@ def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
     grow(pair, 4)
     pair.send(*round_of(1))
     quietly(pair.plan())
-    check(pair, 0, 1)
+    check_decided_once(pair, 0, 1)

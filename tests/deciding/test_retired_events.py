@@ -14,7 +14,7 @@ from tests.support.owners import owned, quietly
 pytestmark = pytest.mark.kafka
 
 #: Inconsistencies that may pass are not believed before the test fails.
-PATIENT = Timing(inconsistency_timeout=600.0, out_of_sync_timeout=600.0)
+LONG_TIMEOUTS = Timing(inconsistency_timeout=600.0, out_of_sync_timeout=600.0)
 
 UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
 
@@ -39,7 +39,9 @@ def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, t
     counters.send(*increments(3))
     quietly(counters.plan())
     counters.send(*increments(2, first=3))
-    error = owned(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(timing=PATIENT))
+    error = owned(
+        later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(timing=LONG_TIMEOUTS)
+    )
     assert isinstance(error, ContradictionError)
     assert "offset 0: the code knows no event counter.Incremented: deploy the code that wrote it" in str(
         error

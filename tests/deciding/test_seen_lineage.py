@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, check, counters, round_of
+from tests.deciding.growing import SUBJECTS, check_decided_once, counters, round_of
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.repartitioning import grow, reasons, stale
@@ -56,4 +56,4 @@ def test_owners_see_a_later_growth(grown: TopicHarness) -> None:
         moved = sum(grown.home(one) > 1 for one in SUBJECTS)
         eventually(lambda: sum(reasons(grown, one)["MOVED"] for one in (0, 1)) == moved)
     quietly(grown.plan())
-    check(grown, 0, 1)
+    check_decided_once(grown, 0, 1)

@@ -73,5 +73,5 @@ def test_lacking_master_key_fails(connection: Connection, prefix: str) -> None:
     producer.produce(topics.keys, key_value(wrapped), "c-42", 0)
     producer.flush(20)
     assert checked(old) == [("ok", "customer: 1 key, 1 under old", 0)]
-    told = f"keys of {topics.keys} are under the master key 'old', which the ring lacks"
+    told = f"keys of {topics.keys} are under the key-encryption key 'old', which is not in the keyring"
     assert checked(new) == [("fail", told, 5)]

@@ -40,9 +40,11 @@ class KeysInMemory:
 
     def compact(self) -> None:
         """Keep the last record of each subject, unless it is a tombstone."""
-        last = {one.key: one for one in self.records}
-        self.records = [one for one in last.values() if one.value is not None] + self.records[-1:]
-        self.records = sorted({one.offset: one for one in self.records}.values(), key=lambda one: one.offset)
+        last = {record.key: record for record in self.records}
+        self.records = [record for record in last.values() if record.value is not None] + self.records[-1:]
+        self.records = sorted(
+            {record.offset: record for record in self.records}.values(), key=lambda record: record.offset
+        )
 
     def partition_count(self) -> int:
         return self.count
@@ -56,13 +58,13 @@ class KeysInMemory:
         return 0, self.records[-1].offset + 1 if self.records else 0
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        yield [one for one in self.records if start <= one.offset < end]
+        yield [record for record in self.records if start <= record.offset < end]
 
     def event_partitions(self) -> int:
         return len(self.logs)
 
     def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
-        yield [one for one in self.logs[partition] if one.offset >= start]
+        yield [record for record in self.logs[partition] if record.offset >= start]
 
     def close(self) -> None: ...
 
@@ -77,4 +79,4 @@ def event(offset: int, fact: Event, key: DataKey | None = None, subject: str = "
 
 
 def data(records: list[Record]) -> list[object]:
-    return [json.loads(one.value or b"")["data"] for one in records]
+    return [json.loads(value.value or b"")["data"] for value in records]

@@ -52,8 +52,8 @@ def test_old_keys_open_after_a_rotation() -> None:
 @pytest.mark.parametrize(
     ("masters", "complaint"),
     [
-        ({"new": NEW}, "under the master key 'old', which the ring lacks"),
-        ({"old": NEW}, "does not open with"),
+        ({"new": NEW}, "under the key-encryption key 'old', which is not in the keyring"),
+        ({"old": NEW}, "cannot be decrypted with"),
     ],
 )
 def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) -> None:
@@ -66,11 +66,11 @@ def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) 
 @pytest.mark.parametrize(
     ("place", "complaint"),
     [
-        ("keys.json", "does not name a ring"),
-        ("file:", "does not name a ring"),
-        ("vault:x", "does not name a ring"),
+        ("keys.json", "does not name a keyring"),
+        ("file:", "does not name a keyring"),
+        ("vault:x", "does not name a keyring"),
         ("file:nowhere.json", "nowhere.json cannot be read: No such file"),
-        ("env:NOT_SET_ANYWHERE", "NOT_SET_ANYWHERE with the ring of keys is not set"),
+        ("env:NOT_SET_ANYWHERE", "NOT_SET_ANYWHERE with the keyring is not set"),
         ("exec:/nowhere/tool", "cannot be run"),
         ("exec:'", "cannot be run"),
         ("exec: ", "cannot be run"),
@@ -116,7 +116,7 @@ def test_added_key_is_found_later(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     file.write_text(document(old=OLD))
     ring, wrapped = load_keyring("file:keys.json", tmp_path), Keyring({"new": NEW}).wrap("t", "s", KEY)
-    with pytest.raises(ContradictionError, match="which the ring lacks"):
+    with pytest.raises(ContradictionError, match="which is not in the keyring"):
         ring.unwrap("t", "s", wrapped)
     file.write_text(BOTH)
     assert (ring.unwrap("t", "s", wrapped).secret, ring.current) == (KEY.secret, "new")

@@ -32,7 +32,7 @@ def test_only_its_owner_reads_a_ring(path: Path) -> None:
 
 def test_a_ring_is_never_overwritten(path: Path) -> None:
     before = path.read_bytes()
-    with pytest.raises(ConfigurationError, match="exists: it may hold a ring"):
+    with pytest.raises(ConfigurationError, match="exists: it may contain a keyring"):
         create_keyring_file(path, "2026-12", SECOND)
     assert path.read_bytes() == before
 
@@ -88,7 +88,7 @@ def test_only_a_ring_is_rotated(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         rotate_keyring_file(tmp_path / "none.json", "2026-12", SECOND)
     (tmp_path / "other.json").write_text('{"secret": "secret"}')
-    with pytest.raises(ConfigurationError, match="is not a ring of keys") as refused:
+    with pytest.raises(ConfigurationError, match="does not contain a keyring") as refused:
         rotate_keyring_file(tmp_path / "other.json", "2026-12", SECOND)
     assert "secret" not in str(refused.value)
 

@@ -19,7 +19,7 @@ def test_lost_key_is_named(opener: EventDecryptor, keys: KeysInMemory) -> None:
     opener.view_events(0, keys.logs[0][:2])
     with pytest.raises(
         ContradictionError,
-        match=rf"key {FIRST.kid} of 'c-42' is not in customer\.keys partition 0, and nobody",
+        match=rf"key {FIRST.kid} of 'c-42' is not in customer\.keys partition 0, and it was not erased",
     ):
         opener.check_no_lost_keys()
 

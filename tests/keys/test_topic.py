@@ -16,8 +16,8 @@ ONE, OTHER = WrappedKey("one", "m", "…"), WrappedKey("other", "m", "…")
 @given(st.binary(min_size=72, max_size=72), st.text(), st.text())
 def test_wrapped_key_unwraps(random: bytes, topic: str, subject: str) -> None:
     key = DataKey.of_random(random)
-    found = unwrap_key(MASTER, topic, subject, wrap_key(MASTER, "m", topic, subject, key))
-    assert (found.kid, found.secret) == (key.kid, key.secret)
+    unwrapped = unwrap_key(MASTER, topic, subject, wrap_key(MASTER, "m", topic, subject, key))
+    assert (unwrapped.kid, unwrapped.secret) == (key.kid, key.secret)
 
 
 @pytest.mark.parametrize(

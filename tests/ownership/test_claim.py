@@ -113,8 +113,8 @@ def test_claim_keeps_the_log_facts() -> None:
 
 
 def test_claim_over_foreign_offset_knows_nothing() -> None:
-    mine = replace(MINE, n=0, accepted=LOSS, other_ids=("events", "outcomes"), deferred_id="deferred")
-    following = successor_claim(mine, None, "")
+    own_claim = replace(MINE, n=0, accepted=LOSS, other_ids=("events", "outcomes"), deferred_id="deferred")
+    following = successor_claim(own_claim, None, "")
     assert following.deferred_id == UNKNOWN_TOPIC
     assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
     assert (following.other_ids, following.n) == (UNKNOWN_TOPICS, 1)

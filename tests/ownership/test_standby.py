@@ -49,9 +49,11 @@ def test_beats_of_strangers_do_not_count() -> None:
 
 
 @given(claims, st.none() | claims, st.integers(0, 2**53))
-def test_claim_rises_above_the_one_before(mine: Claim, before: Claim | None, clock: int) -> None:
-    mine = next_claim(mine, before, clock)
-    assert before is None or before.run == mine.run or judge(mine, before) is Judgement.EARLIER
+def test_claim_rises_above_the_one_before(own_claim: Claim, previous: Claim | None, clock: int) -> None:
+    own_claim = next_claim(own_claim, previous, clock)
+    assert (
+        previous is None or previous.run == own_claim.run or judge(own_claim, previous) is Judgement.EARLIER
+    )
 
 
 @given(claims, st.integers(0, 9))
@@ -62,12 +64,14 @@ def test_later_attempts_of_one_run_follow(claim: Claim, submission: int) -> None
 
 
 def test_turn_comes_when_the_run_ends() -> None:
-    looks: Iterator[tuple[Claim | None, Heartbeats]] = iter(
+    polls: Iterator[tuple[Claim | None, Heartbeats]] = iter(
         [(OTHER, {}), (OTHER, {"other": 1}), (replace(OTHER, attempt=TERMINAL), {})]
     )
-    told: list[Claim] = []
-    turn = wait_for_takeover(lambda: next(looks), MINE, 0.1, threading.Event(), told.append, lambda: True)
-    assert turn is not None and turn.run_epoch > OTHER.run_epoch and told == [OTHER, OTHER]
+    seen_claims: list[Claim] = []
+    claim = wait_for_takeover(
+        lambda: next(polls), MINE, 0.1, threading.Event(), seen_claims.append, lambda: True
+    )
+    assert claim is not None and claim.run_epoch > OTHER.run_epoch and seen_claims == [OTHER, OTHER]
 
 
 class Waiting(threading.Event):
@@ -83,11 +87,11 @@ class Waiting(threading.Event):
 @given(st.text(max_size=9), st.floats(0.1, 60.0))
 def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
     """The takeover does not wait for the next poll."""
-    mine, waiting = replace(MINE, run=run + "'s"), Waiting()
+    own_claim, waiting = replace(MINE, run=run + "'s"), Waiting()
     turn = wait_for_takeover(
-        lambda: (OTHER, {}), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
+        lambda: (OTHER, {}), own_claim, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
     )
-    assert turn is not None and waiting.now == pytest.approx(takeover_timeout(mine.run, after), abs=0.01)
+    assert turn is not None and waiting.now == pytest.approx(takeover_timeout(own_claim.run, after), abs=0.01)
 
 
 @given(st.floats(2.0, 600.0))
@@ -96,22 +100,22 @@ def test_own_pauses_are_no_silence(paused: float) -> None:
     waiting = Waiting()
     beats: Iterator[int] = iter([1, 1, 2, 3])
 
-    def look() -> tuple[Claim | None, Heartbeats]:
+    def poll() -> tuple[Claim | None, Heartbeats]:
         number = next(beats)
         waiting.now += paused
         return (None if number == 3 else OTHER), {"other": number}
 
     told: list[Claim] = []
-    turn = wait_for_takeover(look, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
+    turn = wait_for_takeover(poll, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
     assert turn is not None and len(told) == 3
 
 
 @given(st.floats(0.01, 1.0))
-def test_looks_come_as_often_as_asked(every: float) -> None:
-    looks: Iterator[tuple[Claim | None, Heartbeats]] = iter([(OTHER, {})] * 3 + [(None, {})])
+def test_polls_come_as_often_as_asked(every: float) -> None:
+    polls: Iterator[tuple[Claim | None, Heartbeats]] = iter([(OTHER, {})] * 3 + [(None, {})])
     waiting, now = Waiting(), lambda: 0.0
     turn = wait_for_takeover(
-        lambda: next(looks), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every
+        lambda: next(polls), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every
     )
     assert turn is not None and waiting.now == pytest.approx(3 * every)
 
@@ -133,12 +137,12 @@ def test_stopping_ends_the_waiting() -> None:
 def test_unfit_runs_leave_their_turn() -> None:
     stopping, asked = threading.Event(), list[bool]()
 
-    def is_fit() -> bool:
+    def is_ready() -> bool:
         asked.append(len(asked) == 2)
         return asked[-1]
 
     ended: tuple[Claim, Heartbeats] = (replace(OTHER, attempt=TERMINAL), {})
-    turn = wait_for_takeover(lambda: ended, MINE, 0.01, stopping, lambda _: None, is_fit)
+    turn = wait_for_takeover(lambda: ended, MINE, 0.01, stopping, lambda _: None, is_ready)
     assert turn is not None and asked == [False, False, True]
 
 

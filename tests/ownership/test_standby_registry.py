@@ -10,7 +10,7 @@ from cqrs_cli.ownership.standby_registry import (
 
 
 def runs(roll: str, now: int) -> list[str]:
-    return [one.run for one in valid_registrations(roll, now)]
+    return [run.run for run in valid_registrations(roll, now)]
 
 
 def test_everyone_signs_once() -> None:

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.kafka
 
 
 def first_event(gateway: GatewayClient) -> dict[str, object]:
-    with open_stream(gateway, "/bank_account/ada?from=beginning") as found:
-        return dict(json.loads(line_of(found, b"data: ")))
+    with open_stream(gateway, "/bank_account/ada?from=beginning") as line:
+        return dict(json.loads(line_of(line, b"data: ")))
 
 
 def line_of(found: HTTPResponse, start: bytes) -> bytes:

@@ -12,21 +12,21 @@ from tests.core.tally import command, record
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 
 
-def old(store: FolderStore, data: bytes) -> PayloadReference:
+def old_payload(store: FolderStore, data: bytes) -> PayloadReference:
     reference = store.put(data)
     store.age(reference, SPARED + 10)
     return reference
 
 
-def swept(store: FolderStore, *named: PayloadReference, dry_run: bool = False) -> Swept:
-    return Sweep(store.place, FOLDER).sweep({one.sha256 for one in named}, dry_run)
+def sweep(store: FolderStore, *references: PayloadReference, dry_run: bool = False) -> Swept:
+    return Sweep(store.place, FOLDER).sweep({reference.sha256 for reference in references}, dry_run)
 
 
-def numbers(found: Swept) -> tuple[int, int, int, int]:
-    return found.kept, len(found.put_aside), len(found.brought_back), len(found.deleted)
+def counts(swept: Swept) -> tuple[int, int, int, int]:
+    return swept.kept, len(swept.put_aside), len(swept.brought_back), len(swept.deleted)
 
 
-def aside(store: FolderStore, reference: PayloadReference) -> bool:
+def quarantined(store: FolderStore, reference: PayloadReference) -> bool:
     return (store.path / FOLDER / ASIDE / reference.sha256).exists()
 
 
@@ -35,42 +35,42 @@ def aside(store: FolderStore, reference: PayloadReference) -> bool:
 @EACH_STORE
 def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
     """A payload that was put aside is still readable. Only a sweep a day later deletes it."""
-    used, unused, young = old(store, b"used"), old(store, b"unused"), store.put(b"young")
-    assert numbers(swept(store, used)) == (2, 1, 0, 0)
-    assert aside(store, unused) and not store.file(unused).exists()
+    used, unused, young = old_payload(store, b"used"), old_payload(store, b"unused"), store.put(b"young")
+    assert counts(sweep(store, used)) == (2, 1, 0, 0)
+    assert quarantined(store, unused) and not store.file(unused).exists()
     everything = [used, unused, young]
     assert store.transfer.fetch(FOLDER, everything) == {used: b"used", unused: b"unused", young: b"young"}
-    assert numbers(swept(store, used)) == (2, 0, 0, 0)
+    assert counts(sweep(store, used)) == (2, 0, 0, 0)
     store.age_file(store.path / FOLDER / ASIDE / unused.sha256, SPARED + 10)
-    assert numbers(swept(store, used)) == (2, 0, 0, 1)
+    assert counts(sweep(store, used)) == (2, 0, 0, 1)
     assert store.files() == sorted([used.sha256, young.sha256])
 
 
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
-    late = old(store, b"late")
-    swept(store)
+    late = old_payload(store, b"late")
+    sweep(store)
     store.age_file(store.path / FOLDER / ASIDE / late.sha256, SPARED + 10)
-    assert numbers(swept(store, late)) == (1, 0, 1, 0)
-    assert store.file(late).exists() and not aside(store, late)
+    assert counts(sweep(store, late)) == (1, 0, 1, 0)
+    assert store.file(late).exists() and not quarantined(store, late)
 
 
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
     """A payload that is stored again during a sweep stays, although no record references it yet."""
-    again = old(store, b"again")
-    sweep = Sweep(store.place, FOLDER)
+    again = old_payload(store, b"again")
+    started = Sweep(store.place, FOLDER)
     store.put(b"again")
-    assert numbers(sweep.sweep(set(), dry_run=False)) == (1, 0, 0, 0)
+    assert counts(started.sweep(set(), dry_run=False)) == (1, 0, 0, 0)
     assert store.file(again).exists()
 
 
 @EACH_STORE
 def test_dry_run_changes_nothing(store: FolderStore) -> None:
-    unused = old(store, b"unused")
-    assert numbers(swept(store, dry_run=True)) == (0, 1, 0, 0)
+    unused = old_payload(store, b"unused")
+    assert counts(sweep(store, dry_run=True)) == (0, 1, 0, 0)
     assert store.file(unused).exists()
 
 
@@ -99,7 +99,7 @@ def test_foreign_files_are_left_alone(store: FolderStore) -> None:
     for file in (foreign, draft):
         file.write_text("x")
         store.age_file(file, SPARED + 10)
-    assert numbers(swept(store, reference)) == (1, 0, 0, 1)
+    assert counts(sweep(store, reference)) == (1, 0, 0, 1)
     assert foreign.exists() and not draft.exists()
 
 

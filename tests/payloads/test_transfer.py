@@ -85,11 +85,11 @@ def test_late_payload_is_waited_for(store: FolderStore) -> None:
     asked = threading.Event()
     get = transfer.store.get
 
-    def telling(folder: str, reference: PayloadReference) -> bytes:
+    def signalling_get(folder: str, reference: PayloadReference) -> bytes:
         asked.set()
         return get(folder, reference)
 
-    transfer.store.get = telling  # type: ignore[method-assign]
+    transfer.store.get = signalling_get  # type: ignore[method-assign]
     writer = threading.Thread(target=lambda: asked.wait() and store.put(b"late"))
     writer.start()
     assert transfer.fetch(FOLDER, [late]) == {late: b"late"}
@@ -121,7 +121,7 @@ def test_crew_stays_small() -> None:
 
     eventually(lambda: pool.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging) == 2)
     assert pool.call({"next": lambda: 1}, 0.05) == {}
-    assert len([one for one in threading.enumerate() if one.name == "payloads"]) >= 2
+    assert len([thread for thread in threading.enumerate() if thread.name == "payloads"]) >= 2
     assert pool._threads == 2
     never.set()
 

@@ -68,13 +68,13 @@ class People:
         producer.init_transactions(30)
         return producer
 
-    def register(self, subject: str, key: DataKey | None, who: Registered = ANN) -> None:
+    def register(self, subject: str, key: DataKey | None, person: Registered = ANN) -> None:
         """Write an event whose key was written before."""
-        self._in_one([self._event(subject, who, key)], [])
+        self._in_one([self._event(subject, person, key)], [])
 
-    def meet(self, subject: str, key: DataKey, who: Registered = ANN) -> None:
+    def meet(self, subject: str, key: DataKey, person: Registered = ANN) -> None:
         """Write an event and its new key in one transaction."""
-        self._in_one([self._event(subject, who, key)], [(subject, key)])
+        self._in_one([self._event(subject, person, key)], [(subject, key)])
 
     def erase(self, subject: str, key: DataKey) -> None:
         """Write `Erased` and the tombstone."""

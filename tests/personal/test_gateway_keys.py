@@ -43,7 +43,8 @@ def test_lacking_master_key_is_a_problem(gateway: GatewayClient, people: People)
         assert (told.status, told.headers["content-type"]) == (500, "application/problem+json")
         assert told.body["title"] == "CONTRADICTION"
         wanted = (
-            f"key {FIRST.kid} of {people.topics.keys} is under the master key '2026', which the ring lacks"
+            f"key {FIRST.kid} of {people.topics.keys} is under the key-encryption key '2026', "
+            "which is not in the keyring"
         )
         assert told.body["detail"] == wanted
         assert told.headers.get("retry-after") is None
@@ -61,7 +62,7 @@ def test_who_asks_for_no_values_goes_on(gateway: GatewayClient) -> None:
 def test_streams_of_values_end_with_the_reason(gateway: GatewayClient) -> None:
     with open_stream(gateway, "/customer/ann?from=beginning", **RIGHT) as found:
         said = found.read().decode()
-    assert "which the ring lacks" in said
+    assert "which is not in the keyring" in said
     assert "data:" not in said
 
 

@@ -70,7 +70,7 @@ def test_lost_key_ends_whole_readings(people: People) -> None:
     """The key's record was deleted by hand. Readers without values continue."""
     people.meet("ann", FIRST)
     people.put_key("ann", None)
-    lost = f"key {FIRST.kid} of 'ann' is not in {people.topics.keys} partition 0, and nobody erased it"
+    lost = f"key {FIRST.kid} of 'ann' is not in {people.topics.keys} partition 0, and it was not erased"
     with pytest.raises(ContradictionError, match=lost):
         history(people, people.connection)
     exporting = plan_export(people.connection, people.topics, "people", people.folder)

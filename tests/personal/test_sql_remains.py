@@ -41,9 +41,9 @@ def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def holding(folder: Path) -> list[Path]:
+def files_containing_value(folder: Path) -> list[Path]:
     """Return the files that contain the value."""
-    return [one for one in folder.rglob("*") if one.is_file() and NEEDLE.encode() in one.read_bytes()]
+    return [file for file in folder.rglob("*") if file.is_file() and NEEDLE.encode() in file.read_bytes()]
 
 
 @contextmanager
@@ -51,11 +51,11 @@ def asking(project: Path, query: str, *more: str) -> Iterator[subprocess.Popen[s
     command = [CQRS, "sql", query, *more]
     with subprocess.Popen(
         command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as done:
+    ) as finished:
         try:
-            yield done
+            yield finished
         finally:
-            done.kill()
+            finished.kill()
 
 
 def test_log_holds_no_value(project: Path) -> None:
@@ -63,7 +63,7 @@ def test_log_holds_no_value(project: Path) -> None:
         said, _ = query.communicate(timeout=300)
     assert "CAST_INVALID_INPUT" in said
     assert (project / ".cqrs/log/sql.log").exists()
-    assert holding(project / ".cqrs") == []
+    assert files_containing_value(project / ".cqrs") == []
 
 
 def test_spilled_rows_cannot_be_read(project: Path) -> None:
@@ -75,7 +75,7 @@ def test_spilled_rows_cannot_be_read(project: Path) -> None:
 
         def has_spilled() -> bool:
             assert query.poll() is None, query.stdout and query.stdout.read()
-            return any(one.stat().st_size for one in local.rglob("shuffle_*.data"))
+            return any(file.stat().st_size for file in local.rglob("shuffle_*.data"))
 
         eventually(has_spilled, 300)
-        assert holding(local) == []
+        assert files_containing_value(local) == []

@@ -78,9 +78,7 @@ def test_end_of_no_key(told: Sealed, kid: str) -> None:
 @pytest.mark.covers("verifiable")
 def test_lost_key_is_told(told: Sealed) -> None:
     del told.keys["b"]
-    what = (
-        f"names key {key(2).kid} of 'b', and the keys topic has no key: the key is lost, and nobody erased it"
-    )
+    what = f"names key {key(2).kid} of 'b', and the keys topic has no key: the key is lost, and it was not erased"
     assert only(told, personal=PersonalScope()) == f"events 4 {what}; nothing heals that"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, check, counters, round_of
+from tests.deciding.growing import SUBJECTS, check_decided_once, counters, round_of
 from tests.support.java import forgetful
 from tests.support.owners import quietly, running
 from tests.support.repartitioning import finals, grow, lineage, reasons
@@ -38,7 +38,7 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     assert sorted(one.number for one in found) == list(range(1, 25)) and not waiter.outstanding
     assert {one.envelope.data.status for one in found} == {"accepted"}
     assert {one.envelope.data.partition for one in found} == {single.home(one) for one in SUBJECTS}
-    check(single, 0, 1)
+    check_decided_once(single, 0, 1)
 
 
 @pytest.mark.slow
@@ -53,4 +53,4 @@ def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_pa
         with running(pair.plan(once=False)):
             eventually(lambda: len(finals(pair)) == 24)
     assert sum(reasons(pair, one)["MOVED"] for one in (0, 1)) == sum(pair.home(one) > 1 for one in SUBJECTS)
-    check(pair, 0, 1)
+    check_decided_once(pair, 0, 1)

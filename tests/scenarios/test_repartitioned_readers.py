@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, counters, round_of, told
+from tests.deciding.growing import SUBJECTS, counters, expected_histories, round_of
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -56,7 +56,9 @@ def test_history_is_along_the_chain(grown: TopicHarness) -> None:
         places = find_ranges(grown.connection, grown.topics, key, "murmur2")
         records = read_records(grown.connection, key, places)
         found = fold_history(grown.aggregate, subject, records, parse_at(None))
-        assert [(one.aggregateversion, one.causationid) for one in found.events] == told(0, 1, 2)[subject]
+        assert [(one.aggregateversion, one.causationid) for one in found.events] == expected_histories(
+            0, 1, 2
+        )[subject]
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli import failpoints
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import check, counters, round_of
+from tests.deciding.growing import check_decided_once, counters, round_of
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.project import Project
@@ -46,7 +46,7 @@ def test_killed_command_is_completed(pair: TopicHarness, project: Project, point
     pair.reconnect()
     pair.send(*round_of(1))
     quietly(pair.plan())
-    check(pair, 0, 1)
+    check_decided_once(pair, 0, 1)
 
 
 def test_each_call_comes_a_step_further(pair: TopicHarness, project: Project) -> None:

@@ -76,9 +76,9 @@ class StoreContract:
 
     @pytest.mark.parametrize("subject", ["a", LONG])
     def test_inherited_decisions_keep_their_partition(self, store: Store, subject: str) -> None:
-        mine, inherited = decision(5), replace(decision(5, status="rejected"), partition=0)
-        write(store, clock=5, remembered={(subject, "1"): inherited, (subject, "2"): mine})
-        assert [recall(store, subject, id) for id in "12"] == [inherited, mine]
+        own, inherited = decision(5), replace(decision(5, status="rejected"), partition=0)
+        write(store, clock=5, remembered={(subject, "1"): inherited, (subject, "2"): own})
+        assert [recall(store, subject, id) for id in "12"] == [inherited, own]
 
     @pytest.mark.parametrize("more", [(-1,), (0,), (1,), (-1, 0, 1)])
     def test_longest_keys_are_found_again(self, store: Store, more: tuple[int, ...]) -> None:

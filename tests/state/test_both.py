@@ -41,7 +41,7 @@ class BothStores(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def both(self, change: WriteBatch) -> None:
-        assert _tried(self.lmdb, change) == _tried(self.memory, change)
+        assert _apply_error(self.lmdb, change) == _apply_error(self.memory, change)
 
     @rule(
         states=st.dictionaries(names, st.integers(0, 3000), max_size=4),
@@ -62,35 +62,35 @@ class BothStores(RuleBasedStateMachine):
         self.offset += 1
         end = Positions(self.offset, self.offset, self.offset, start.clock + forward)
         written = {name: saved(self.offset, b"s" * size) for name, size in states.items()}
-        kept = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
-        change = WriteBatch(self.memory.token(), start, end, written, kept)
+        remembered = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
+        change = WriteBatch(self.memory.token(), start, end, written, remembered)
         with ExitStack() as stack:
             if fails:
                 stack.enter_context(failpoints.call_at("apply.inside", out_of_memory, times=2))
             if looked_at:
-                stack.enter_context(self.both_are_looked_at())
+                stack.enter_context(self.compare_all_reads())
             self.both(change)
 
     @contextmanager
-    def both_are_looked_at(self) -> Iterator[None]:
+    def compare_all_reads(self) -> Iterator[None]:
         """Views that are open during a change do not show the change."""
-        with self.lmdb.view() as one, self.memory.view() as other:
-            before = _seen(one)
-            assert _seen(other) == before
+        with self.lmdb.view() as lmdb_view, self.memory.view() as memory_view:
+            contents = _view_contents(lmdb_view)
+            assert _view_contents(memory_view) == contents
             yield
-            assert _seen(one) == _seen(other) == before
+            assert _view_contents(lmdb_view) == _view_contents(memory_view) == contents
 
     @rule(token=tokens, clock=st.integers(-5, 5), late=st.integers(0, 2 * WINDOW), commands=st.integers(0, 1))
-    def apply_wrongly_perhaps(self, token: str, clock: int, late: int, commands: int) -> None:
+    def apply_with_wrong_token_or_start(self, token: str, clock: int, late: int, commands: int) -> None:
         start = self.memory.positions()
         end = start._replace(clock=start.clock + clock)
-        kept = {("a", "1"): decision(end.clock + late, self.offset)}
-        believed = start._replace(commands=start.commands + commands)
-        self.both(WriteBatch(token, believed, end, {"a": saved(1)}, kept))
+        remembered = {("a", "1"): decision(end.clock + late, self.offset)}
+        start_of_change = start._replace(commands=start.commands + commands)
+        self.both(WriteBatch(token, start_of_change, end, {"a": saved(1)}, remembered))
 
     @rule(token=tokens, expected=tokens)
     def take_ownership(self, token: str, expected: str) -> None:
-        assert _taken(self.lmdb, token, expected) == _taken(self.memory, token, expected)
+        assert _takes_ownership(self.lmdb, token, expected) == _takes_ownership(self.memory, token, expected)
 
     @rule()
     def open_again(self) -> None:
@@ -102,11 +102,11 @@ class BothStores(RuleBasedStateMachine):
         assert self.memory.size == self.budget.used
 
     @invariant()
-    def they_say_the_same(self) -> None:
-        assert _everything(self.lmdb) == _everything(self.memory)
+    def stores_are_equal(self) -> None:
+        assert _store_contents(self.lmdb) == _store_contents(self.memory)
 
 
-def _tried(store: Store, change: WriteBatch) -> type[Exception] | None:
+def _apply_error(store: Store, change: WriteBatch) -> type[Exception] | None:
     try:
         store.apply(change)
     except (NotOwnerError, ValueError, MemoryError) as error:
@@ -114,7 +114,7 @@ def _tried(store: Store, change: WriteBatch) -> type[Exception] | None:
     return None
 
 
-def _taken(store: Store, token: str, expected: str) -> bool:
+def _takes_ownership(store: Store, token: str, expected: str) -> bool:
     try:
         store.take_ownership(token, expected)
     except NotOwnerError:
@@ -122,11 +122,11 @@ def _taken(store: Store, token: str, expected: str) -> bool:
     return True
 
 
-def _seen(view: StateView) -> tuple[object, ...]:
+def _view_contents(view: StateView) -> tuple[object, ...]:
     return [view.find_state(name) for name in NAMES], [view.find_dedup_entry(*pair) for pair in ALIKE]
 
 
-def _everything(store: Store) -> tuple[object, ...]:
+def _store_contents(store: Store) -> tuple[object, ...]:
     states = dict(store.items())
     with store.view() as view:
         looked_up = {name: view.find_state(name) for name in states}

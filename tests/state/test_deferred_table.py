@@ -23,7 +23,7 @@ TIMES = [0, 1, 2, 10**15]
 
 @st.composite
 def entries(draw: st.DrawFn) -> Deferral:
-    said = draw(st.none() | st.integers(0, 3))
+    resubmitted_offset = draw(st.none() | st.integers(0, 3))
     return Deferral(
         topic=draw(st.sampled_from("TU")),
         offset=draw(st.integers(0, 3)),
@@ -36,8 +36,8 @@ def entries(draw: st.DrawFn) -> Deferral:
         attempt=draw(st.integers(0, 2)),
         reason="LATER",
         command=b"{}",
-        resubmitted_offset=said,
-        resubmitted_topic="" if said is None else draw(st.sampled_from("TU")),
+        resubmitted_offset=resubmitted_offset,
+        resubmitted_topic="" if resubmitted_offset is None else draw(st.sampled_from("TU")),
         cancelled=draw(st.booleans()),
     )
 

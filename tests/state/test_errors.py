@@ -13,7 +13,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "hint"),
+    ("error", "message", "hint"),
     [
         (OSError(errno.ENOSPC, "full"), "no space left for the state in /s (full)", "make room"),
         (
@@ -24,10 +24,10 @@ from cqrs_cli.state.lmdb_store import LmdbStore
         (OSError(errno.EACCES, "no"), "the state folder /s cannot be used (no)", "--state-dir"),
     ],
 )
-def test_complaint_says_what_to_do(error: Exception, said: str, hint: str) -> None:
+def test_complaint_says_what_to_do(error: Exception, message: str, hint: str) -> None:
     with pytest.raises(ConfigurationError) as raised, translate_errors(Path("/s")):
         raise error
-    assert raised.value.message == said and hint in raised.value.hint
+    assert raised.value.message == message and hint in raised.value.hint
 
 
 def test_folder_opens_once_in_a_process(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ store.close()
 @pytest.mark.program
 def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[str]) -> None:
     opened = open_shard(path, IDENTITY, limits=Limits(change=0.3))
-    assert opened.reason == "a stopped process holds it in the middle of a change"
+    assert opened.reason == "a stopped process holds its lock in the middle of a change"
     write(opened.store, states={"new": saved()})
     stopped.send_signal(signal.SIGCONT)
     assert stopped.wait(30) == 0
@@ -118,6 +118,6 @@ def test_condemned_shard_is_set_aside(path: Path) -> None:
     open_shard(path, IDENTITY).store.close_as_damaged()
     assert open_readonly(path) is None
     again = open_shard(path, IDENTITY)
-    assert (again.is_new, again.reason) == (True, "its owner found it damaged")
+    assert (again.is_new, again.reason) == (True, "its owner found damage")
     assert again.quarantined and (again.quarantined / "data.mdb").exists()
     again.store.close()

@@ -46,7 +46,7 @@ def test_set_aside_folder_names_its_reason(opening: Opening, path: Path) -> None
     assert opened.quarantined and opened.quarantined.parent == path.parent
     assert opened.quarantined.name.endswith("Z-revision-was-1-and-is-2")
     assert notes == [
-        f"state in {path} set aside as {opened.quarantined.name}, to be rebuilt from the log: "
+        f"state in {path} quarantined as {opened.quarantined.name}, to be rebuilt from the log: "
         "revision was 1 and is 2"
     ]
 
@@ -60,28 +60,28 @@ def test_only_latest_set_aside_are_kept(opening: Opening, path: Path) -> None:
         opened.store.close()
     assert sorted(path.parent.glob("0.aside-*")) == aside[-KEPT_QUARANTINED:]
     assert [text for text in notes if text.startswith("removed")] == [
-        f"removed {old}, set aside earlier" for old in aside[1:-KEPT_QUARANTINED]
+        f"removed {old}, quarantined earlier" for old in aside[1:-KEPT_QUARANTINED]
     ]
 
 
 def test_all_differences_are_named() -> None:
     """Members that exist in only one of the two identities are included."""
-    noted = msgspec.to_builtins(IDENTITY) | {"colour": "blue", "partition": 1}
-    del noted["codec"]
-    said = f"codec was None and is {IDENTITY.codec}, colour was blue and is None, partition was 1 and is 0"
-    assert IDENTITY.differences(msgspec.json.encode(noted)) == said
+    notes = msgspec.to_builtins(IDENTITY) | {"colour": "blue", "partition": 1}
+    del notes["codec"]
+    message = f"codec was None and is {IDENTITY.codec}, colour was blue and is None, partition was 1 and is 0"
+    assert IDENTITY.differences(msgspec.json.encode(notes)) == message
     assert IDENTITY.differences(msgspec.json.encode(IDENTITY)) == ""
 
 
 def test_another_cluster_says_enough() -> None:
-    noted = msgspec.to_builtins(IDENTITY) | {"cluster_id": "c2", "partition": 1}
-    said = IDENTITY.differences(msgspec.json.encode(noted))
-    assert said == "cluster_id was c2 and is c1: give each cluster a state_dir of its own"
+    notes = msgspec.to_builtins(IDENTITY) | {"cluster_id": "c2", "partition": 1}
+    message = IDENTITY.differences(msgspec.json.encode(notes))
+    assert message == "cluster_id was c2 and is c1: give each cluster a state_dir of its own"
 
 
-@pytest.mark.parametrize("noted", [b"", b"[]", b"null", b"\xff"])
-def test_other_bytes_are_no_identity(noted: bytes) -> None:
-    assert IDENTITY.differences(noted) == "it has no identity"
+@pytest.mark.parametrize("notes", [b"", b"[]", b"null", b"\xff"])
+def test_other_bytes_are_no_identity(notes: bytes) -> None:
+    assert IDENTITY.differences(notes) == "it has no identity"
 
 
 def test_stuck_opening_holds_no_process(path: Path) -> None:

@@ -112,7 +112,7 @@ def test_held_shard_is_waited_for(opening: Opening, path: Path) -> None:
     finally:
         os.close(folder)
     assert f"opening or closing the state in {path} for 0 s" in raised.value.message
-    assert raised.value.hint == "see whether a stopped `cqrs run` is left over, then try again"
+    assert raised.value.hint == "end a stopped `cqrs run`, if there is one, then try again"
 
 
 def test_shard_half_made_is_let_go(opening: Opening) -> None:

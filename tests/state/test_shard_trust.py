@@ -81,10 +81,10 @@ def test_killed_process_costs_nothing(opening: Opening, python: Python) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"boot": "another"}, "the machine was restarted while it was at work"),
-        ({"boot": ""}, "the machine was restarted while it was at work"),
-        ({"inode": 1}, "it is a copy of a shard at work"),
-        ({"device": 1}, "it is a copy of a shard at work"),
+        ({"boot": "another"}, "the machine was restarted while the shard was in use"),
+        ({"boot": ""}, "the machine was restarted while the shard was in use"),
+        ({"inode": 1}, "it is a copy of a shard that was in use"),
+        ({"device": 1}, "it is a copy of a shard that was in use"),
     ],
 )
 def test_unclean_shard_needs_same_boot(
@@ -105,7 +105,7 @@ def test_unclean_shard_needs_same_boot(
 def test_unknown_boot_is_not_trusted(opening: Opening, path: Path, python: Python) -> None:
     fill_and_kill(python)
     change_marker(path, boot="")
-    assert distrust_reason(path, boot="") == "the machine was restarted while it was at work"
+    assert distrust_reason(path, boot="") == "the machine was restarted while the shard was in use"
     assert opening().is_new
 
 

@@ -24,11 +24,11 @@ def at(clock: int, step: int = 0) -> Positions:
     return Positions(commands=step, events=step, outcomes=step, clock=clock)
 
 
-def write(store: Store, clock: int | None = None, **what: object) -> None:
+def write(store: Store, clock: int | None = None, **change: object) -> None:
     """Apply a change as the present owner, at the store's positions."""
     start = store.positions()
     end = start._replace(commands=start.commands + 1, clock=start.clock if clock is None else clock)
-    store.apply(WriteBatch(store.token(), start, end, **what))  # type: ignore[arg-type]
+    store.apply(WriteBatch(store.token(), start, end, **change))  # type: ignore[arg-type]
 
 
 def recall(store: Store, subject: str, command_id: str) -> DedupEntry | None:

@@ -68,7 +68,7 @@ def test_last_object_leaves_an_empty_folder(folder: StorageFolder) -> None:
 def test_missing_bucket_is_named(folder: StorageFolder, bucket: Bucket) -> None:
     """A missing bucket does not count as empty."""
     bucket.folder.rmdir()
-    assert told(folder) == {"the bucket does not exist; make it, or correct the address"}
+    assert told(folder) == {"the bucket does not exist; create it, or correct the address"}
 
 
 @pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])

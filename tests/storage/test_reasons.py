@@ -12,7 +12,7 @@ from cqrs_cli.storage.reasons import explain_store_error
         ("AWS Error NO_SUCH_BUCKET during PutObject operation: It does not", "the bucket does not exist"),
         ("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7", "it cannot be reached"),
         ("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 28", "it does not answer"),
-        ("AWS Error VALIDATION during GetObject operation: Response checksums mismatch", "it is altered"),
+        ("AWS Error VALIDATION during GetObject operation: Response checksums mismatch", "it was altered"),
         ("AWS Error SLOW_DOWN\nduring PutObject", "AWS Error SLOW_DOWN during PutObject"),
         ("x" * 1000, "x" * 300),
     ],

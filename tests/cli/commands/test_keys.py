@@ -122,5 +122,8 @@ def test_lacking_master_key_exits_5(rotated: Cqrs, ring_file: Path) -> None:
     now, before = held
     ring_file.write_text(json.dumps({now: held[now]}))
     ended = rotated("keys", "status", "bank_account")
-    assert ended.status == 5 and f"under the master key '{before}', which the ring lacks" in ended.err
+    assert (
+        ended.status == 5
+        and f"under the key-encryption key '{before}', which is not in the keyring" in ended.err
+    )
     assert "not in the ring" in ended.out

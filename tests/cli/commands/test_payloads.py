@@ -112,7 +112,7 @@ def test_clients_say_what_to_do(
     assert on_broker(*large).status == on_broker(*collect).status == 0
     if trouble == "no bucket":
         shutil.rmtree(bucket.folder)
-        hint = "the bucket does not exist; make it, or correct the address"
+        hint = "the bucket does not exist; create it, or correct the address"
     else:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
         hint = "check the credentials in the environment, and the rights that they have"

@@ -53,7 +53,7 @@ def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "says"), [("1", "Kafka takes none away"), ("3", "3 is not a multiple")]
+    ("partitions", "says"), [("1", "Kafka cannot remove partitions"), ("3", "3 is not a multiple")]
 )
 def test_other_numbers_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
     said = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")

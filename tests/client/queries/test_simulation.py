@@ -7,13 +7,13 @@ from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from tests.deciding.deferred.patient import patients
+from tests.deciding.deferred.patient import patient_topics
 
 
 @pytest.mark.kafka
 def test_rehearsals_put_commands_off(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """An owner would do the same. The second command in the same simulation is a duplicate."""
-    harness = patients(connection, prefix, tmp_path)
+    harness = patient_topics(connection, prefix, tmp_path)
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     deciding = DecisionSettings("murmur2", 1000, 20)
     rehearsal = Simulation(connection, harness.topics, harness.aggregate, deciding, commands)

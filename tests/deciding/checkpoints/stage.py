@@ -32,7 +32,7 @@ def sources(harness: TopicHarness, machine: str = "state") -> list[CheckpointSou
 def write_all(harness: TopicHarness, machine: str = "state") -> list[Manifest]:
     """Write a checkpoint of each shard."""
     written = [write_checkpoint(source) for source in sources(harness, machine)]
-    return [one for one in written if one is not None]
+    return [source for source in written if source is not None]
 
 
 def checkpoints(harness: TopicHarness, partition: int = 0) -> Checkpoints:
@@ -47,10 +47,10 @@ def data_files(harness: TopicHarness) -> list[Path]:
 def started(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
     """Run once on a machine, and return the notes."""
     (ending, *others) = owned_here(plan(harness, machine, **options))
-    for one in (ending, *others):
-        if one.error is not None:
-            raise one.error
-    return [note for one in (ending, *others) for note in one.notes]
+    for shard in (ending, *others):
+        if shard.error is not None:
+            raise shard.error
+    return [note for shard in (ending, *others) for note in shard.notes]
 
 
 def fresh(harness: TopicHarness, machine: str = "new", **options: Any) -> list[str]:

@@ -66,8 +66,8 @@ def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
     """Return the number of commands in the checkpoint that is used, if any, and the notes about other checkpoints."""
     notes: list[str] = []
     (source,) = sources(counters)
-    found = fetch_checkpoint(source, (), into, notes.append)
-    return None if found is None else found.positions.commands, notes
+    manifest = fetch_checkpoint(source, (), into, notes.append)
+    return None if manifest is None else manifest.positions.commands, notes
 
 
 @pytest.mark.covers("checkpoint")
@@ -122,7 +122,7 @@ def test_topic_made_again_has_none(counters: TopicHarness) -> None:
     newest = checkpoints(counters).newest()
     assert newest is not None
     identity = replace(newest.identity, topics={**newest.identity.topics, "events": "made again"})
-    (source,) = (changed(one, identity=identity) for one in sources(counters))
+    (source,) = (changed(checkpoint, identity=identity) for checkpoint in sources(counters))
     assert source.mismatch_reason(newest, source.ends(), "").startswith("topics was")
     with pytest.raises(ConfigurationError, match="of another log or code"):
         write_checkpoint(source)

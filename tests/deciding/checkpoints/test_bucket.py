@@ -36,8 +36,8 @@ def kept(harness: TopicHarness, place: dict[str, Any]) -> Checkpoints:
 
 def newest(harness: TopicHarness, place: dict[str, Any]) -> int:
     """Return the number of commands in the newest checkpoint."""
-    found = kept(harness, place).newest()
-    return 0 if found is None else found.positions.commands
+    manifests = kept(harness, place).newest()
+    return 0 if manifests is None else manifests.positions.commands
 
 
 def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], bucket: Bucket) -> None:

@@ -40,7 +40,7 @@ decider = cqrs.Decider(decide, evolve, Counter())
 """
 
 
-def patients(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
+def patient_topics(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
     """Return topics of an aggregate whose command is deferred until the count is `ready`."""
     package = folder / "waiting"
     package.mkdir()
@@ -66,13 +66,13 @@ def soon(milliseconds: int = 300) -> str:
     return rfc3339(time.time_ns() // 1_000_000 + milliseconds)
 
 
-def said(harness: TopicHarness) -> list[tuple[str, ...]]:
+def outcome_summaries(harness: TopicHarness) -> list[tuple[str, ...]]:
     """Return (command id, status, reason) of each outcome, in order."""
-    found: list[tuple[str, ...]] = []
+    summaries: list[tuple[str, ...]] = []
     for outcome in harness.outcomes():
         data = json.loads(json.dumps({"status": outcome.data.status, "reason": outcome.data.reason or ""}))
-        found.append((outcome.causationid or "", data["status"], data["reason"]))
-    return found
+        summaries.append((outcome.causationid or "", data["status"], data["reason"]))
+    return summaries
 
 
 def entries(harness: TopicHarness) -> dict[str, Deferral]:
@@ -84,4 +84,4 @@ def entries(harness: TopicHarness) -> dict[str, Deferral]:
 
 def decided(harness: TopicHarness, id: str) -> list[tuple[str, ...]]:
     """Return (status, reason) of a command's outcomes, in order."""
-    return [(status, reason) for cause, status, reason in said(harness) if cause == id]
+    return [(status, reason) for cause, status, reason in outcome_summaries(harness) if cause == id]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.deferred.patient import cancel, count, decided, entries, patients, release, soon
+from tests.deciding.deferred.patient import cancel, count, decided, entries, patient_topics, release, soon
 from tests.support.commands import FAR
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def ward(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    return patients(connection, prefix, tmp_path)
+    return patient_topics(connection, prefix, tmp_path)
 
 
 def test_commands_wait_and_are_decided(ward: TopicHarness) -> None:

@@ -25,14 +25,14 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def rebuilt(
+def rebuild_and_read(
     harness: TopicHarness, watch: Callable[[RebuildProgress], None] = lambda now: None
 ) -> list[RebuiltShard]:
-    done = rebuild_shards(harness.plan(once=False), watch, lambda text: None)
-    return [one for _, one in sorted(done.items())]
+    rebuilt = rebuild_shards(harness.plan(once=False), watch, lambda text: None)
+    return [shard for _, shard in sorted(rebuilt.items())]
 
 
-def beside(harness: TopicHarness) -> list[str]:
+def folders_next_to(harness: TopicHarness) -> list[str]:
     """Return the quarantined folders next to the shards, without the times in their names."""
     names = [path.name for path in harness.shard_path().parent.iterdir()]
     return sorted(f"{name.split('-')[0]}-{name.rpartition('-')[2]}" for name in names if "." in name)
@@ -49,11 +49,11 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
     bank.send(*commands)
     quietly(bank.plan())
     live, before, seen = bank.digest(), inodes(bank), list[RebuildProgress]()
-    done = rebuilt(bank, seen.append)
+    done = rebuild_and_read(bank, seen.append)
     assert bank.digest() == live and set(inodes(bank)).isdisjoint(before)
     assert [one.shard.aggregates for one in done] == [len(bank.shard(partition=n)) for n in (0, 1)]
     assert seen[-1].done == seen[-1].records > 0 and not any(one.in_use for one in done)
-    assert beside(bank) == ["0.aside-rebuilt", "1.aside-rebuilt"]
+    assert folders_next_to(bank) == ["0.aside-rebuilt", "1.aside-rebuilt"]
     bank.send(*commands[:200])  # their ids are remembered
     (ending, other) = owned_here(bank.plan())
     assert (ending.error, other.error, ending.notes, other.notes) == (None, None, (), ())
@@ -66,7 +66,7 @@ def test_living_owner_goes_on(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     with running(replace(counters.plan(), targets=None)):
         eventually(lambda: counters.standing()[0] == 10)
-        (one,) = rebuilt(counters)
+        (one,) = rebuild_and_read(counters)
         assert one.in_use
         counters.send(*increments(10, first=10))
         eventually(lambda: counters.standing()[0] == 20)
@@ -80,8 +80,8 @@ def test_living_owner_goes_on(counters: TopicHarness) -> None:
 def test_machine_without_shards_gets_them(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     quietly(counters.plan(machine="other"))
-    rebuilt(counters)
-    assert counters.digest() == counters.digest("other") and beside(counters) == []
+    rebuild_and_read(counters)
+    assert counters.digest() == counters.digest("other") and folders_next_to(counters) == []
 
 
 @pytest.mark.covers("rebuild")
@@ -91,8 +91,8 @@ def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
     before = inodes(bank)
     append(bank.connection, bank.topics.events, 1, [counted("nobody", 7)])
     with pytest.raises(ContradictionError, match=r"events partition 1 offset \d+"):
-        rebuilt(bank)
-    assert (inodes(bank), beside(bank), multiprocessing.active_children()) == (before, [], [])
+        rebuild_and_read(bank)
+    assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (before, [], [])
 
 
 @pytest.mark.covers("rebuild")
@@ -105,8 +105,8 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rebuilt(bank, interrupt)
-    assert (inodes(bank), beside(bank), multiprocessing.active_children()) == (before, [], [])
+        rebuild_and_read(bank, interrupt)
+    assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (before, [], [])
 
 
 def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
@@ -117,7 +117,7 @@ def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
             assert child.pid is not None
             os.kill(child.pid, signal.SIGINT)
 
-    (one,) = rebuilt(counters, interrupt)
+    (one,) = rebuild_and_read(counters, interrupt)
     assert one.shard.aggregates == 0
 
 
@@ -131,7 +131,7 @@ def test_killed_builder_is_named(counters: TopicHarness) -> None:
     killing = threading.Thread(target=kill)
     killing.start()
     with pytest.raises(CqrsError, match=r"of counter partition 0 ended with code -9"):
-        rebuilt(counters)
+        rebuild_and_read(counters)
     killing.join()
 
 

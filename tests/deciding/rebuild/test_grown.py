@@ -19,7 +19,14 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
-from tests.deciding.growing import SUBJECTS, check, counters, first_rounds, released, round_of
+from tests.deciding.growing import (
+    SUBJECTS,
+    check_decided_once,
+    counters,
+    first_rounds,
+    release_commands,
+    round_of,
+)
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.repartitioning import grow, reasons
@@ -76,10 +83,10 @@ def test_shards_are_made_before_the_growth(pair: TopicHarness) -> None:
     pair.send(*round_of(0))
     quietly(pair.plan(machine="new"))
     assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
-    pair.send(*released(1))
+    pair.send(*release_commands(1))
     quietly(pair.plan(machine="new"))
     quietly(pair.plan(machine="new"))  # the released commands are decided
-    check(pair, 0, 2, 1, machine="new")
+    check_decided_once(pair, 0, 2, 1, machine="new")
 
 
 def test_made_shards_are_taken(pair: TopicHarness) -> None:
@@ -104,7 +111,7 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
     grow(pair, 4)
     quietly(pair.plan(machine="new"))
     assert path.stat().st_ino != made
-    check(pair, 0, machine="new")
+    check_decided_once(pair, 0, machine="new")
 
 
 def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
@@ -120,7 +127,7 @@ def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
     pair.send(*round_of(0))
     quietly(pair.plan(machine="new"))
     assert pair.shard_path("new", 3).stat().st_ino != made
-    check(pair, 0, 2, machine="new")
+    check_decided_once(pair, 0, 2, machine="new")
 
 
 def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
@@ -135,7 +142,7 @@ def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
     places = {one: pair.shard_path("new", one).stat().st_ino for one in range(8)}
     quietly(pair.plan(machine="new"))
     assert {one: pair.shard_path("new", one).stat().st_ino for one in range(8)} == places
-    check(pair, 0, 2, machine="new")
+    check_decided_once(pair, 0, 2, machine="new")
 
 
 def test_number_must_fit(pair: TopicHarness) -> None:

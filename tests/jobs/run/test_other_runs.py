@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.other_runs import active_runs, undecided_part
-from tests.deciding.deferred.patient import count, decided, patients, soon
+from tests.deciding.deferred.patient import count, decided, patient_topics, soon
 from tests.support.commands import FAR, increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -35,7 +35,7 @@ def test_due_commands_are_left_to_say(
     connection: Connection, prefix: str, tmp_path: Path, notes: list[str]
 ) -> None:
     """All commands are decided, one of them is deferred, and it becomes due while no owner runs."""
-    ward = patients(connection, prefix, tmp_path)
+    ward = patient_topics(connection, prefix, tmp_path)
     ward.send(count("timed", notbefore=soon()), count("never", notbefore=FAR))
     before = ward.plan()
     quietly(before)

@@ -58,7 +58,7 @@ def test_seals_are_proved_without_code(told: TopicHarness) -> None:
 def test_lost_key_is_found(told: TopicHarness) -> None:
     put_key(told, "bob", None)
     (found,) = told.violations()
-    assert "the key is lost, and nobody erased it; nothing heals that" in found
+    assert "the key is lost, and it was not erased; nothing heals that" in found
 
 
 def test_key_put_back_is_found(told: TopicHarness) -> None:
@@ -92,7 +92,7 @@ def test_damaged_value_is_found(told: TopicHarness) -> None:
 
 def test_ring_lacks_a_key_in_force(told: TopicHarness) -> None:
     (told.folder / "ring.json").write_text(RING_FILE.replace("2026-11", "2027-11"))
-    with pytest.raises(ContradictionError, match="the master key '2026-11', which the ring lacks"):
+    with pytest.raises(ContradictionError, match="the master key '2026-11', which is not in the keyring"):
         with_ring(told).violations()
 
 

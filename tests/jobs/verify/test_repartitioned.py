@@ -9,7 +9,7 @@ from msgspec import UNSET
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.checkpoints import new_generation
-from tests.deciding.growing import counters, grow_twice, round_of
+from tests.deciding.growing import counters, repartition_twice, round_of
 from tests.jobs.verify.verification import call, certified, verified
 from tests.support.foreign_records import append, edited
 from tests.support.harness import TopicHarness
@@ -30,7 +30,7 @@ def proved_on(harness: TopicHarness, folder: Path) -> VerifySummary:
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Checkpoints of verify are made before the first repartitioning, before its split, and between both."""
     single = counters(connection, prefix, tmp_path, 1)
-    grow_twice(single, lambda: proved_on(single, tmp_path / "proved"))
+    repartition_twice(single, lambda: proved_on(single, tmp_path / "proved"))
     return single
 
 

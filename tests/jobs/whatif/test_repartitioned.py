@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_whatif, summarize
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import counters, grow_twice, round_of
+from tests.deciding.growing import counters, repartition_twice, round_of
 from tests.support import AGGREGATES, ROOT
 from tests.support.foreign_records import append, edited
 from tests.support.harness import TopicHarness
@@ -22,7 +22,7 @@ Again = Callable[..., DecidedAgain]
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     single = counters(connection, prefix, tmp_path, 1)
-    grow_twice(single)
+    repartition_twice(single)
     return single
 
 

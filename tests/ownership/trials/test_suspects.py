@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import PARTS, Suspects, inherit_suspects
 
-MOST = 5000
+BATCH_LIMIT = 5000
 
 
 class Log(NamedTuple):
@@ -27,7 +27,7 @@ def run_owner(
     """Run one owner, steps 2 to 5, whose worker dies of a deadly command or after `kill_after` steps. True if it
     finished.
     """
-    suspects = inherit_suspects(log.suspects, log.untried, True, MOST)
+    suspects = inherit_suspects(log.suspects, log.untried, True, BATCH_LIMIT)
     suspects = suspects and suspects.limited_to(length - log.position)
     log = Log(log.position, suspects, True)
     failing = (
@@ -39,7 +39,7 @@ def run_owner(
         if log.position >= length:
             return log, True
         suspects = log.suspects
-        limit = suspects.limit if suspects else MOST
+        limit = suspects.limit if suspects else BATCH_LIMIT
         batch = range(log.position, min(length, log.position + limit))
         if suspects and limit == 1:
             log = log._replace(suspects=suspects.announce(log.position))
@@ -57,7 +57,7 @@ def run_owners(length: int, deadly_offsets: set[int], kill_steps: list[int]) -> 
     """
     log, culprits = Log(0, None, False), Counter[int]()
     for number in range(10_000):
-        kill_after = kill_steps[number] if number < len(kill_steps) else MOST * PARTS
+        kill_after = kill_steps[number] if number < len(kill_steps) else BATCH_LIMIT * PARTS
         log, is_finished = run_owner(log, length, deadly_offsets, kill_after, culprits)
         if is_finished:
             return number, culprits
@@ -84,10 +84,10 @@ def test_killed_owners_blame_nobody(length: int, kill_steps: list[int]) -> None:
 
 def test_only_deaths_while_deciding_count() -> None:
     suspects = Suspects(9).announce(7)
-    assert inherit_suspects(suspects, True, False, MOST) == Suspects(9, 7)
-    once = inherit_suspects(suspects, True, True, MOST)
+    assert inherit_suspects(suspects, True, False, BATCH_LIMIT) == Suspects(9, 7)
+    once = inherit_suspects(suspects, True, True, BATCH_LIMIT)
     assert once == Suspects(9, 7, deaths=1)
-    assert inherit_suspects(once, True, True, MOST) == once
+    assert inherit_suspects(once, True, True, BATCH_LIMIT) == once
 
 
 def test_deaths_are_counted_by_command() -> None:
@@ -95,7 +95,7 @@ def test_deaths_are_counted_by_command() -> None:
     for _ in range(ATTEMPTS):
         assert suspects is not None
         assert suspects.culprit is None or suspects.culprit.attempts < ATTEMPTS
-        suspects = inherit_suspects(suspects.announce(7), True, True, MOST)
+        suspects = inherit_suspects(suspects.announce(7), True, True, BATCH_LIMIT)
     assert suspects is not None and suspects.culprit is not None
     assert suspects.culprit == (7, f"the worker died on it {ATTEMPTS} times", ATTEMPTS)
     assert suspects.announce(8).deaths == 0
@@ -103,20 +103,20 @@ def test_deaths_are_counted_by_command() -> None:
 
 
 def test_living_predecessor_leaves_no_suspects() -> None:
-    assert inherit_suspects(None, True, False, MOST) is None
-    assert inherit_suspects(None, False, True, MOST) is None
-    assert inherit_suspects(None, True, True, MOST) == Suspects(MOST)
+    assert inherit_suspects(None, True, False, BATCH_LIMIT) is None
+    assert inherit_suspects(None, False, True, BATCH_LIMIT) is None
+    assert inherit_suspects(None, True, True, BATCH_LIMIT) == Suspects(BATCH_LIMIT)
 
 
-@given(st.integers(1, MOST))
+@given(st.integers(1, BATCH_LIMIT))
 def test_each_death_narrows_the_suspects(count: int) -> None:
     before = Suspects(count)
-    after = inherit_suspects(before, True, True, MOST)
+    after = inherit_suspects(before, True, True, BATCH_LIMIT)
     assert after is not None
     assert after.count < count or before.limit == 1
 
 
-@given(st.integers(1, MOST), st.integers(1, MOST))
+@given(st.integers(1, BATCH_LIMIT), st.integers(1, BATCH_LIMIT))
 def test_suspects_end_with_the_log(count: int, log_size: int) -> None:
     suspects = Suspects(count).limited_to(log_size)
     assert suspects is not None and suspects.count == min(count, log_size)
@@ -126,8 +126,8 @@ def test_suspects_end_with_the_log(count: int, log_size: int) -> None:
 
 def test_endless_command_is_blamed_at_once() -> None:
     suspects = Suspects().after_hang(70, 60)
-    assert suspects.limit > MOST and suspects.culprit == (70, "it did not end within 60 s", ATTEMPTS)
-    assert inherit_suspects(suspects, False, True, MOST) == suspects.after_decided(50, 70) == suspects
+    assert suspects.limit > BATCH_LIMIT and suspects.culprit == (70, "it did not end within 60 s", ATTEMPTS)
+    assert inherit_suspects(suspects, False, True, BATCH_LIMIT) == suspects.after_decided(50, 70) == suspects
     assert suspects.after_decided(51, 71) is None
     again = suspects.after_hang(70, 60)
     assert again.culprit and again.culprit.attempts > ATTEMPTS
@@ -135,10 +135,10 @@ def test_endless_command_is_blamed_at_once() -> None:
 
 
 def test_deaths_before_an_endless_command_count() -> None:
-    suspects = inherit_suspects(Suspects().after_hang(70, 60), True, True, MOST)
-    assert suspects is not None and suspects.count == MOST
-    narrower = inherit_suspects(suspects, True, True, MOST)
-    assert narrower is not None and (narrower.count, narrower.announced) == (MOST // PARTS, 70)
+    suspects = inherit_suspects(Suspects().after_hang(70, 60), True, True, BATCH_LIMIT)
+    assert suspects is not None and suspects.count == BATCH_LIMIT
+    narrower = inherit_suspects(suspects, True, True, BATCH_LIMIT)
+    assert narrower is not None and (narrower.count, narrower.announced) == (BATCH_LIMIT // PARTS, 70)
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ def test_commands_are_compared_masked() -> None:
 def test_parked_command_keeps_the_key() -> None:
     told = Parked(later("Ann"), is_said=False)
     told.keys = {}
-    what = (
-        f"names key {key(1).kid} of 'a', and the keys topic has no key: the key is lost, and nobody erased it"
-    )
+    what = f"names key {key(1).kid} of 'a', and the keys topic has no key: the key is lost, and it was not erased"
     assert only(told) == f"deferred 0 {what}; nothing heals that"
 
 

@@ -62,7 +62,9 @@ def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) ->
     bank.send(*commands[600:])
     damaged, sound = owned_here(bank.plan())
     assert (damaged.error, sound.error) == (None, None)
-    assert ("set aside" in damaged.notes[0] and "damaged" in damaged.notes[0]) or "bytes" in damaged.notes[0]
+    assert ("quarantined" in damaged.notes[0] and "damaged" in damaged.notes[0]) or "bytes" in damaged.notes[
+        0
+    ]
     assert sound.notes == ()
     (aside,) = bank.shard_path().parent.glob("0.aside-*")
     assert (aside / "data.mdb").exists()

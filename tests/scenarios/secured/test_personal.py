@@ -15,7 +15,7 @@ from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.verify import verify_erasure
-from tests.deciding.personal import NEEDLE, erase, keys, register, ringed
+from tests.deciding.personal import NEEDLE, erase, key_records, register, use_keyring
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
 from tests.scenarios.secured.kafka_users import a_user, allowed
@@ -49,7 +49,7 @@ def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop
     quietly(shop.plan())
     shop.send(erase("ann"))
     quietly(shop.plan())
-    assert [(name, key is None) for name, key in keys(with_rights(shop, secured))] == [
+    assert [(name, key is None) for name, key in key_records(with_rights(shop, secured))] == [
         ("ann", False),
         ("bob", False),
         ("ann", True),
@@ -63,12 +63,12 @@ def with_rights(shop: TopicHarness, secured: Secured) -> TopicHarness:
 
 
 def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    """An owner re-wraps keys after `keys rotate` without further ACLs."""
+    """An owner re-wraps keys after `key_records rotate` without further ACLs."""
     runner = a_user(made, secured, shop, "run")
     shop.connection = allowed(shop, runner)
-    ringed(shop, old=b"m" * 64)
+    use_keyring(shop, old=b"m" * 64)
     quietly(shop.plan())
-    ringed(shop, new=b"n" * 64, old=b"m" * 64)
+    use_keyring(shop, new=b"n" * 64, old=b"m" * 64)
     with running(shop.plan(once=False)):
         eventually(lambda: count_kek_usage(secured.administrator, shop.topics)["old"].current == 0)
 

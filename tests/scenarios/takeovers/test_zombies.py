@@ -164,7 +164,7 @@ def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
     eventually(sleeper.stopped)
     (verdict,) = owned_here(behind.plan(timing=HASTY))
     assert verdict.error is None
-    assert "a stopped process holds it in the middle of a change" in verdict.notes[0]
+    assert "a stopped process holds its lock in the middle of a change" in verdict.notes[0]
     behind.check()
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)

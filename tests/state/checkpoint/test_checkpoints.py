@@ -33,7 +33,7 @@ def checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
     return Checkpoints(open_folder("store/0", tmp_path))
 
 
-def describing(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
+def describe_manifest(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
     written = checkpoints.next_time(checkpoints.newest())
     return lambda size, digest: replace(MANIFEST, written=written, size=size, sha256=digest)
 
@@ -41,11 +41,11 @@ def describing(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
 def written(checkpoints: Checkpoints, tmp_path: Path, content: bytes, keep: int = 2) -> Manifest:
     data = tmp_path / "data"
     data.write_bytes(content)
-    return checkpoints.write(data, describing(checkpoints), keep)
+    return checkpoints.write(data, describe_manifest(checkpoints), keep)
 
 
 def fetched(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> bytes:
-    checkpoints.download(manifest, tmp_path / "into", lambda done: None)
+    checkpoints.download(manifest, tmp_path / "into", lambda progress: None)
     return (tmp_path / "into").read_bytes()
 
 
@@ -178,7 +178,7 @@ def test_exchanged_shard_is_set_aside(opening: Opening, path: Path, tmp_path: Pa
     notes: list[str] = []
     install_shard(path, prepared, IDENTITY, "rebuilt", notes.append).close()
     (aside,) = path.parent.glob("0.aside-*-rebuilt")
-    assert notes == [f"state in {path} set aside as {aside.name}, for a new one: rebuilt"]
+    assert notes == [f"state in {path} quarantined as {aside.name}, for a new one: rebuilt"]
 
 
 def test_install_names_unusable_folder(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_copy_plus_tail_is_the_shard(
     made = install_shard(folder / "made", folder / "copy", IDENTITY, "")
     for store in (live, made):
         apply_all(store, changes[cut:])
-    assert held(made) == held(live)
+    assert store_contents(made) == store_contents(live)
     made.close()
     live.close()
 
@@ -238,6 +238,6 @@ def apply_all(store: object, changes: list[list[Change]]) -> None:
         write(store, states=states, remembered=remembered)  # type: ignore[arg-type]
 
 
-def held(store: object) -> object:
+def store_contents(store: object) -> object:
     ids = [recall(store, name, str(n)) for name in "abcd" for n in (1, 2, 3)]  # type: ignore[arg-type]
     return dict(store.items()), store.positions(), ids  # type: ignore[attr-defined]

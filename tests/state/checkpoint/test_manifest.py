@@ -61,7 +61,7 @@ def test_other_identity_does_not_fit(changes: dict[str, object], reason: str) ->
 def test_checkpoint_ahead_does_not_fit(kind: str) -> None:
     ends = {**ENDS, kind: ENDS[kind] - 1}
     assert mismatch_reason(MANIFEST, IDENTITY, "", ends).startswith(
-        f"it is ahead of the log: it knows the {kind} up to"
+        f"it is ahead of the log: it has the {kind} up to"
     )
 
 
@@ -72,7 +72,7 @@ def test_accepted_loss_ends_older_ones() -> None:
 
 
 def test_other_machine_does_not_fit() -> None:
-    assert "other numbers (big, 32 bits)" in mismatch_reason(
+    assert "another byte order or word size (big, 32 bits)" in mismatch_reason(
         replace(MANIFEST, platform="big, 32 bits"), IDENTITY, "", ENDS
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.personal import STATE, customers, opened, register
+from tests.deciding.personal import STATE, customers, decrypted_states, register
 from tests.support.hanging_transactions import Part, decide_hanging
 from tests.support.owners import quietly, running
 from tests.support.raw_requests import Raw
@@ -40,4 +40,8 @@ def test_half_a_transaction_with_keys(
         (note,) = owner.notes()
     assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
     quietly(people.plan(machine="other"))
-    assert opened(people) == opened(people, "other") == dict.fromkeys(("c-1", "c-2", "c-3"), STATE)
+    assert (
+        decrypted_states(people)
+        == decrypted_states(people, "other")
+        == dict.fromkeys(("c-1", "c-2", "c-3"), STATE)
+    )

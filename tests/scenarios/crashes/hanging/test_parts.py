@@ -13,7 +13,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.deciding.growing import check, first_rounds, released, round_of
+from tests.deciding.growing import check_decided_once, first_rounds, release_commands, round_of
 from tests.deciding.growing import counters as counters_on
 from tests.following.processes.process_harness import ProcessHarness, orders
 from tests.support import ROOT, hanging_repartitioning
@@ -217,7 +217,7 @@ def test_half_a_growth_is_settled(
         assert owner.error() is None
         assert any("KAFKA-20734" in note for note in owner.notes())
     rounds = (0, 2, 3, 1) if made is hanging_repartitioning.forward else (0, 3, 1)
-    single.send(*(stale(one, 1) for one in [*round_of(3), *released(1)]))
+    single.send(*(stale(one, 1) for one in [*round_of(3), *release_commands(1)]))
     with running(single.plan(once=False)):
         eventually(lambda: len(finals(single)) == 12 * (len(rounds) + 1))
-    check(single, *rounds)
+    check_decided_once(single, *rounds)
