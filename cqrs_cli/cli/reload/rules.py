@@ -1,9 +1,8 @@
 """The rules for code changes: which changes a run may load, and the objections against other changes. Pure."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from cqrs_cli.core.aggregate.compatibility import Contract, compare_contracts
+from cqrs_cli.core.aggregate.compatibility import Change, Contract, compare_contracts
 
 #: The contracts of a project's aggregates, by name.
 Contracts = Mapping[str, Contract]
@@ -18,7 +17,8 @@ def objections(previous: Contracts, current: Contracts, in_memory: bool = False)
     found = []
     for name in sorted(previous.keys() & current.keys()):
         found += [
-            f"{name}: {change.what}; {change.do}" for change in _event_changes(previous[name], current[name])
+            f"{name}: {change.description}; {change.remedy}"
+            for change in _event_changes(previous[name], current[name])
         ]
         if not in_memory and _has_evolve_changed(previous[name], current[name]):
             raised = f"Decider(…, revision={current[name]['revision'] + 1})"
@@ -28,7 +28,7 @@ def objections(previous: Contracts, current: Contracts, in_memory: bool = False)
     return found
 
 
-def _event_changes(previous: Contract, current: Contract) -> list[Any]:
+def _event_changes(previous: Contract, current: Contract) -> list[Change]:
     """Return the breaking changes of events. Changes of commands break no log, and are usual in development."""
     without_commands = {**previous, "commands": {}}
     return [

@@ -151,7 +151,7 @@ def test_differences_are_told_to_people() -> None:
     said = [_label_text((kind, result, result)) for kind, result in same]
     assert said == [
         "duplicate: of another decision",
-        "rejected BUSINESS_RULE: other words",
+        "rejected BUSINESS_RULE: another message",
         "accepted: other events",
     ]
     told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
@@ -166,6 +166,6 @@ def test_differences_are_told_to_people() -> None:
         '             was   {"version":1}',
         "             would null",
         "not decided again, because workers died on them or they were given up: 4",
-        "bank_account with drafts.kept: 2,000 commands decided again in 2.0 s, 1,200 of them otherwise; 1 of 3 "
+        "bank_account with drafts.kept: 2,000 commands decided again in 2.0 s, 1,200 with differences; 1 of 3 "
         "aggregates would end in another state",
     ]

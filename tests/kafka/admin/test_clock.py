@@ -63,7 +63,7 @@ class Told:
     def __init__(self, folder: Path) -> None:
         self.settings, self.notes = load_settings({}, folder), list[str]()
 
-    def note(self, text: str, level: str = "info") -> None:
+    def print_note(self, text: str, level: str = "info") -> None:
         self.notes.append(text)
 
 

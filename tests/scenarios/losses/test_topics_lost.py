@@ -86,7 +86,7 @@ def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
     "kind", [kind if kind == "events" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 )
 def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> None:
-    owner = Process(counters.plan(once=False), transaction_timeout=2.0, missing=0.0)
+    owner = Process(counters.plan(once=False), transaction_timeout=2.0, missing_timeout=0.0)
     counters.send(*increments(5))
     eventually(lambda: len(counters.decided_offsets()) == 5)
     delete(counters, kind)

@@ -99,7 +99,7 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
     stuck = plan.timing.stuck_shard_timeout
     owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
     owner.clock, owner.exit = lambda: clock[0], ends.append
-    owner.store = cast(Store, SimpleNamespace(waiting=stuck + 1))
+    owner.store = cast(Store, SimpleNamespace(seconds_waiting_for_lock=stuck + 1))
 
     def looks_for(seconds: float) -> None:
         until = clock[0] + seconds
@@ -188,7 +188,7 @@ def in_a_change(shard: Path) -> Iterator[None]:
 
 
 def test_a_stuck_shard_ends_its_owner(behind: TopicHarness) -> None:
-    owner = Process(behind.plan(once=False), stuck=3.0)
+    owner = Process(behind.plan(once=False), stuck_shard_timeout=3.0)
     eventually(lambda: len(behind.outcomes()) == 700)
     with in_a_change(behind.shard_path()):
         behind.send(*list(mixture(800))[700:])
