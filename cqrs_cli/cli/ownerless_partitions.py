@@ -1,6 +1,7 @@
-"""The partitions without an owner, according to their committed claims."""
+"""The partitions without an owner, according to their committed claims and the heartbeats of their runs."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -9,25 +10,40 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed_offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
+from cqrs_cli.ownership.heartbeats import SilenceReader, read_heartbeats
 
 #: Timeout in seconds for the broker's answer. The caller is a sender, who may not be allowed to describe the group.
 TIMEOUT = 2.0
 
 
-def ownerless_partitions(connection: Connection, topics: Topics, partitions: Iterable[int]) -> list[int]:
-    """Return the partitions that no run has claimed, or whose last run stopped cleanly; an empty list if this is
-    unknown.
-
-    A run that was killed leaves an open claim, so its partitions count as owned.
+class OwnerlessPartitions(NamedTuple):
+    """The partitions that no run has claimed, or whose last run stopped cleanly; and the seconds since the last
+    heartbeat of each run that claims a partition and is silent, by run.
     """
+
+    partitions: list[int]
+    silent_runs: dict[str, float]
+
+
+def ownerless_partitions(
+    connection: Connection, topics: Topics, partitions: Iterable[int]
+) -> OwnerlessPartitions:
+    """Return these partitions without an owner, and the silent runs; both are empty if this is unknown."""
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
         offsets = committed_offsets(client, topics.commands, partitions, TIMEOUT)
+        claims = {partition: parse_claim(offset.metadata) for partition, offset in offsets.items()}
+        owners = {claim.run for claim in claims.values() if claim and claim.attempt != TERMINAL}
+        silence = SilenceReader().silent_runs(
+            lambda: read_heartbeats(client, topics.outcomes, TIMEOUT), owners
+        )
     except KafkaException:
-        return []
+        return OwnerlessPartitions([], {})
     finally:
         client.close()
-    claims = {partition: parse_claim(offset.metadata) for partition, offset in offsets.items()}
-    return sorted(
-        partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
+    return OwnerlessPartitions(
+        sorted(
+            partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
+        ),
+        silence,
     )

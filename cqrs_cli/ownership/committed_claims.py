@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -15,6 +15,7 @@ from cqrs_cli.kafka.offsets import FIRST_GROUP_TIMEOUT, committed_offsets
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
+from cqrs_cli.ownership.heartbeats import Heartbeats, SilenceReader, read_heartbeats
 from cqrs_cli.ownership.standby_registry import read_registry, valid_registrations
 
 _P = TypeVar("_P")
@@ -73,6 +74,7 @@ class ClaimReader(Generic[_P]):
     def __init__(self, connection: Cluster, slots: Mapping[_P, ClaimSlot]) -> None:
         self._connection, self._slots = connection, slots
         self._clients: dict[str, Consumer] = {}
+        self._silence = SilenceReader()
 
     def __enter__(self) -> Self:
         return self
@@ -112,6 +114,24 @@ class ClaimReader(Generic[_P]):
                 raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
             runs[group] = tuple(sorted(registration.run for registration in registrations))
         return {key: runs.get(slot.group, ()) for key, slot in self._slots.items()}
+
+    def read_silence(self, runs: Iterable[str]) -> dict[str, float]:
+        """Return the seconds without a heartbeat of each of these runs that is silent; raises the errors of
+        `read_claims`.
+        """
+        heartbeat_topics = {(slot.group, slot.heartbeat_topic) for slot in self._slots.values()}
+
+        def read() -> Heartbeats:
+            found: dict[str, int] = {}
+            for group, topic in heartbeat_topics:
+                found |= read_heartbeats(self._client(group), topic)
+            return found
+
+        try:
+            return self._silence.silent_runs(read, runs)
+        except KafkaException as error:
+            self.__exit__()
+            raise unreachable_error(self._connection, error) from error
 
     def read_bounds(self) -> dict[_P, tuple[int, int]]:
         """Return (start, high watermark) of each partition's log; raises `UnavailableError` if the broker does not

@@ -9,7 +9,7 @@ above the replaced epoch, so a run that was taken over can come back any number 
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol, Self
 
 import msgspec
@@ -21,10 +21,8 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed_offsets
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.committed_claims import ClaimSlot, UnchangedTimer
+from cqrs_cli.ownership.heartbeats import HEARTBEAT_PARTITION, Heartbeats, read_heartbeats
 from cqrs_cli.ownership.standby_registry import register_standby
-
-#: The partition of a claim slot's heartbeat topic whose offset carries the heartbeat. Nothing else commits this offset.
-HEARTBEAT_PARTITION = 0
 
 #: Seconds from the end of a run's timeout to its last poll.
 _POLL_MARGIN = 0.001
@@ -34,10 +32,6 @@ _DROPPED_AFTER = 10.0
 
 #: Heartbeats within the timeout: a single lost heartbeat must not look like the end of the run.
 HEARTBEATS_PER_TIMEOUT = 5
-
-
-#: The number of each run's last heartbeat at one place, by run. Sample: `{"3f9ab27c04d1": 1765532418123}`
-Heartbeats = Mapping[str, int]
 
 
 def run_and_heartbeat(claim: Claim, heartbeats: Heartbeats) -> tuple[str, int | None]:
@@ -113,14 +107,6 @@ def wait_for_takeover(
     return None
 
 
-def parse_heartbeats(metadata: str) -> Heartbeats:
-    """Return the heartbeats in an offset's metadata; an empty mapping for any other text."""
-    try:
-        return msgspec.json.decode(metadata.encode(), type=dict[str, int])
-    except (ValueError, RecursionError):
-        return {}
-
-
 class OtherHeartbeats:
     """The heartbeats of other runs at the place of this run's heartbeats, such as during a repartitioning. This run
     keeps them, and drops the last heartbeat of a run that has ended.
@@ -168,10 +154,7 @@ def wait_at_slot(
 
     def read_claim_and_heartbeats() -> tuple[Claim | None, Heartbeats]:
         claim_commit = committed_offsets(client, slot.topic, [slot.partition])[slot.partition]
-        heartbeat_commit = committed_offsets(client, slot.heartbeat_topic, [HEARTBEAT_PARTITION])[
-            HEARTBEAT_PARTITION
-        ]
-        return parse_claim(claim_commit.metadata), parse_heartbeats(heartbeat_commit.metadata)
+        return parse_claim(claim_commit.metadata), read_heartbeats(client, slot.heartbeat_topic)
 
     try:
         return wait_for_takeover(
@@ -243,7 +226,7 @@ class HeartbeatSender:
     def _send(self, client: Consumer, topic: str, number: int, others: OtherHeartbeats) -> None:
         """Send a heartbeat, and keep the heartbeats of other active runs."""
         requested_at = time.monotonic()
-        found = committed_offsets(client, topic, [HEARTBEAT_PARTITION], self._interval)[HEARTBEAT_PARTITION]
-        active = others.keep_active(parse_heartbeats(found.metadata), requested_at, time.monotonic())
+        heartbeats = read_heartbeats(client, topic, self._interval)
+        active = others.keep_active(heartbeats, requested_at, time.monotonic())
         text = msgspec.json.encode({**active, self._run: number}).decode()
         client.commit(offsets=[TopicPartition(topic, HEARTBEAT_PARTITION, 0, text)], asynchronous=True)

@@ -69,9 +69,11 @@ class AggregateStatusReader:
             claims, polled_at = self._claim_reader.read_claims(), time.monotonic()
             bounds, stable = self._claim_reader.read_bounds(), self._stable_ends()
             standbys = self._claim_reader.read_standby_runs()
+            owners = {committed.open_claim.run for committed in claims.values() if committed.open_claim}
+            silence = self._claim_reader.read_silence(owners) if owners else {}
             statuses = [
                 replace(
-                    self._status(number, polled_at, committed, standbys[number], *bounds[number]),
+                    self._status(number, polled_at, committed, standbys[number], *bounds[number], silence),
                     growth=stages.get(number),
                 )
                 for number, committed in claims.items()
@@ -119,6 +121,7 @@ class AggregateStatusReader:
         standbys: tuple[str, ...],
         start: int,
         end: int,
+        silence: Mapping[str, float],
     ) -> PartitionStatus:
         claim, shard = committed.claim, self._folder / str(number)
         lag = max(0, end - max(start, committed.offset or 0))
@@ -133,7 +136,7 @@ class AggregateStatusReader:
             end=end,
             position=committed.offset,
             lag=lag,
-            owner=owner_of(claim),
+            owner=owner_of(claim, silence),
             owned=committed.open_claim is not None,
             standbys=tuple(run for run in standbys if claim is None or run != claim.run),
             counts=None if claim is None else claim.counts,

@@ -60,7 +60,10 @@ def distinct_texts(values: Iterable[Any]) -> Any:
 
 def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | None:
     """Return the owner if all partitions have the same owner, else the number of owners."""
-    different = set(map(owner_text, owners))
+    different = {
+        owner._replace(silent_seconds=None) if isinstance(owner, PartitionOwner) else owner
+        for owner in owners
+    }
     return f"{len(different)} owners" if len(different) > 1 else owners[0] if owners else None
 
 
@@ -113,6 +116,7 @@ def owner_json(status: PartitionStatus) -> Any:
     if owner is None or owner.since is None:
         return None if owner is None else owner.run
     document: dict[str, Any] = {"run": owner.run, "since": rfc3339(owner.since), "stopped": owner.stopped}
+    document["silent_seconds"] = owner.silent_seconds
     if counts is not None:
         document |= {name: getattr(counts, name) for name in ("commands", *STATUSES, "events")}
         document["last"] = rfc3339(counts.last) if counts.last else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
@@ -42,8 +43,11 @@ class PartitionOwner(NamedTuple):
     run: str
     since: int | None = None  # ms since the epoch, when the run began
     stopped: bool = False  # it has ended cleanly
+    silent_seconds: int | None = None  # since its last heartbeat; None if it sends heartbeats
 
     def __str__(self) -> str:
+        if self.silent_seconds is not None:
+            return f"{self.run} (silent for {self.silent_seconds:,} s)"
         return f"{self.run} (stopped)" if self.stopped else self.run
 
 
@@ -160,6 +164,22 @@ def standbys_by_name(statuses: Iterable[PartitionStatus]) -> dict[str, list[str]
     return {name: sorted(runs) for name, runs in runs_by_name.items()}
 
 
-def owner_of(claim: Claim | None) -> PartitionOwner | None:
-    """Return the owner that a claim names."""
-    return None if claim is None else PartitionOwner(claim.run, claim.run_epoch, claim.attempt == TERMINAL)
+def owner_of(
+    claim: Claim | None, silence: Mapping[str, float] = MappingProxyType({})
+) -> PartitionOwner | None:
+    """Return the owner that a claim names. `silence`: the seconds without a heartbeat of each silent run."""
+    if claim is None:
+        return None
+    stopped, seconds = claim.attempt == TERMINAL, silence.get(claim.run)
+    silent_seconds = None if stopped or seconds is None else int(seconds)
+    return PartitionOwner(claim.run, claim.run_epoch, stopped, silent_seconds)
+
+
+def silent_owners(statuses: Iterable[PartitionStatus]) -> list[str]:
+    """Return a text about each aggregate or process whose owner has stopped sending heartbeats."""
+    texts = {
+        f"{status.subject}: its run {status.owner}": None
+        for status in statuses
+        if status.owner is not None and status.owner.silent_seconds is not None
+    }
+    return list(texts)

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
 from cqrs_cli.ownership.committed_claims import UnchangedTimer
+from cqrs_cli.ownership.heartbeats import Heartbeats, parse_heartbeats
 from cqrs_cli.ownership.standby import (
-    Heartbeats,
     OtherHeartbeats,
     can_take_over,
     next_claim,
-    parse_heartbeats,
     run_and_heartbeat,
     takeover_timeout,
     wait_for_takeover,

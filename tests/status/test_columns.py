@@ -99,7 +99,7 @@ def test_owner_is_what_its_claim_tells() -> None:
         "failed": 0,
         "events": 0,
     }
-    claim = {"run": "a", "since": "1970-01-01T00:00:01.000Z", "stopped": False}
+    claim = {"run": "a", "since": "1970-01-01T00:00:01.000Z", "stopped": False, "silent_seconds": None}
     assert owner == {**claim, "commands": 10, **counts, "last": None, "per_second": 0.0}
     assert partition_document(heard())["owner"] == claim
     assert partition_document(projected())["owner"] == "p"

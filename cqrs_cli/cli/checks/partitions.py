@@ -53,8 +53,12 @@ def partition_checks(snapshot: "StatusSnapshot") -> "Iterator[Check]":
     """Yield a warning for each remark, else a summary. Another check reports transactions that hide commands."""
     from cqrs_cli.doctor.check import ok, warn
     from cqrs_cli.formatting import counted
+    from cqrs_cli.status.partition import silent_owners
 
     warned = False
+    for text in silent_owners(snapshot.statuses):
+        warned = True
+        yield warn(_CHECK_NAME, text, "if it was killed, start a run: cqrs run")
     for status in snapshot.statuses:
         for remark in replace(status, hidden_by=None).remarks():
             what, _, way_out = remark.partition("; ")

@@ -78,11 +78,17 @@ class OutcomePrinter:
             name = topic.removeprefix(prefix).removesuffix(".outcomes")
             waiting.setdefault(name, set()).add(partition)
         for name, partitions in sorted(waiting.items()):
-            if unowned := ownerless_partitions(connection, self.cli.topics(name), sorted(partitions)):
+            unowned, silence = ownerless_partitions(connection, self.cli.topics(name), sorted(partitions))
+            start = self.cli.with_flags(f"{_START_HINT}: cqrs run")
+            if unowned or silence:
                 self.ownerless_aggregates.append(name)
+            if unowned:
                 places = f"partition{'s' * (len(unowned) > 1)} {', '.join(map(str, unowned))}"
-                start = self.cli.with_flags(f"{_START_HINT}: cqrs run")
                 self.cli.print_note(f"no run owns {name}, {places}; {start}; still waiting")
+            for run, seconds in silence.items():
+                self.cli.print_note(
+                    f"run {run}, which owns {name}, is silent for {seconds:,.0f} s; {start}; still waiting"
+                )
 
     @contextmanager
     def report_outstanding(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.cli.checks.partitions import partition_checks
 from cqrs_cli.doctor.check import ok, warn
-from cqrs_cli.status.partition import Rates
+from cqrs_cli.status.partition import PartitionOwner, Rates
 from tests.cli.conftest import Cqrs
 from tests.support import statuses
 
@@ -26,6 +26,16 @@ def test_remarks_are_warnings() -> None:
     assert first == warn("partitions", "bank 0: on trial", "")
     assert second.detail == "checkout < order 0: process checkout was stopped by order.events:0@7"
     assert second.hint == "correct it, or leave the event out: --skip"
+
+
+def test_silent_runs_are_warnings() -> None:
+    owner = PartitionOwner("a", since=1_000, silent_seconds=56)
+    checks = list(
+        partition_checks(statuses.look(*(statuses.decided(number, owner=owner) for number in (0, 1))))
+    )
+    assert checks == [
+        warn("partitions", "bank: its run a (silent for 56 s)", "if it was killed, start a run: cqrs run")
+    ]
 
 
 @pytest.mark.kafka

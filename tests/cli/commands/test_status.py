@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import Claim, Counts
 from cqrs_cli.state.identity import Identity
@@ -143,6 +144,21 @@ def test_status_names_hiding_transaction(
 
 def hiders(status: Any) -> list[Any]:
     return [partition["hidden_by"] for partition in status["aggregates"]["bank_account"]["partitions"]]
+
+
+def test_killed_runs_are_silent(cqrs: Cqrs, decided: Cqrs, connection: Connection, prefix: str) -> None:
+    topics = Topics("bank_account", prefix)
+    claimed(connection, topics, Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
+    consumer = clients.consumer(connection, group=topics.group)
+    heartbeat = json.dumps({"run-1": time.time_ns() // 1_000_000 - 56_000})
+    consumer.commit(offsets=[TopicPartition(topics.outcomes, 0, 0, heartbeat)], asynchronous=False)
+    consumer.close()
+    assert re.search(r"run-1 \(silent for [56]\d s\)", decided("status", "bank_account").out)
+    account = next(name for name in "abcdef" if partition_for("murmur2", name.encode(), 2) == 0)
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    waiting = cqrs("send", "bank_account", account, "Close", "--wait", "--timeout", "2s", *place).err
+    assert "run run-1, which owns bank_account, is silent for" in waiting
+    assert "bank_account: its run run-1 (silent for" in decided("doctor").out
 
 
 def claimed(connection: Connection, topics: Topics, claim: Claim) -> None:

@@ -1,0 +1,68 @@
+"""Heartbeats of runs, in the metadata of an offset: their format, and how long a run has sent none.
+
+`cqrs status`, `top`, `doctor` and `send --wait` report silent runs. A run that was killed leaves its claims open, so
+only its missing heartbeats show that it has ended.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from confluent_kafka import Consumer
+
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
+from cqrs_cli.kafka.offsets import committed_offsets
+
+#: The partition of a claim slot's heartbeat topic whose offset carries the heartbeat. Nothing else commits this offset.
+HEARTBEAT_PARTITION = 0
+
+#: Seconds without a heartbeat after which a run is reported as silent.
+SILENT_AFTER = 10.0
+
+#: Seconds until a heartbeat that looks old is read again: the clocks of two machines may differ. A run sends a
+#: heartbeat in less than half of this time.
+CONFIRM_AFTER = 1.0
+
+#: The time in ms of each run's last heartbeat at one place, by run. Sample: `{"3f9ab27c04d1": 1765532418123}`
+Heartbeats = Mapping[str, int]
+
+
+def parse_heartbeats(metadata: str) -> Heartbeats:
+    """Return the heartbeats in an offset's metadata; an empty mapping for any other text."""
+    try:
+        return msgspec.json.decode(metadata.encode(), type=dict[str, int])
+    except (ValueError, RecursionError):
+        return {}
+
+
+def read_heartbeats(client: Consumer, topic: str, timeout: float = REQUEST_TIMEOUT) -> Heartbeats:
+    """Return the heartbeats that the client's group has committed at this topic; raises `KafkaException`."""
+    committed = committed_offsets(client, topic, [HEARTBEAT_PARTITION], timeout)
+    return parse_heartbeats(committed[HEARTBEAT_PARTITION].metadata)
+
+
+class SilenceReader:
+    """Measures for how long runs have sent no heartbeat."""
+
+    def __init__(self, sleep: Callable[[float], object] = time.sleep) -> None:
+        self._sleep = sleep
+        self._old: dict[str, int] = {}  # the heartbeats that looked old when they were last read
+
+    def silent_runs(self, read: Callable[[], Heartbeats], runs: Iterable[str]) -> dict[str, float]:
+        """Return the seconds without a heartbeat of each of these runs that is silent. A run that has never sent a
+        heartbeat is left out.
+
+        It reads twice if a run looks silent for the first time.
+        """
+        runs = set(runs)
+        previous, self._old = self._old, self._old_heartbeats(read(), runs)
+        if self._old.items() - previous.items():
+            self._sleep(CONFIRM_AFTER)
+            again = self._old_heartbeats(read(), runs)
+            self._old = dict(again.items() & self._old.items())
+        now = time.time()
+        return {run: now - number / 1000 for run, number in self._old.items()}
+
+    def _old_heartbeats(self, heartbeats: Heartbeats, runs: set[str]) -> dict[str, int]:
+        latest = (time.time() - SILENT_AFTER) * 1000
+        return {run: number for run, number in heartbeats.items() if run in runs and number < latest}
