@@ -148,7 +148,7 @@ class OwnerKeys:
     def decrypt_event(self, event: EventEnvelope) -> EventEnvelope:
         """Return an event of the log with its encrypted members decrypted or redacted. An `Erased` ends its key.
 
-        Raises `SealError` for a value that cannot be decrypted, `FoldError` for an `Erased` that cannot be read.
+        Raises `DecryptionError` for a value that cannot be decrypted, `FoldError` for an `Erased` that cannot be read.
         """
         if event.type == ERASED:
             erased = decode_event(self._aggregate, event)
@@ -163,7 +163,7 @@ class OwnerKeys:
         return replace(event, data=Raw(decrypt_data(cls, data, find, place)))
 
     def open_state(self, subject: str, data: bytes) -> bytes:
-        """Return the JSON of a state from the shard, decrypted; raises `SealError`."""
+        """Return the JSON of a state from the shard, decrypted; raises `DecryptionError`."""
         if not may_look_encrypted(data):
             return data
         place = ValueLocation(self._aggregate.name, subject, STATE, "")

@@ -17,7 +17,7 @@ class StateSeal(Protocol):
         """Return the JSON of a state as the store has it, encrypted."""
 
     def open_state(self, subject: str, data: bytes) -> bytes:
-        """Return the JSON of a state from the store, decrypted; raises `SealError`."""
+        """Return the JSON of a state from the store, decrypted; raises `DecryptionError`."""
 
 
 def pack(

@@ -54,7 +54,7 @@ def wrap_key(cipher: "AESSIV", kek: str, topic: str, subject: str, key: DataKey)
 
 
 def unwrap_key(cipher: "AESSIV", topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
-    """Decrypt the data key of a record; raises `DamagedSealError` if this KEK does not decrypt it for this subject."""
+    """Decrypt the data key of a record; raises `DamagedValueError` if this KEK does not decrypt it for this subject."""
     try:
         secret = cipher.decrypt(from_base64url(wrapped.key), associated_data((topic, subject, wrapped.kid)))
     except (ValueError, library().InvalidTag):

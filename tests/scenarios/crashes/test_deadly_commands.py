@@ -53,7 +53,7 @@ def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before:
     assert pauses == sorted(pauses) and pauses[0] < pauses[-1]
     assert any(f"trap partition 0: command {before} is decided alone" in note for note in submissions.notes)
     assert any(f"offset {before} failed: the worker died on it" in note for note in submissions.notes)
-    assert [harness.standing(partition)[1].trial for partition in range(2)] == [None, None]  # type: ignore[union-attr]
+    assert [harness.standing(partition)[1].suspects for partition in range(2)] == [None, None]  # type: ignore[union-attr]
 
 
 @pytest.mark.nightly

@@ -32,7 +32,7 @@ def harness(
 @pytest.mark.covers("endless-command")
 def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
     harness.send(step("endless", 0, "loop"), *(step(f"c-{n}", 0) for n in range(250)))
-    submissions = Submissions(decide_timeout=2.0, slow=0.5)
+    submissions = Submissions(decide_timeout=2.0, slow_after=0.5)
     done = submissions.run(harness.plan(timing=HASTY))
     assert (done.total("accepted"), done.total("failed"), submissions.lost) == (700, 1, 1)
     check_traps(harness, (401, 300), {"endless": "it did not end within 2 s"})
@@ -52,7 +52,7 @@ def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: py
 
 def test_slow_command_is_named(harness: TopicHarness) -> None:
     harness.send(step("endless", 0, "loop"))
-    owner = Process(harness.plan(), slow=0.2)
+    owner = Process(harness.plan(), slow_after=0.2)
 
     def slow(partition: int) -> SlowCommand | None:
         state = harness.folder / "state"

@@ -43,7 +43,7 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     "a certificate for another host": (
         lambda broker: broker.file("ELSEWHERE", "SSL"),
         "its certificate is not trusted",
-        "connect to a name that it holds",
+        "connect to a name in the certificate",
     ),
     "an expired certificate of our own": (
         lambda broker: broker.certificate("late", days=-1),
