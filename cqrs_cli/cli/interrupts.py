@@ -27,7 +27,7 @@ _LOCKING_MODULES = {
 }
 
 #: Modules whose callers in C drop an exception or convert it: an import within a C extension becomes an `ImportError`,
-#: Pydantic's validators ignore what is not an `Exception`, and Typer converts Ctrl-C to exit status 130.
+#: Pydantic's validators ignore a `BaseException`, and Typer converts Ctrl-C to exit status 130.
 _CONVERTING_MODULES = {_IMPORT_MODULE, "pydantic", "pydantic_settings", "typer.core"}
 
 #: Seconds for which a signal waits for the end of an import or of a validator: user modules may never end theirs.
@@ -53,7 +53,7 @@ class ThreadPosition(NamedTuple):
 
 
 def thread_position(frame: FrameType) -> ThreadPosition:
-    """Return the spot of a thread with this frame."""
+    """Return the position of a thread with this frame."""
     return ThreadPosition(frame, frame.f_lasti)
 
 

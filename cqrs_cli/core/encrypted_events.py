@@ -64,7 +64,7 @@ class EncryptedEvent(Struct, gc=False):
         return read_erased(self.data).key if self.type == ERASED else None
 
     def kids(self) -> set[str]:
-        """Return the key ids of the encrypted members; raises `NotSealedError` for a malformed member."""
+        """Return the key ids of the encrypted members; raises `NotEncryptedError` for a malformed member."""
         return kids_in(bytes(self.data))
 
 
@@ -112,7 +112,7 @@ def redact_event(personal: PersonalMembers, value: bytes) -> bytes:
 
 
 def decrypt_event(personal: PersonalMembers, value: bytes, event: EncryptedEvent, find_key: FindKey) -> bytes:
-    """Return the document `value` of an event with decrypted members; raises `SealError`.
+    """Return the document `value` of an event with decrypted members; raises `DecryptionError`.
 
     Members whose key is erased become redacted values; without the event's class they become null.
     """

@@ -19,7 +19,7 @@ class PlanChangedError(CqrsError):
 class PlanWatch:
     """The topics of a run's plan, with their ids and partition counts.
 
-    A repartitioning extends the commands topic last, so it stands for the topics of its aggregate.
+    A repartitioning extends the commands topic last, so only this topic of an aggregate is checked.
     """
 
     def __init__(self, plan: Plan, processes: ProcessPlan | None) -> None:

@@ -8,7 +8,7 @@ import sys
 def prepare_streams() -> None:
     """Open /dev/null in place of each closed stream, and let stdout escape what its encoding lacks.
 
-    The descriptors 0 to 2 are then never those of a socket or a file, where a message would be written.
+    No socket or file then gets a descriptor from 0 to 2, so no message is written into it.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -19,7 +19,7 @@ def prepare_streams() -> None:
 
 
 def discard_stdout() -> None:
-    """Let stdout end in /dev/null: what is still in its buffer is lost, without an error at exit."""
+    """Redirect stdout to /dev/null: its buffered text is lost, without an error at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

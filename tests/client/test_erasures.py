@@ -53,7 +53,7 @@ def test_later_line_has_the_key(key: str | None, erased: list[object]) -> None:
     "line", [b'{"aggregate":"customer","id":"c-1"}', b'{"aggregate":"customer","id":"c-1","command":"7"}']
 )
 def test_line_without_key_is_refused(line: bytes) -> None:
-    """It would also erase a person who has come back."""
+    """Without a key the command would also delete a later data key of the person."""
     with pytest.raises(UsageError, match=r"^line 2 has no key.*cqrs erase customer c-1"):
         repeated([printed(), line])
 

@@ -150,7 +150,7 @@ def test_other_texts_are_no_beats() -> None:
 
 
 def test_two_runs_keep_each_others_beats() -> None:
-    """Each run writes its heartbeat beside the heartbeats of other runs. The heartbeat of an ended run is dropped."""
+    """Each run keeps the heartbeats of other runs when it writes its own. The heartbeat of an ended run is dropped."""
     others = OtherHeartbeats("mine")
     assert others.keep_active({"other": 1, "mine": 1}, 0.0, 0.1) == {"other": 1}
     assert others.keep_active({"other": 1, "mine": 2}, 9.0, 9.1) == {"other": 1}

@@ -1,4 +1,4 @@
-"""An aggregate gets more partitions beside a standby, which plans again and splits the partitions."""
+"""An aggregate gets more partitions while a standby runs, which plans again and splits the partitions."""
 
 import json
 import socket

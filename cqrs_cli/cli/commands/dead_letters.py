@@ -33,7 +33,7 @@ class LetterFilter(CommandFilter):
     before: Annotated[str | None, _BEFORE] = None
 
     def keep(self, aggregate: str) -> "Keep":
-        """True for a letter that is meant, but for `since`, which tells where to read from."""
+        """Return a filter for dead letters. It does not check `since`, with which the reader finds its first offset."""
         from cqrs_cli.core.messages.reasons import Reason
 
         failing = [reason.name for reason in Reason if reason.status == "failed"]

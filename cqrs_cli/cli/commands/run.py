@@ -266,7 +266,7 @@ def _run_with_reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
             f"--reload is not for {'--once' if once else '-o json'}", "leave one out: it is for development"
         )
     settings = cli.settings
-    cli.selected_aggregates(aggregates)  # says what is wrong before anything starts
+    cli.selected_aggregates(aggregates)  # raises its errors before anything starts
     command = [
         sys.executable,
         "-m",

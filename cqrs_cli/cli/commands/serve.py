@@ -63,7 +63,7 @@ def serve(
     if tokens.personal is not None:
         if (keyring := settings.keys()) is None:
             raise ConfigurationError("--personal-token-file: no keyring is set", "set keyring")
-        keyring_at(keyring)  # one that cannot be read is refused before anybody asks
+        keyring_at(keyring)  # raises an error for an unreadable keyring before the first request
     aggregates_by_name = cli.usable_aggregates(aggregates)
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())

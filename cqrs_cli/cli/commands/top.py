@@ -45,7 +45,7 @@ def top(
 
     topics = {name: cli.topics(name) for name in aggregates or names}
     if not topics:
-        cli.usable_aggregates(None)  # says how to begin
+        cli.usable_aggregates(None)  # without aggregates, its error names the first step
     connection = cli.connection()
     processes = [] if aggregates else selected_processes(cli, connection, None)
     reader = StatusReader(

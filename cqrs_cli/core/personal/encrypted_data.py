@@ -80,7 +80,7 @@ def decrypt_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, locat
 
     A plain member is unchanged: it is older than the annotation of its field, or a redacted value. Every encrypted
     member is decrypted, also under an old name that only an upcaster knows. `cls` is the message's class, None for an
-    event whose class was removed from the code. Raises `SealError` for a member that its key cannot decrypt.
+    event whose class was removed from the code. Raises `DecryptionError` for a member that its key cannot decrypt.
     """
     redacted_values = (
         {} if cls is None else {field.wire: field.redacted_json for field in personal_fields(cls)}

@@ -131,7 +131,7 @@ class DataKey:
         return encrypted
 
     def decrypt(self, value: bytes, location: ValueLocation) -> bytes:
-        """Return the JSON of the plain value; raises `NotSealedError`, `OtherKeyError` or `DamagedSealError`."""
+        """Return the JSON of the plain value; raises `NotEncryptedError`, `OtherKeyError` or `DamagedValueError`."""
         kid, ciphertext = _split_value(value)
         if kid != self.kid:
             raise OtherKeyError(kid, self.kid)
@@ -162,7 +162,7 @@ def is_encrypted(value: bytes) -> bool:
 
 
 def kid_of(value: bytes) -> str:
-    """Return the key id of an encrypted value; raises `NotSealedError`."""
+    """Return the key id of an encrypted value; raises `NotEncryptedError`."""
     return _split_value(value)[0]
 
 

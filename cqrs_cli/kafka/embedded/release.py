@@ -45,7 +45,7 @@ def parse_jars(text: str) -> tuple[Jar, ...]:
 
 
 #: Kafka's own dependencies, without kafka-tools-api, with which only tools print records. The provider
-#: log4j-slf4j-impl is not among them, but without it a broker logs nothing; its version is that of Kafka's log4j.
+#: log4j-slf4j-impl is not among them, but without it a broker logs nothing; it needs the version of Kafka's log4j.
 EMBEDDED = KafkaRelease(
     version="4.4.0",
     megabytes=45,

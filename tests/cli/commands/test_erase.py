@@ -164,7 +164,7 @@ def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Pa
 
 
 def test_restored_backups_are_erased_again(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
-    """A person who has come back since, with a new key, is not erased."""
+    """A later data key of an erased person is kept."""
     shop("erase", "customer", "c-2", "--no-wait")
     file = tmp_path / "repeated.ndjson"
     file.write_text('{"aggregate":"customer","id":"c-1","key":"AAAAAAAAAAA"}\n')

@@ -1,4 +1,4 @@
-"""A session keeps the logs of earlier sessions, and of sessions beside it."""
+"""A session keeps the logs of earlier and of concurrent sessions."""
 
 import os
 from pathlib import Path

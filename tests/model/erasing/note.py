@@ -115,7 +115,7 @@ def open_sealed(what: str, data: bytes, kid: str | None) -> bytes:
 
 @cache
 def open_with(data: bytes, kid: str) -> bytes:
-    """Return an event for a reader that mistakes this key for the event's key. Raises `DamagedSealError`."""
+    """Return an event for a reader that mistakes this key for the event's key. Raises `DamagedValueError`."""
     return decrypt_data(Written, data, lambda named: DataKey(named, _keys()[kid].secret), _place("event"))
 
 

@@ -58,7 +58,7 @@ print(errors(run_projectors(plan, logs, recent_orders(), tail=lambda one, start:
 class ExchangeContract:
     """A subclass has a fixture `database`: an empty database.
 
-    `meanwhile` is the progress of another process during a table swap; it "works" if it can read.
+    `meanwhile`: what another process can do during the swap; "works" if it can read.
     """
 
     meanwhile = "works"
