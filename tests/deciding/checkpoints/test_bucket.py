@@ -92,7 +92,7 @@ def test_useless_store_costs_a_note(
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     counters.send(*increments(10))
     begun, written = fresh(counters, **place)
-    reason = "the bucket does not exist; make it" if trouble == "no bucket" else "check the credentials"
+    reason = "the bucket does not exist; create it" if trouble == "no bucket" else "check the credentials"
     assert "no checkpoint is used" in begun and reason in begun
     assert "no checkpoint of" in written and reason in written
 
