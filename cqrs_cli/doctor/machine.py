@@ -42,16 +42,6 @@ def check_java(needed: bool = True) -> Iterator[Check]:
     yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
 
 
-def has_java() -> bool:
-    """Return True if a Java was found that runs."""
-    from cqrs_cli.system.java import choose_java
-
-    try:
-        return bool(choose_java())
-    except UnavailableError:
-        return False
-
-
 def check_python(optimized: bool | None = None) -> Iterator[Check]:
     """Report this Python, and whether its build costs speed."""
     from cqrs_cli.system.python import is_optimized

@@ -18,10 +18,11 @@ def check_this_machine() -> "Iterator[Check]":
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.extras import missing_modules
 
-    yield from run_check("java", lambda: machine.check_java(needed=not missing_modules("spark")))
+    java = [*run_check("java", lambda: machine.check_java(needed=not missing_modules("spark")))]
+    yield from java
     yield from run_check("python", machine.check_python)
     yield from run_check("spark", machine.check_spark)
-    if machine.has_java():
+    if all(check.status == "ok" for check in java):
         yield from run_check("archives", _archives)
 
 
