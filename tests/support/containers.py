@@ -84,6 +84,6 @@ def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
         copy(ROOT / name, folder / name)
     arguments = ["--build-arg", f"PYTHON={base}"]
     if "PYTHON_IMAGE" in os.environ:
-        pack_installed(folder / "wheels", "cqrs-cli[gateway,projections]", "hatchling", "dumb-init")
+        pack_installed(folder / "wheels", "cqrs-cli[gateway,personal,projections]", "hatchling", "dumb-init")
         arguments += ["--build-arg", "PIP_NO_INDEX=1"]
     run(["docker", "build", *arguments, "--tag", tag, "."], folder)

@@ -52,7 +52,7 @@ def denied_acls(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationErro
         return missing[0].denied(role)
     listed = "; ".join(map(str, missing))
     return ConfigurationError(
-        f"missing ACLs, which {role} needs: {listed}", f"cqrs doctor --for {role} shows how to grant each"
+        f"not allowed, which {role} needs: {listed}", f"cqrs doctor --for {role} shows how to grant each"
     )
 
 

@@ -103,5 +103,5 @@ def denied_process_acls(missing: Sequence[RequiredAcl]) -> ConfigurationError:
         return missing[0].denied()
     listed = "; ".join(map(str, missing))
     return ConfigurationError(
-        f"missing ACLs, which a process manager needs: {listed}", "docs/processes.md shows how to grant each"
+        f"not allowed, which a process manager needs: {listed}", "docs/processes.md shows how to grant each"
     )

@@ -68,7 +68,7 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
         said = stack.enter_context(log.open("wb"))
         process = shop.start_logging(said, "run", "order", "payment", "--process", "checkout", *LOCAL)
         stack.callback(_end, process)
-        eventually(lambda: "listening" in log.read_text(), within=180)
+        eventually(lambda: "checkout: subscribed" in log.read_text(), within=180)
         for number in range(20):
             send(orders, f"o-{number}", ("Place", {"customer": "ann"}), ("AddLine", {"sku": "tea"}))
             if number == 10:

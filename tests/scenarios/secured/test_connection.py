@@ -47,17 +47,17 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     ),
     "an expired certificate of our own": (
         lambda broker: broker.certificate("late", days=-1),
-        "it refuses the certificate of this client",
+        "it rejects the certificate of this client",
         "ssl.keystore.location",
     ),
     "a certificate of a stranger's": (
         lambda broker: broker.certificate("intruder", authority=broker.stranger),
-        "it refuses the certificate of this client",
+        "it rejects the certificate of this client",
         "ssl.keystore.location",
     ),
     "no certificate": (
         lambda broker: broker.file("MUTUAL", "SSL"),
-        "it refuses the certificate of this client",
+        "it rejects the certificate of this client",
         "ssl.keystore.location",
     ),
     "no TLS to a port for TLS": (

@@ -110,7 +110,7 @@ def test_proof_of_erasures_names_missing_acls_first(
     assert count() == 0 and len(on_keys(reader)) == 2
     for need in reader.needs:
         reader.without(need)
-        with pytest.raises(ConfigurationError, match="missing ACLs, which read needs") as refused:
+        with pytest.raises(ConfigurationError, match="not allowed, which read needs") as refused:
             count()
         assert str(need) in refused.value.message
         reader.again(need)
