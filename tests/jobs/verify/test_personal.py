@@ -92,7 +92,9 @@ def test_damaged_value_is_found(told: TopicHarness) -> None:
 
 def test_ring_lacks_a_key_in_force(told: TopicHarness) -> None:
     (told.folder / "ring.json").write_text(RING_FILE.replace("2026-11", "2027-11"))
-    with pytest.raises(ContradictionError, match="the key-encryption key '2026-11', which is not in the keyring"):
+    with pytest.raises(
+        ContradictionError, match="the key-encryption key '2026-11', which is not in the keyring"
+    ):
         with_ring(told).violations()
 
 
