@@ -11,9 +11,9 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.version import __version__
 
-#: The files of a project with an aggregate only: target path → template in `project/`; empty for a package marker. The
-#: templates end in .txt, so that no tool takes them for code of this package.
-BARE = {
+#: The files of a project with an aggregate only: path in the project → template in `project/`; an empty
+#: template is an empty file. Templates end in .txt, so that no tool takes them for code of this package.
+BARE_FILES = {
     "cqrs.toml": "cqrs.toml.txt",
     "aggregates/__init__.py": "",
     "aggregates/inventory.py": "inventory.py.txt",
@@ -22,7 +22,7 @@ BARE = {
 }
 
 #: The files of a complete project.
-FILES = BARE | {
+FILES = BARE_FILES | {
     "README.md": "README.md.txt",
     "pyproject.toml": "pyproject.toml.txt",
     "schemas/inventory.json": "inventory.json.txt",
@@ -41,47 +41,53 @@ class FirstAggregate(NamedTuple):
 
     name: str
     id: str
-    first: str  # a command for `cqrs send`
-    second: str
-    process: str
+    first_command: str  # arguments of `cqrs send`: "Receive pieces:=10"
+    second_command: str
+    process: str  # name of a process manager for `cqrs add`
     projection: str
 
-    def words(self) -> dict[str, str]:
-        """Return the template variables of the README; commands are padded to the column of their comments."""
+    def template_variables(self) -> dict[str, str]:
+        """Return the variables of the README's template; commands are padded to the column of their comments."""
         commands = {
-            "first": f"cqrs send {self.name} {self.id} {self.first}",
-            "later": f"cqrs send {self.name} {self.id} {self.second} --not-before 3d",
-            "hears": f"cqrs add {self.process} --process {self.name}",
-            "takes": f"cqrs add {self.projection} --projection {self.name}",
+            "send_first": f"cqrs send {self.name} {self.id} {self.first_command}",
+            "send_deferred": f"cqrs send {self.name} {self.id} {self.second_command} --not-before 3d",
+            "add_process": f"cqrs add {self.process} --process {self.name}",
+            "add_projection": f"cqrs add {self.projection} --projection {self.name}",
         }
-        return self._asdict() | {word: f"{text:<54} " for word, text in commands.items()}
+        return self._asdict() | {variable: f"{text:<54} " for variable, text in commands.items()}
 
 
 INVENTORY = FirstAggregate("inventory", "tea", "Receive pieces:=10", "Ship pieces:=3", "restock", "receipts")
 
 
 def first_aggregate(name: str) -> FirstAggregate:
-    """Return a first aggregate with the user's name, for `add_aggregate`. Raises `UsageError` for an invalid name."""
-    _check_name(name, "an aggregate's")
+    """Return a first aggregate with this name; `add_aggregate` writes its code.
+
+    Raises `UsageError` for an invalid name.
+    """
+    _check_name(name, "aggregate")
     return FirstAggregate(
         name, "first", "Register label=one", "Relabel label=two", "follow_up", f"{name}_labels"[:50]
     )
 
 
 #: Class names that the template of an aggregate defines or imports.
-_TAKEN = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
+_RESERVED_CLASS_NAMES = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
 
 
 class SampleEvent(NamedTuple):
-    """An event of an aggregate. `fields`: arguments of a sample event, which need these `imports`."""
+    """An event of an aggregate, as used in a generated test."""
 
     aggregate: str
     event: str
-    fields: str
-    imports: Sequence[str] = ()
+    fields: str  # the arguments of a sample event: "10, date(2026, 5, 1)"
+    imports: Sequence[str] = ()  # the import statements that `fields` needs
 
-    def words(self, name: str, package: str) -> dict[str, str]:
-        """Return the template variables of a file that subscribes to the event."""
+    def template_variables(self, name: str, package: str) -> dict[str, str]:
+        """Return the variables of the template of a process manager or projection that reads the event.
+
+        `name`: of the process manager or projection. `package`: of the aggregates, such as `aggregates`.
+        """
         imports = "".join(f"{line}\n" for line in self.imports) + ("\n" if self.imports else "")
         return {
             "name": name,
@@ -100,15 +106,17 @@ def create(folder: Path, files: Mapping[str, str] = FILES, first: FirstAggregate
     """
     name = folder.resolve().name
     distribution = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "project"
-    project = {"name": name, "distribution": distribution, "version": __version__}
-    words = {**first.words(), "aggregate": first.name, **project}
-    own = {path: source for path, source in files.items() if first == INVENTORY or "inventory" not in path}
+    project_variables = {"name": name, "distribution": distribution, "version": __version__}
+    variables = {**first.template_variables(), "aggregate": first.name, **project_variables}
+    templates = {
+        path: template for path, template in files.items() if first == INVENTORY or "inventory" not in path
+    }
     try:
         _require_empty(folder)
-        made = [_write(folder / path, source, words) for path, source in own.items()]
+        written = [_write(folder / path, template, variables) for path, template in templates.items()]
     except OSError as error:
-        raise _unwritable(error, folder) from error
-    return made if first == INVENTORY else [*made, *add_aggregate(folder, "aggregates", first.name)]
+        raise _not_writable_error(error, folder) from error
+    return written if first == INVENTORY else [*written, *add_aggregate(folder, "aggregates", first.name)]
 
 
 def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
@@ -116,73 +124,78 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
 
     Raises `UsageError` for an invalid or used name, `ConfigurationError` if a file is not writable.
     """
-    _check_name(name, "an aggregate's")
-    state = "".join(part.capitalize() for part in name.split("_"))
-    words = {
+    _check_name(name, "aggregate")
+    title = "".join(part.capitalize() for part in name.split("_"))
+    variables = {
         "name": name,
         "package": package,
-        "Title": state,
-        "State": f"{state}State" if state in _TAKEN or keyword.iskeyword(state) else state,
+        "Title": title,
+        "State": f"{title}State" if title in _RESERVED_CLASS_NAMES or keyword.iskeyword(title) else title,
     }
-    return _add(root, root / package.replace(".", "/"), "aggregate", words)
+    return _add(root, root / package.replace(".", "/"), "aggregate", variables)
 
 
-def add_process(root: Path, package: str, name: str, heard: SampleEvent) -> list[Path]:
+def add_process(root: Path, package: str, name: str, event: SampleEvent) -> list[Path]:
     """Write a new process manager that subscribes to an event, and its test; raises the errors of `add_aggregate`."""
-    _check_name(name, "a process's")
-    return _add(root, root / "processes", "process", heard.words(name, package))
+    _check_name(name, "process manager")
+    return _add(root, root / "processes", "process", event.template_variables(name, package))
 
 
-def add_projection(root: Path, package: str, name: str, heard: SampleEvent) -> list[Path]:
-    """Write a new projection that takes an event, and its test; raises the errors of `add_aggregate`."""
-    _check_name(name, "a projection's", longest=50)
-    return _add(root, root / "projections", "projection", heard.words(name, package))
+def add_projection(root: Path, package: str, name: str, event: SampleEvent) -> list[Path]:
+    """Write a new projection of an event, and its test; raises the errors of `add_aggregate`."""
+    _check_name(name, "projection", max_length=50)
+    return _add(root, root / "projections", "projection", event.template_variables(name, package))
 
 
-def _check_name(name: str, whose: str, longest: int = 100) -> None:
+def _check_name(name: str, kind: str, max_length: int = 100) -> None:
     if (
         not re.fullmatch(r"[a-z][a-z0-9_]*", name)
-        or len(name) > longest
+        or len(name) > max_length
         or keyword.iskeyword(name)
         or keyword.issoftkeyword(name)
     ):
         raise UsageError(
-            f"{name!r} cannot be {whose} name",
-            "it is a module's name and part of a topic's or a table's: "
-            f"at most {longest} lower-case letters, digits and _, like bank_account",
+            f"{name!r} is not a valid name of {'an' if kind == 'aggregate' else 'a'} {kind}",
+            "the name becomes a module name and part of a topic or table name: "
+            f"use at most {max_length} lower-case letters, digits and _, such as bank_account",
         )
 
 
-def _add(root: Path, folder: Path, kind: str, words: dict[str, str]) -> list[Path]:
+def _add(root: Path, folder: Path, kind: str, variables: dict[str, str]) -> list[Path]:
     """Write the code and the test of a new aggregate, process manager or projection."""
-    name, tests = words["name"], root / "tests"
+    name, tests = variables["name"], root / "tests"
     code, test = folder / f"{name}.py", tests / f"test_{name}.py"
     for path in (code, test):
         if path.exists():
-            raise UsageError(f"{path} is there already", "choose another name")
+            raise UsageError(f"{path} exists already", "choose another name")
     try:
-        markers = [one / "__init__.py" for one in (folder, tests) if not one.exists()]
-        made = [_write(marker, "", words) for marker in markers]
-        return [*made, _write(code, f"{kind}.py.txt", words), _write(test, f"test_{kind}.py.txt", words)]
+        new_packages = [package for package in (folder, tests) if not package.exists()]
+        written = [_write(package / "__init__.py", "", variables) for package in new_packages]
+        written.append(_write(code, f"{kind}.py.txt", variables))
+        written.append(_write(test, f"test_{kind}.py.txt", variables))
+        return written
     except OSError as error:
-        raise _unwritable(error, root) from error
+        raise _not_writable_error(error, root) from error
 
 
-def _unwritable(error: OSError, folder: Path) -> ConfigurationError:
+def _not_writable_error(error: OSError, folder: Path) -> ConfigurationError:
     reason = error.strerror or str(error)
-    return ConfigurationError(f"cannot write {error.filename or folder}: {reason}", "name another folder")
+    return ConfigurationError(
+        f"cannot write {error.filename or folder}: {reason}", "use a folder that you can write to"
+    )
 
 
 def _require_empty(folder: Path) -> None:
     if folder.is_dir():
         if any(folder.iterdir()):
-            raise UsageError(f"{folder} is not empty", "name a new folder, or an empty one")
+            raise UsageError(f"{folder} is not empty", "use a new folder, or an empty one")
     elif folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is not a folder", "name a new folder, or an empty one")
+        raise UsageError(f"{folder} is not a folder", "use a new folder, or an empty one")
 
 
-def _write(path: Path, source: str, words: dict[str, str]) -> Path:
-    text = (resources.files(__name__) / "project" / source).read_text(encoding="utf-8") if source else ""
+def _write(path: Path, template: str, variables: dict[str, str]) -> Path:
+    """Write a file from a template of `project/`, and return its path; an empty template gives an empty file."""
+    text = (resources.files(__name__) / "project" / template).read_text(encoding="utf-8") if template else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(Template(text).safe_substitute(words), encoding="utf-8")
+    path.write_text(Template(text).safe_substitute(variables), encoding="utf-8")
     return path

@@ -93,7 +93,7 @@ def add_to_project(
 
 
 def _sample_event(aggregate: "Aggregate") -> "SampleEvent":
-    """The first of the aggregate's events that a test can make."""
+    """Return the first event of the aggregate of which a sample can be constructed."""
     from cqrs_cli.core.aggregate.type_tree import tree_of
     from cqrs_cli.scaffold import SampleEvent
 

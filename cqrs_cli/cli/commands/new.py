@@ -32,17 +32,17 @@ def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -
     The project has a typed package, a Makefile, an image, a compose file, a CI workflow, pre-commit and a README.
     cqrs add adds aggregates, process managers and projections.
     """
-    from cqrs_cli.scaffold import BARE, FILES, INVENTORY, create, first_aggregate
+    from cqrs_cli.scaffold import BARE_FILES, FILES, INVENTORY, create, first_aggregate
 
     first = INVENTORY if aggregate is None else first_aggregate(aggregate)
-    files = create(folder, BARE if bare else FILES, first)
+    files = create(folder, BARE_FILES if bare else FILES, first)
     root = folder.resolve()
     if aggregate is not None and not bare:
         files.append(folder / _commit(root, aggregate))
     next_steps = [
         *([] if bare else [_INSTALL]),
         "cqrs init",
-        f"cqrs send {first.name} {first.id} {first.first}",
+        f"cqrs send {first.name} {first.id} {first.first_command}",
         "cqrs run --once",
         f"cqrs show {first.name} {first.id}",
     ]

@@ -54,7 +54,7 @@ def test_process_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixt
     assert main(["add", "restock", "--process", "inventory"]) == 2
     assert main(["add", "other", "--process", "nobody"]) == 2
     assert main(["add", "Other", "--process", "inventory"]) == 2
-    assert "'Other' cannot be a process's name" in capfd.readouterr().err
+    assert "'Other' is not a valid name of a process manager" in capfd.readouterr().err
 
 
 def test_projection_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +67,7 @@ def test_projection_and_its_test_are_added(project: Path, capfd: pytest.CaptureF
     assert loaded.event_names == ("Received",)
     assert main(["add", "receipts", "--projection", "inventory"]) == 2
     assert main(["add", "x" * 51, "--projection", "inventory"]) == 2
-    assert "cannot be a projection's name" in capfd.readouterr().err
+    assert "is not a valid name of a projection" in capfd.readouterr().err
     assert main(["add", "both", "--projection", "inventory", "--process", "inventory"]) == 2
 
 
@@ -82,12 +82,12 @@ def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("Invoice", "'Invoice' cannot be an aggregate's name"),
-        ("_invoice", "cannot be an aggregate's name"),
-        ("in-voice", "cannot be an aggregate's name"),
-        ("class", "cannot be an aggregate's name"),
-        ("../x", "cannot be an aggregate's name"),
-        ("inventory", "aggregates/inventory.py is there already"),
+        ("Invoice", "'Invoice' is not a valid name of an aggregate"),
+        ("_invoice", "is not a valid name of an aggregate"),
+        ("in-voice", "is not a valid name of an aggregate"),
+        ("class", "is not a valid name of an aggregate"),
+        ("../x", "is not a valid name of an aggregate"),
+        ("inventory", "aggregates/inventory.py exists already"),
     ],
 )
 def test_other_names_exit_2(

@@ -25,7 +25,7 @@ def test_new_projects_have_all_files(tmp_path: Path) -> None:
 def test_bare_projects_have_an_aggregate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["new", str(tmp_path / "shop"), "--bare", "-o", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert document["files"] == list(scaffold.BARE)
+    assert document["files"] == list(scaffold.BARE_FILES)
     assert not any("pip" in step for step in document["next"])
     assert load_settings({}, tmp_path / "shop").root == tmp_path / "shop"
 
@@ -157,7 +157,7 @@ def test_a_new_projects_code_is_clean(tmp_path: Path, tool: list[str]) -> None:
 def test_folders_with_files_are_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").touch()
     assert main(["new", str(tmp_path)]) == 2
-    assert capfd.readouterr().err == f"error: {tmp_path} is not empty; name a new folder, or an empty one\n"
+    assert capfd.readouterr().err == f"error: {tmp_path} is not empty; use a new folder, or an empty one\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
