@@ -1,4 +1,4 @@
-"""The Helm chart: its manifests are valid on three Kubernetes versions, and inconsistent values are refused."""
+"""The Helm chart: its manifests are valid on three Kubernetes versions, and inconsistent values are errors."""
 
 import json
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from tests.support.helm import CHART, call, find_helm, rendered
 pytestmark = pytest.mark.slow
 
 KAFKA = {"bootstrapServers": "kafka-1:9092,kafka-2:9092"}
-LEAST: dict[str, Any] = {"kafka": KAFKA}
+MINIMAL: dict[str, Any] = {"kafka": KAFKA}
 RUN = "shop-cqrs-run"
 PASSWORD = {"name": "db", "key": "password"}
 
 #: Values with all compatible options, and values for executors in separate pods.
-MOST: dict[str, Any] = {
+COMPLETE: dict[str, Any] = {
     "image": {"repository": "shop", "tag": "7", "pullSecrets": [{"name": "registry"}]},
     "kafka": KAFKA | {"clientProperties": "security.protocol=SSL\n"},
     "settings": {
@@ -63,24 +63,24 @@ EXECUTORS: dict[str, Any] = {
 }
 
 #: Inconsistent values, by a phrase of the error.
-REFUSED: dict[str, dict[str, Any]] = {
+INCONSISTENT: dict[str, dict[str, Any]] = {
     "name the brokers": {"kafka": {}},
     "give one of them": {"kafka": KAFKA | {"clientProperties": "a=b", "existingSecret": "c"}},
-    "keeps no shards": LEAST | {"settings": {"store": "memory"}, "run": {"shards": {"size": "1Gi"}}},
-    "keeps none": LEAST | {"settings": {"store": "memory", "checkpoint_location": "s3://a/b"}},
-    "say its run.shards.size": LEAST | {"run": {"shards": {"storageClassName": "fast"}}},
-    "set it to k8s://": LEAST | {"run": {"spark": {"executors": 2}}},
-    "nobody would decide": LEAST | {"run": {"spark": {"master": "k8s://https://a"}}},
-    "use settings.checkpoint_location": LEAST
+    "keeps no shards": MINIMAL | {"settings": {"store": "memory"}, "run": {"shards": {"size": "1Gi"}}},
+    "keeps none": MINIMAL | {"settings": {"store": "memory", "checkpoint_location": "s3://a/b"}},
+    "say its run.shards.size": MINIMAL | {"run": {"shards": {"storageClassName": "fast"}}},
+    "set it to k8s://": MINIMAL | {"run": {"spark": {"executors": 2}}},
+    "nobody would decide": MINIMAL | {"run": {"spark": {"master": "k8s://https://a"}}},
+    "use settings.checkpoint_location": MINIMAL
     | {"run": {"spark": {"master": "k8s://https://a", "executors": 1}, "shards": {"size": "1Gi"}}},
-    "set run.processes=false": LEAST | {"processes": ["checkout"]},
-    "need settings.keyring": LEAST
+    "set run.processes=false": MINIMAL | {"processes": ["checkout"]},
+    "need settings.keyring": MINIMAL
     | {"gateway": {"enabled": True, "tokenSecret": "a", "personalTokenSecret": "b"}},
-    "needs a token": LEAST | {"gateway": {"enabled": True}},
-    "name a database server": LEAST | {"projections": [{"name": "a", "to": "sqlite:///a.db"}]},
-    "sharts": LEAST | {"run": {"sharts": {"size": "1Gi"}}},
-    "dedup_windows": LEAST | {"settings": {"dedup_windows": "1h"}},
-    "replicas": LEAST | {"run": {"replicas": 0}},
+    "needs a token": MINIMAL | {"gateway": {"enabled": True}},
+    "name a database server": MINIMAL | {"projections": [{"name": "a", "to": "sqlite:///a.db"}]},
+    "sharts": MINIMAL | {"run": {"sharts": {"size": "1Gi"}}},
+    "dedup_windows": MINIMAL | {"settings": {"dedup_windows": "1h"}},
+    "replicas": MINIMAL | {"run": {"replicas": 0}},
 }
 
 
@@ -89,33 +89,36 @@ def helm() -> Path:
     return find_helm()
 
 
-def pods(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def pods(manifests: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the specs of all pods."""
-    for one in found:
-        if one["kind"] == "Pod":
-            yield one["spec"]
-        elif "template" in one.get("spec", {}):
-            yield one["spec"]["template"]["spec"]
+    for manifest in manifests:
+        if manifest["kind"] == "Pod":
+            yield manifest["spec"]
+        elif "template" in manifest.get("spec", {}):
+            yield manifest["spec"]["template"]["spec"]
 
 
-def named(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    (one,) = [one for one in found if (one["kind"], one["metadata"]["name"]) == (kind, name)]
-    return one
+def manifest_of(manifests: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    """Return the only manifest with this kind and name."""
+    (manifest,) = [
+        manifest for manifest in manifests if (manifest["kind"], manifest["metadata"]["name"]) == (kind, name)
+    ]
+    return manifest
 
 
-@pytest.mark.parametrize("values", [LEAST, MOST, EXECUTORS], ids=["least", "most", "executors"])
-def test_manifests_are_sound(helm: Path, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("values", [MINIMAL, COMPLETE, EXECUTORS], ids=["minimal", "complete", "executors"])
+def test_manifests_are_valid(helm: Path, values: dict[str, Any]) -> None:
     """The schemas of three Kubernetes versions are used. They do not contain Prometheus' own kinds."""
-    linted = call(helm, "lint", values)
-    assert linted.returncode == 0, linted.stdout
+    lint = call(helm, "lint", values)
+    assert lint.returncode == 0, lint.stdout
     for one in rendered(helm, values):
         if not one["apiVersion"].startswith("monitoring.coreos.com/"):
             for version in ("1.33", "1.35", "1.37"):
                 kubernetes_validate.validate(one, version, strict=True)
 
 
-@pytest.mark.parametrize("values", [MOST, EXECUTORS], ids=["most", "executors"])
-def test_pods_are_nobody_special(helm: Path, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("values", [COMPLETE, EXECUTORS], ids=["complete", "executors"])
+def test_pods_have_no_privileges(helm: Path, values: dict[str, Any]) -> None:
     for pod in pods(rendered(helm, values)):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["terminationGracePeriodSeconds"] == 60
@@ -127,15 +130,15 @@ def test_pods_are_nobody_special(helm: Path, values: dict[str, Any]) -> None:
         assert mounted == {one["name"] for one in pod["volumes"]} | claimed
 
 
-@pytest.mark.parametrize("sentence", REFUSED)
-def test_contradictions_are_refused(helm: Path, sentence: str) -> None:
-    done = call(helm, "template", REFUSED[sentence])
+@pytest.mark.parametrize("sentence", INCONSISTENT)
+def test_inconsistent_values_are_errors(helm: Path, sentence: str) -> None:
+    done = call(helm, "template", INCONSISTENT[sentence])
     assert done.returncode != 0
     assert sentence in done.stderr
 
 
 def test_updates_wait_for_the_standby(helm: Path) -> None:
-    run = named(rendered(helm, LEAST), "StatefulSet", RUN)["spec"]
+    run = manifest_of(rendered(helm, MINIMAL), "StatefulSet", RUN)["spec"]
     (container,) = run["template"]["spec"]["containers"]
     assert run["replicas"] == 2 and run["updateStrategy"] == {"type": "RollingUpdate"}
     assert "--standby" in container["args"]
@@ -144,8 +147,8 @@ def test_updates_wait_for_the_standby(helm: Path) -> None:
 
 def test_executors_reach_their_driver(helm: Path) -> None:
     """The driver's name comes from the headless Service, its ports are fixed, and executors follow the pod template."""
-    found = rendered(helm, EXECUTORS)
-    service, run = named(found, "Service", RUN), named(found, "StatefulSet", RUN)["spec"]
+    manifests = rendered(helm, EXECUTORS)
+    service, run = manifest_of(manifests, "Service", RUN), manifest_of(manifests, "StatefulSet", RUN)["spec"]
     (container,) = run["template"]["spec"]["containers"]
     conf = dict(one.removeprefix("--conf=").split("=", 1) for one in container["args"] if "--conf=" in one)
     assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"] is True
@@ -153,16 +156,19 @@ def test_executors_reach_their_driver(helm: Path) -> None:
     assert {"spark.driver.port", "spark.driver.blockManager.port"} < conf.keys()
     assert conf["spark.executor.instances"] == "3"
     (mount,) = [one for one in container["volumeMounts"] if one["name"] == "executor"]
-    template, pod = conf["spark.kubernetes.executor.podTemplateFile"], named(found, "Pod", "executor")["spec"]
+    template, pod = (
+        conf["spark.kubernetes.executor.podTemplateFile"],
+        manifest_of(manifests, "Pod", "executor")["spec"],
+    )
     assert template == f"{mount['mountPath']}/pod.yaml"
     assert conf["spark.kubernetes.executor.podTemplateContainerName"] == pod["containers"][0]["name"]
 
 
 def test_executors_have_time_to_drain(helm: Path) -> None:
     """Spark overwrites the period of the pod template, by default with half of it."""
-    found = rendered(helm, EXECUTORS)
-    (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
-    given = named(found, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
+    manifests = rendered(helm, EXECUTORS)
+    (container,) = manifest_of(manifests, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
+    given = manifest_of(manifests, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
     assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={given}s" in container["args"]
     assert given > Timing().drain_timeout + Timing().slot_check_interval
     assert DEFAULTS["spark.decommission.enabled"] == "true"  # then Spark adds the hook that drains its pods
@@ -170,39 +176,42 @@ def test_executors_have_time_to_drain(helm: Path) -> None:
 
 def test_only_drivers_may_make_pods(helm: Path) -> None:
     """Without executors in pods, the driver may not create pods either."""
-    found = rendered(helm, EXECUTORS)
-    (rule,) = named(found, "Role", RUN)["rules"]
+    manifests = rendered(helm, EXECUTORS)
+    (rule,) = manifest_of(manifests, "Role", RUN)["rules"]
     assert "pods" in rule["resources"] and "create" in rule["verbs"]
-    binding = named(found, "RoleBinding", RUN)
-    (account,), run = binding["subjects"], named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]
+    binding = manifest_of(manifests, "RoleBinding", RUN)
+    (account,), run = (
+        binding["subjects"],
+        manifest_of(manifests, "StatefulSet", RUN)["spec"]["template"]["spec"],
+    )
     assert account["name"] == run["serviceAccountName"] and binding["roleRef"]["name"] == RUN
-    assert [pod["automountServiceAccountToken"] for pod in pods(found)].count(True) == 1
+    assert [pod["automountServiceAccountToken"] for pod in pods(manifests)].count(True) == 1
     assert run["automountServiceAccountToken"] is True
-    most = rendered(helm, MOST)
-    assert not {"Role", "RoleBinding"} & {one["kind"] for one in most}
-    assert not any(pod["automountServiceAccountToken"] for pod in pods(most))
+    without_executors = rendered(helm, COMPLETE)
+    assert not {"Role", "RoleBinding"} & {one["kind"] for one in without_executors}
+    assert not any(pod["automountServiceAccountToken"] for pod in pods(without_executors))
 
 
 def test_executors_report_past_the_policy(helm: Path) -> None:
     """Driver and executors may use Spark's ports, and executors may send reports to the driver by UDP."""
-    found = rendered(helm, EXECUTORS)
-    policy = named(found, "NetworkPolicy", "shop-cqrs")["spec"]
-    (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
+    manifests = rendered(helm, EXECUTORS)
+    policy = manifest_of(manifests, "NetworkPolicy", "shop-cqrs")["spec"]
+    (container,) = manifest_of(manifests, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
     conf = dict(one.removeprefix("--conf=").split("=", 1) for one in container["args"] if "--conf=" in one)
     (rule,) = [one for one in policy["ingress"] if one["from"] == [{"podSelector": policy["podSelector"]}]]
-    let_in = [(one["protocol"], str(one["port"])) for one in rule["ports"]]
-    assert let_in == [
+    allowed_ports = [(one["protocol"], str(one["port"])) for one in rule["ports"]]
+    assert allowed_ports == [
         ("TCP", conf["spark.driver.port"]),
         ("TCP", conf["spark.driver.blockManager.port"]),
         ("UDP", conf[REPORTS_PORT]),
     ]
     assert conf["spark.blockManager.port"] == conf["spark.driver.blockManager.port"]  # the executors' own
-    executor = named(found, "Pod", "executor")["metadata"]["labels"]
+    executor = manifest_of(manifests, "Pod", "executor")["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= executor.items()
 
 
 def test_alerts_are_those_of_compose(helm: Path) -> None:
-    rules = named(rendered(helm, MOST), "PrometheusRule", "shop-cqrs")["spec"]
+    rules = manifest_of(rendered(helm, COMPLETE), "PrometheusRule", "shop-cqrs")["spec"]
     assert rules == yaml.safe_load((ROOT / "compose/alerts.yaml").read_text())
 
 

@@ -25,24 +25,24 @@ POD = {
 }
 
 
-def called(folder: Path, *words: str, **more: str) -> list[str]:
+def entrypoint_command(folder: Path, *arguments: str, **variables: str) -> list[str]:
     """Return the program that the container becomes, and its arguments."""
     for name in ("java", "cqrs"):
         program = folder / name
         program.write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
         program.chmod(0o755)
-    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SPARK_HOME": "/spark", **more}
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SPARK_HOME": "/spark", **variables}
     program = ROOT / "deploy/image/entrypoint"
-    return subprocess.check_output([program, *words], env=environment, text=True).splitlines()
+    return subprocess.check_output([program, *arguments], env=environment, text=True).splitlines()
 
 
 @pytest.mark.parametrize("words", [["run", "--once"], ["cqrs", "run", "--once"]])
 def test_commands_are_those_of_cqrs(tmp_path: Path, words: list[str]) -> None:
-    assert called(tmp_path, *words) == ["cqrs", "run", "--once"]
+    assert entrypoint_command(tmp_path, *words) == ["cqrs", "run", "--once"]
 
 
 def test_executors_are_those_of_spark(tmp_path: Path) -> None:
-    java, *arguments = called(tmp_path, "executor", **POD)
+    java, *arguments = entrypoint_command(tmp_path, "executor", **POD)
     assert java == "java" and arguments[:4] == [
         *("-Xms1g", "-Xmx1g", "-Dspark.driver.port=7078", "-Dtext=two words")
     ]
@@ -54,7 +54,7 @@ def test_executors_are_those_of_spark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("part", "main"), [("master", "master.Master"), ("worker", "worker.Worker")])
 def test_clusters_are_started(tmp_path: Path, part: str, main: str) -> None:
-    *_, started, option, value = called(tmp_path, part, "--host", "here")
+    *_, started, option, value = entrypoint_command(tmp_path, part, "--host", "here")
     assert (started, option, value) == (f"org.apache.spark.deploy.{main}", "--host", "here")
 
 

@@ -26,18 +26,18 @@ from tests.support.disks import files_end_at
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 
-Found = list[tuple[str, str]]
+Results = list[tuple[str, str]]
 
 
-def stored(uri: str, patience: float = STORE_TIMEOUT) -> Found:
-    return [(check.status, check.detail) for check in check_checkpoint_store(uri, patience)]
+def check_store(uri: str, timeout: float = STORE_TIMEOUT) -> Results:
+    return [(check.status, check.detail) for check in check_checkpoint_store(uri, timeout)]
 
 
 def test_store_is_written_to(tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    assert stored(str(folder)) == [("warn", f"{folder} does not exist yet")]
+    assert check_store(str(folder)) == [("warn", f"{folder} does not exist yet")]
     folder.mkdir()
-    assert stored(str(folder)) == [("ok", f"{folder} responds and is writable")]
+    assert check_store(str(folder)) == [("ok", f"{folder} responds and is writable")]
     assert list(folder.iterdir()) == []
 
     with files_end_at(0):
@@ -47,26 +47,26 @@ def test_store_is_written_to(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_useless_places_are_named(tmp_path: Path) -> None:
+def test_unusable_stores_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for uri, reason in (
         (f"{tmp_path}/file/store", "is not a folder that can be written"),
         ("carrier-pigeon://loft", "is not a folder"),
         ("s3://b/x?scheme=http&region=here&endpoint_override=127.0.0.1:1", "cannot be used"),
     ):
-        ((status, detail),) = stored(uri)
+        ((status, detail),) = check_store(uri)
         assert status == "warn" and reason in detail and uri.partition("?")[0] in detail
 
 
-def test_silent_store_ends_in_time() -> None:
+def test_unresponsive_store_times_out() -> None:
     """The store accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        at = f"127.0.0.1:{silent.getsockname()[1]}"
-        said = stored(f"s3://b/x?scheme=http&region=here&endpoint_override={at}", 0.1)
-    assert said == [("warn", "s3://b/x did not respond for 0 s")]
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        results = check_store(f"s3://b/x?scheme=http&region=here&endpoint_override={address}", 0.1)
+    assert results == [("warn", "s3://b/x did not respond for 0 s")]
 
 
-def newest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> Found:
+def check_latest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> Results:
     """Check three partitions."""
     identities = [replace(IDENTITY, partition=number) for number in range(3)]
     every = timedelta(hours=1)
@@ -76,7 +76,7 @@ def newest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> F
     return [(check.status, check.detail) for check in checks]
 
 
-def keep(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
+def write_manifest(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
     """Write a manifest of 40 commands with this age."""
     identity = replace(IDENTITY, partition=number, revision=revision)
     manifest = replace(MANIFEST, written=int((time.time() - hours * 3600) * 1000), identity=identity)
@@ -85,39 +85,39 @@ def keep(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
     return folder / "c1" / "x.a" / str(number) / name
 
 
-def test_ages_and_lags_are_told(tmp_path: Path) -> None:
-    assert newest(tmp_path, {}) == [("ok", "a: no checkpoint yet, because no command was decided")]
-    keep(tmp_path, 0, 1.5)
-    keep(tmp_path, 1, 50)
-    told = "a: partition 0 (90 min old, 1,460 offsets behind), partition 1 (2 days old, 0 offsets behind)"
-    assert newest(tmp_path, {0: 1500, 1: AT.commands}) == [("ok", told)]
+def test_ages_and_lags_are_reported(tmp_path: Path) -> None:
+    assert check_latest(tmp_path, {}) == [("ok", "a: no checkpoint yet, because no command was decided")]
+    write_manifest(tmp_path, 0, 1.5)
+    write_manifest(tmp_path, 1, 50)
+    detail = "a: partition 0 (90 min old, 1,460 offsets behind), partition 1 (2 days old, 0 offsets behind)"
+    assert check_latest(tmp_path, {0: 1500, 1: AT.commands}) == [("ok", detail)]
 
 
-def test_what_helps_nobody_is_a_warning(tmp_path: Path) -> None:
-    keep(tmp_path, 0, 3)
-    keep(tmp_path, 1, 0.0, revision=2)
-    assert newest(tmp_path, {0: 41, 1: 40, 2: 7}) == [
+def test_unusable_checkpoints_are_a_warning(tmp_path: Path) -> None:
+    write_manifest(tmp_path, 0, 3)
+    write_manifest(tmp_path, 1, 0.0, revision=2)
+    assert check_latest(tmp_path, {0: 41, 1: 40, 2: 7}) == [
         (
             "warn",
             "a: partition 2 has no checkpoint, partition 0 (3 h old, 1 offset behind), "
             "partition 1 (0 s old, 0 offsets behind, for other topics, code or dedup window)",
         )
     ]
-    keep(tmp_path, 1, 0.0)
-    told = "a: partition 0 (3 h old, 1 offset behind), partition 1 (0 s old, 0 offsets behind)"
-    assert newest(tmp_path, {0: 41, 1: 40}, has_news=False) == [("ok", told)]
+    write_manifest(tmp_path, 1, 0.0)
+    detail = "a: partition 0 (3 h old, 1 offset behind), partition 1 (0 s old, 0 offsets behind)"
+    assert check_latest(tmp_path, {0: 41, 1: 40}, has_news=False) == [("ok", detail)]
 
 
-def test_damaged_manifest_is_named(tmp_path: Path) -> None:
-    keep(tmp_path, 0, 0).write_bytes(b"torn")
-    keep(tmp_path, 0, 1)
-    (damaged, rest) = newest(tmp_path, {0: 40})
+def test_damaged_manifest_is_a_warning(tmp_path: Path) -> None:
+    write_manifest(tmp_path, 0, 0).write_bytes(b"torn")
+    write_manifest(tmp_path, 0, 1)
+    (damaged, rest) = check_latest(tmp_path, {0: 40})
     assert damaged[0] == "warn" and damaged[1].endswith(": its manifest is damaged")
     assert rest == ("ok", "a: partition 0 (60 min old, 0 offsets behind)")
 
 
 @pytest.mark.kafka
-def test_doctor_finds_them(
+def test_doctor_checks_checkpoints(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = counters.folder / "project"
@@ -129,12 +129,12 @@ def test_doctor_finds_them(
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVER", counters.connection.bootstrap_server)
     monkeypatch.setenv("CQRS_TOPIC_PREFIX", counters.topics.prefix)
 
-    def found(*arguments: str) -> list[tuple[str, str]]:
+    def doctor_results(*arguments: str) -> list[tuple[str, str]]:
         assert main(["doctor", *arguments, "-q", "-o", "json"]) == 0
         checks = json.loads(capfd.readouterr().out)["checks"]
-        return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
+        return [(check["status"], check["detail"]) for check in checks if check["name"] == "checkpoints"]
 
-    assert [status for status, _ in found()] == ["warn"]  # the folder does not exist yet
+    assert [status for status, _ in doctor_results()] == ["warn"]  # the folder does not exist yet
     counters.send(*increments(10))
     quietly(counters.plan())
     write_all(counters)
@@ -143,9 +143,10 @@ def test_doctor_finds_them(
         name, content = replace(written, written=written.written - 7_200_000).encoded()
         manifest.with_name(name).write_bytes(content)
         manifest.unlink()
-    (answers, level) = found()
-    assert (answers[0], level[0]) == ("ok", "ok") and "partition 0 (2 h old, " in level[1]
+    (store_result, age_result) = doctor_results()
+    assert (store_result[0], age_result[0]) == ("ok", "ok")
+    assert "partition 0 (2 h old, " in age_result[1]
     counters.send(*increments(10, first=10))
     quietly(counters.plan())
-    assert found()[1][0] == "warn"
-    assert found("--for", "send") == []
+    assert doctor_results()[1][0] == "warn"
+    assert doctor_results("--for", "send") == []

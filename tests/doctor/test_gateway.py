@@ -28,7 +28,7 @@ PATHS: Mapping[str, tuple[int, Any]] = {
 }
 
 
-class Answering(http.server.BaseHTTPRequestHandler):
+class GatewayHandler(http.server.BaseHTTPRequestHandler):
     """Answers each path as configured."""
 
     paths: Mapping[str, tuple[int, Any]] = {}
@@ -39,7 +39,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
             status = 200
         self.send_response(status)
         if status == 302:
-            self.send_header("Location", "https://elsewhere.example/")
+            self.send_header("Location", "https://elsewinstalled.example/")
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -50,26 +50,28 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(host: str = "127.0.0.1", **changed: tuple[int, Any]) -> Iterator[str]:
-    """Run a gateway with other answers for some paths, and yield its address."""
-    paths = {**PATHS, **{f"/{path.replace('_', '.')}": answer for path, answer in changed.items()}}
-    handler = type("Changed", (Answering,), {"paths": paths})
+def fake_gateway(host: str = "127.0.0.1", **responses: tuple[int, Any]) -> Iterator[str]:
+    """Run a gateway with other responses for some paths, and yield its URL. `openapi_json`: of `/openapi.json`."""
+    paths = {**PATHS, **{f"/{path.replace('_', '.')}": response for path, response in responses.items()}}
+    handler = type("CustomHandler", (GatewayHandler,), {"paths": paths})
     with http.server.ThreadingHTTPServer((host, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://{host}:{server.server_port}"
         server.shutdown()
 
 
-def ours(names: Collection[str], read_only: bool) -> Mapping[str, Any]:
+def build_api(names: Collection[str], read_only: bool) -> Mapping[str, Any]:
     assert (list(names), read_only) == (["counter"], False)
     return API
 
 
-def found(url: str, token: str | None = None, known: Collection[str] = ("counter",)) -> list[tuple[str, str]]:
+def run_checks(
+    url: str, token: str | None = None, known: Collection[str] = ("counter",)
+) -> list[tuple[str, str]]:
     """Return status and detail of each check, without the address."""
-    at = parse_gateway(url)
-    checks = run_check("gateway", lambda: check_gateway(at, token, known, ours))
-    return [(check.status, check.detail.replace(str(at), "it")) for check in checks]
+    address = parse_gateway(url)
+    checks = run_check("gateway", lambda: check_gateway(address, token, known, build_api))
+    return [(check.status, check.detail.replace(str(address), "it")) for check in checks]
 
 
 GOOD = [
@@ -80,98 +82,101 @@ GOOD = [
 ]
 
 
-def test_good_gateway_is_all_right() -> None:
-    with answering() as url:
-        assert found(url) == found(f"{url}/") == GOOD
+def test_healthy_gateway_passes() -> None:
+    with fake_gateway() as url:
+        assert run_checks(url) == run_checks(f"{url}/") == GOOD
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("response", "detail"),
     [
         ((404, {}), "it/healthz responds with 404: it is not a gateway"),
         ((200, b"<html>"), "it/healthz responds with 200: it is not a gateway"),
         ((200, b"[" * 100_000), "it/healthz responds with 200: it is not a gateway"),
         (
             (302, b""),
-            "it/healthz responds with 302, which leads to https://elsewhere.example/: it is not a gateway",
+            "it/healthz responds with 302, which leads to https://elsewinstalled.example/: it is not a gateway",
         ),
         ((421, {}), "it does not accept this host name"),
     ],
 )
-def test_others_are_told_apart(answer: tuple[int, Any], said: str) -> None:
-    with answering(healthz=answer) as url:
-        assert found(url) == [("fail", said)]
+def test_other_servers_are_recognized(response: tuple[int, Any], detail: str) -> None:
+    with fake_gateway(healthz=response) as url:
+        assert run_checks(url) == [("fail", detail)]
 
 
 @pytest.mark.program
-def test_silence_is_a_failure() -> None:
-    ((status, said),) = found("http://127.0.0.1:1")
-    assert status == "fail" and said == "no answer from it (Connection refused)"
+def test_missing_gateway_fails() -> None:
+    ((status, detail),) = run_checks("http://127.0.0.1:1")
+    assert status == "fail" and detail == "no answer from it (Connection refused)"
     assert main(["doctor", "-q", "-o", "json", "--gateway", "http://127.0.0.1:1"]) in (3, 4)
 
 
-def test_late_states_are_named() -> None:
+def test_outdated_states_are_a_warning() -> None:
     waiting = {"ready": False, "waiting": {"counter": "7 offsets behind its start"}}
-    with answering(readyz=(503, waiting)) as url:
-        assert found(url)[1] == (
+    with fake_gateway(readyz=(503, waiting)) as url:
+        assert run_checks(url)[1] == (
             "warn",
             "it serves outdated states (counter: 7 offsets behind its start)",
         )
 
 
-def test_token_is_asked_for() -> None:
-    with answering(openapi_json=(401, API)) as url:
+def test_token_is_checked() -> None:
+    with fake_gateway(openapi_json=(401, API)) as url:
         wanted = ("warn", "it requires a token, so its aggregates are not known")
-        assert found(url) == [*GOOD[:2], wanted]
-        assert found(url, "wrong") == [*GOOD[:2], ("fail", "it rejects this token")]
-        assert found(url, "right") == [
+        assert run_checks(url) == [*GOOD[:2], wanted]
+        assert run_checks(url, "wrong") == [*GOOD[:2], ("fail", "it rejects this token")]
+        assert run_checks(url, "right") == [
             *GOOD[:2],
             ("ok", "it requires a token, and accepts this token"),
             GOOD[3],
         ]
 
 
-def test_open_doors_are_pointed_out() -> None:
+def test_unprotected_gateway_is_a_warning() -> None:
     """A gateway that other machines reach needs a token, and TLS to protect the token."""
-    with answering(host="0.0.0.0") as url:
-        assert found(url)[2] == ("warn", "it requires no token: everybody who reaches it can read everything")
-    with answering(host="0.0.0.0", openapi_json=(401, API)) as url:
-        assert found(url, "right")[2] == ("warn", "tokens for it are sent in plain text")
+    with fake_gateway(host="0.0.0.0") as url:
+        assert run_checks(url)[2] == (
+            "warn",
+            "it requires no token: everybody who reaches it can read everything",
+        )
+    with fake_gateway(host="0.0.0.0", openapi_json=(401, API)) as url:
+        assert run_checks(url, "right")[2] == ("warn", "tokens for it are sent in plain text")
 
 
 def test_aggregates_are_compared() -> None:
-    with answering() as url:
-        (*_, said) = found(url, known=["order"])
-        assert said == ("fail", "it serves counter, and no aggregate of this project")
-        (*_, missing, served) = found(url, known=["counter", "order"])
+    with fake_gateway() as url:
+        (*_, detail) = run_checks(url, known=["order"])
+        assert detail == ("fail", "it serves counter, and no aggregate of this project")
+        (*_, missing, served) = run_checks(url, known=["counter", "order"])
         assert missing == ("warn", "it does not serve order") and served == GOOD[3]
     both = {**API, "paths": {**API["paths"], "/theatre": {"get": {}}}}  # type: ignore[dict-item]
-    with answering(openapi_json=(200, both)) as url:
-        (*_, strange, served) = found(url)
+    with fake_gateway(openapi_json=(200, both)) as url:
+        (*_, strange, served) = run_checks(url)
         assert strange == ("warn", "it serves theatre, which this project does not have")
         assert served == ("ok", "it serves counter, theatre, and accepts commands")
 
 
 def test_other_code_and_versions_are_named() -> None:
-    with answering(openapi_json=(200, {**API, "components": {"schemas": {"Increment": {}}}})) as url:
-        assert found(url)[3:] == [("warn", "it serves counter with other code than this project's")]
-    with answering(openapi_json=(200, {**API, "info": {"version": "0.0.1"}})) as url:
-        old, served = found(url)[3:]
+    with fake_gateway(openapi_json=(200, {**API, "components": {"schemas": {"Increment": {}}}})) as url:
+        assert run_checks(url)[3:] == [("warn", "it serves counter with other code than this project's")]
+    with fake_gateway(openapi_json=(200, {**API, "info": {"version": "0.0.1"}})) as url:
+        old, served = run_checks(url)[3:]
         assert old == ("warn", f"it is cqrs 0.0.1, this is {__version__}")
         assert served == ("ok", "it serves counter, and accepts commands")
 
 
 @pytest.mark.parametrize("body", [[], {}, {"info": {}}, {**API, "paths": {"": {}}}, {**API, "paths": [1]}])
-def test_odd_descriptions_are_no_bugs(body: object) -> None:
-    with answering(openapi_json=(200, body)) as url:
-        (*_, (status, said)) = found(url)
-        assert status == "fail" and said.endswith("it is not a gateway")
+def test_invalid_descriptions_fail(body: object) -> None:
+    with fake_gateway(openapi_json=(200, body)) as url:
+        (*_, (status, detail)) = run_checks(url)
+        assert status == "fail" and detail.endswith("it is not a gateway")
 
 
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://x:y", "http://[", "http://a@b", "http://x/?q"]
 )
-def test_only_an_address_is_taken(url: str) -> None:
+def test_invalid_url_raises(url: str) -> None:
     with pytest.raises(UsageError, match="is not the URL of a gateway"):
         parse_gateway(url)
 
@@ -182,12 +187,15 @@ def test_addresses_are_written_as_given() -> None:
 
 
 def test_extra_is_named() -> None:
-    (here,) = check_gateway_extra()
-    assert here.status == "ok" and here.detail.startswith("starlette ") and not here.hint
+    (installed,) = check_gateway_extra()
+    assert installed.status == "ok" and installed.detail.startswith("starlette ") and not installed.hint
 
     def version(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    (gone,) = check_gateway_extra(version)
-    assert (gone.status, gone.detail) == ("ok", "without starlette and uvicorn, which only cqrs serve needs")
-    assert gone.hint == "for it: pip install 'cqrs-cli[gateway]'"
+    (missing,) = check_gateway_extra(version)
+    assert (missing.status, missing.detail) == (
+        "ok",
+        "without starlette and uvicorn, which only cqrs serve needs",
+    )
+    assert missing.hint == "for it: pip install 'cqrs-cli[gateway]'"

@@ -22,36 +22,36 @@ def harness(connection: Connection, prefix: str) -> ProcessHarness:
     return ProcessHarness(connection, prefix)
 
 
-def checks(harness: ProcessHarness) -> list[Check]:
+def run_checks(harness: ProcessHarness) -> list[Check]:
     use = load_process("checkout", ROOT, "aggregates").use(harness.prefix)
     aggregates = [Topics("order", harness.prefix)]
     return list(cluster.check_cluster(harness.connection, aggregates, timedelta(days=1), ("run",), [use]))
 
 
-def of_processes(harness: ProcessHarness) -> list[tuple[str, str]]:
-    return [(one.status, one.detail) for one in checks(harness) if one.name == "processes"]
+def process_checks(harness: ProcessHarness) -> list[tuple[str, str]]:
+    return [(check.status, check.detail) for check in run_checks(harness) if check.name == "processes"]
 
 
 def test_positions_are_checked(harness: ProcessHarness) -> None:
     hears = f"{harness.events}, {harness.topic('events')}"
-    assert of_processes(harness) == [("ok", f"checkout: hears {hears}")]
+    assert process_checks(harness) == [("ok", f"checkout: hears {hears}")]
     configure(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
-    (check,) = of_processes(harness)
+    (check,) = process_checks(harness)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]
     harness.delete_topics(harness.topics.positions)
-    assert of_processes(harness) == [("warn", "checkout has no topic: cqrs run leaves it out")]
+    assert process_checks(harness) == [("warn", "checkout has no topic: cqrs run leaves it out")]
 
 
-def test_needs_of_processes_are_judged(harness: ProcessHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = Admin.missing_acls
-    asked: list[str] = []
+def test_acls_of_processes_are_checked(harness: ProcessHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing_acls = Admin.missing_acls
+    checked_acls: list[str] = []
 
-    def noted(admin: Admin, needs: object) -> object:
+    def record_acls(admin: Admin, needs: object) -> object:
         listed = list(needs)  # type: ignore[call-overload]
-        asked.extend(map(str, listed))
-        return missing(admin, listed)
+        checked_acls.extend(map(str, listed))
+        return missing_acls(admin, listed)
 
-    monkeypatch.setattr(Admin, "missing_acls", noted)
-    checks(harness)
-    assert any(harness.topics.positions in need for need in asked)
-    assert any(harness.topics.group in need for need in asked)
+    monkeypatch.setattr(Admin, "missing_acls", record_acls)
+    run_checks(harness)
+    assert any(harness.topics.positions in need for need in checked_acls)
+    assert any(harness.topics.group in need for need in checked_acls)
