@@ -10,7 +10,7 @@ from cqrs_cli.deciding.measures import REBUILDING
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.following.processes.errors import explain_trial
+from cqrs_cli.following.processes.errors import describe_suspects
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
@@ -238,7 +238,7 @@ class Progress:
         return [
             f"{partition.aggregate} partition {partition.number}: {claim.suspects}"
             if isinstance(partition, Partition)
-            else f"{partition}: {explain_trial(claim.suspects)}"
+            else f"{partition}: {describe_suspects(claim.suspects)}"
             for partition, claim in sorted(self._claims.items(), key=str)
             if partition in partitions and claim.suspects is not None
         ]

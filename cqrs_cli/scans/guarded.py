@@ -15,16 +15,21 @@ _R = TypeVar("_R")
 
 
 def guarded(
-    connection: Connection, place: str, work: Callable[[], _R], failed: Callable[[CqrsError], _R]
+    connection: Connection, partition: str, work: Callable[[], _R], error_result: Callable[[CqrsError], _R]
 ) -> _R:
-    """Return the result of `work`, or `failed(error)` if it raises. `place` is the partition, for unexpected errors."""
+    """Return the result of `work`, or `error_result(error)` if it raises.
+
+    `partition`: its name, for the text of unexpected errors.
+    """
     try:
         with without_garbage_collection():
             return work()
     except CqrsError as error:
-        return failed(error)
+        return error_result(error)
     except KafkaException as error:
-        return failed(unreachable_error(connection, error))
+        return error_result(unreachable_error(connection, error))
     except Exception as bug:
         traceback.print_exc()
-        return failed(CqrsError(f"{place}: {type(bug).__name__}: {bug}", "Spark's log has the traceback"))
+        return error_result(
+            CqrsError(f"{partition}: {type(bug).__name__}: {bug}", "Spark's log has the traceback")
+        )

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from cqrs_cli.following.processes.errors import explain_trial
+from cqrs_cli.following.processes.errors import describe_suspects
 from cqrs_cli.following.processes.plan import subscription_folder
 from cqrs_cli.following.processes.subscription_reader import SubscriptionState
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -39,7 +39,7 @@ def subscription_status(
         lag=lag,
         owner=owner,
         owned=owner is not None and not owner.stopped,
-        trial=None if trial is None else explain_trial(trial),
+        trial=None if trial is None else describe_suspects(trial),
         waits_for=blocked_reason or None,
         stopped_at=stopped,
         way_out=f"cqrs run --process {subscription.process} --skip {subscription.address}@{stopped}",

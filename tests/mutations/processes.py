@@ -151,8 +151,8 @@ PROCESSES = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        session.own_claim = with_suspects(mine, recorded_claim, plan.timing.batch_limit)\n",
-                "        session.own_claim = mine\n",
+                "        session.own_claim = with_suspects(own_claim, recorded_claim, plan.timing.batch_limit)\n",
+                "        session.own_claim = own_claim\n",
             ),
         ),
         f"{_DEADLY}::test_deadly_event_stops_the_process",

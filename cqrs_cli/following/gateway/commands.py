@@ -79,11 +79,11 @@ def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tup
 
     Raises `Problem` 404, 400 or 500, without personal values in the text.
     """
-    wire_type, kind, decode = _command_of(aggregate, command)
+    wire_type, command_class, decode = _command_of(aggregate, command)
     try:
         return wire_type, encode_json(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
-        raise Problem(400, "INVALID_PAYLOAD", redact_mismatch(str(error), kind, body)) from None
+        raise Problem(400, "INVALID_PAYLOAD", redact_mismatch(str(error), command_class, body)) from None
     except (
         BaseException
     ) as error:  # raised by the command's own `__post_init__`; the server handles signals itself
@@ -109,7 +109,7 @@ def read_attributes(headers: Mapping[str, str]) -> Attributes:
     propagated: dict[str, Any] = {name: _header_text(headers, name) for name in PROPAGATED}
     return Attributes(
         id=_header_text(headers, "idempotency-key"),
-        expected=_expected(headers),
+        expected=_expected_version(headers),
         correlation=_header_text(headers, "correlation-id"),
         **propagated,
     )
@@ -127,7 +127,7 @@ def _header_text(headers: Mapping[str, str], name: str) -> str | None:
         return value
 
 
-def _expected(headers: Mapping[str, str]) -> str | None:
+def _expected_version(headers: Mapping[str, str]) -> str | None:
     """Return the expected version from `If-Match: "7"`, `If-Match: *` or `If-None-Match: *`; raises `Problem` 400."""
     if_match, if_none_match = headers.get("if-match"), headers.get("if-none-match")
     if if_match is not None and if_none_match is not None:

@@ -14,7 +14,7 @@ from cqrs_cli.following.gateway.gateway import Problem, Reservation
 
 #: HTTP status by the reason of an outcome that was not accepted. For other reasons it is 422 if the command was
 #: rejected, and 400 if it failed.
-_BY_REASON = {
+_STATUS_BY_REASON = {
     "VERSION_CONFLICT": 409,
     "NOT_FOUND": 409,
     "ALREADY_EXISTS": 409,
@@ -29,14 +29,14 @@ def json_response(body: Any, status: int = 200, headers: dict[str, str] | None =
     return Response(msgspec.json.encode(body), status, headers, "application/json")
 
 
-#: Bytes of a large response that are handed to the connection at once.
+#: Maximum bytes of a piece of a large response.
 _PIECE_BYTES = 64 * 1024
 
 
 class LargeDocument(Response):
-    """A JSON response that is sent in pieces, which keeps its bytes reserved until the last piece is sent.
+    """A JSON response that is sent in pieces. Its bytes stay reserved until the last piece is sent.
 
-    The connection buffers bytes that its client has not received yet: so at most a piece, not the whole document.
+    The connection buffers bytes that its client has not received yet. So it buffers a piece, not the whole document.
     """
 
     def __init__(
@@ -53,11 +53,9 @@ class LargeDocument(Response):
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
             for start in range(0, len(self.body), _PIECE_BYTES):
-                piece, more = (
-                    bytes(self.body[start : start + _PIECE_BYTES]),
-                    start + _PIECE_BYTES < len(self.body),
-                )
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
+                end = start + _PIECE_BYTES
+                piece, has_more = bytes(self.body[start:end]), end < len(self.body)
+                await send({"type": "http.response.body", "body": piece, "more_body": has_more})
 
 
 def query_parameters(request: Request, *names: str) -> QueryParams:
@@ -78,7 +76,7 @@ def outcome_status(outcome: CommandOutcome) -> int:
         return 200
     if outcome.status == "deferred":
         return 202
-    return _BY_REASON.get(outcome.reason or "", 400 if outcome.status == "failed" else 422)
+    return _STATUS_BY_REASON.get(outcome.reason or "", 400 if outcome.status == "failed" else 422)
 
 
 def outcome_response(outcome: CommandOutcome) -> Response:

@@ -93,7 +93,7 @@ async def _events(
                         events, next_position = await _next_events(
                             gateway, follower, partition, position, end, held_slot, decrypts
                         )
-                        began, messages = time.monotonic(), []
+                        started_at, messages = time.monotonic(), []
                         for event in events:
                             positions[partition] = event.offset + 1
                             if aggregate_id in (None, event.subject) and (
@@ -101,10 +101,10 @@ async def _events(
                             ):
                                 messages.append(format_event(event, positions))
                         positions[partition] = next_position
-                        spent = time.monotonic() - began
+                        work_seconds = time.monotonic() - started_at
                         if messages:
                             yield "".join(messages)
-                    await asyncio.sleep(_SLEEP_FACTOR * spent * (gateway.streams - 1))
+                    await asyncio.sleep(_SLEEP_FACTOR * work_seconds * (gateway.streams - 1))
             if idle and not await wait_for_events(_KEEPALIVE_INTERVAL):
                 yield ": \n\n"
     except CqrsError as error:  # the stream ends, and its client reconnects
@@ -159,8 +159,8 @@ async def _start_positions(gateway: Gateway, request: Request, follower: Aggrega
                 410,
                 "the log ends before this position",
                 f"partition {partition} ends at {bounds[partition][1]}, before {positions[partition]}: the topic was "
-                "truncated, or"
-                " deleted and recreated. Your events may be from the old log; start again with from=beginning",
+                "truncated, or deleted and recreated. Your events may be from the old log; start again with "
+                "from=beginning",
             )
     starts = {partition: start for partition, (start, _) in bounds.items()}
     try:
@@ -195,7 +195,9 @@ def _parse_positions(text: str) -> dict[int, int] | None:
     positions = {}
     for item in text.split(","):
         partition, _, position = item.partition(":")
-        if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in (partition, position)):
+        if not all(
+            number.isascii() and number.isdigit() and len(number) < 19 for number in (partition, position)
+        ):
             return None
         positions[int(partition)] = int(position)
     return positions

@@ -18,27 +18,30 @@ class PoisonEvent(NamedTuple):
     """An event at which the process manager stops, and the reason."""
 
     offset: int
-    why: str
+    reason: str
 
 
-def poison_event(trial: Suspects | None) -> PoisonEvent | None:
+def poison_event(suspects: Suspects | None) -> PoisonEvent | None:
     """Return the event on which workers have died often enough; None if there is none."""
-    blame = None if trial is None else trial.culprit
-    return (
-        PoisonEvent(blame.offset, blame.reason) if blame is not None and blame.attempts >= ATTEMPTS else None
-    )
+    culprit = None if suspects is None else suspects.culprit
+    if culprit is None or culprit.attempts < ATTEMPTS:
+        return None
+    return PoisonEvent(culprit.offset, culprit.reason)
 
 
-def explain_trial(trial: Suspects) -> str:
+def describe_suspects(suspects: Suspects) -> str:
     """Describe the state of poison-record detection for people."""
-    poison = poison_event(trial)
+    poison = poison_event(suspects)
     if poison is not None:
-        return f"it stops at event {poison.offset}: {poison.why}"
-    if trial.deciding or trial.deaths:
-        deaths = "once" if trial.deaths == 1 else f"{trial.deaths} times"
-        so_far = f"{deaths} so far" if trial.deaths else "never yet"
-        return f"event {trial.announced} is tried alone: a worker died on it {so_far}, at {ATTEMPTS} the process stops"
-    return f"a worker died: the next {trial.count} events are tried {trial.limit} at a time"
+        return f"it stops at event {poison.offset}: {poison.reason}"
+    if suspects.deciding or suspects.deaths:
+        deaths = "once" if suspects.deaths == 1 else f"{suspects.deaths} times"
+        so_far = f"{deaths} so far" if suspects.deaths else "never yet"
+        return (
+            f"event {suspects.announced} is tried alone: a worker died on it {so_far}, "
+            f"at {ATTEMPTS} the process stops"
+        )
+    return f"a worker died: the next {suspects.count} events are tried {suspects.limit} at a time"
 
 
 def recreated_topic_error(subscription: Subscription) -> CqrsError:

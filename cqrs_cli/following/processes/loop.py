@@ -162,7 +162,7 @@ class ReactLoop(Loop):
         event_type = self.aggregate.type_of(recorded.event)
         details = f"({recorded.aggregate_id!r}, version {recorded.version})"
         if self.poison_event is not None and self.poison_event.offset == record.offset:
-            raise self._stop_at(record, f"cannot process {event_type}", details, self.poison_event.why)
+            raise self._stop_at(record, f"cannot process {event_type}", details, self.poison_event.reason)
         if (rejection := self.context.rejected_events.get(record.offset)) is not None:
             raise self._stop_at(record, f"cannot send the commands for {event_type}", details, rejection)
         try:

@@ -29,12 +29,12 @@ class ReactingOwner:
         self,
         plan: ProcessPlan,
         subscription: Subscription,
-        mine: Claim,
+        own_claim: Claim,
         batch_limit: int,
         context: ReactionContext,
     ) -> None:
         self.plan, self.subscription, self.context = plan, subscription, context
-        self.session = ReactSession(plan, subscription, mine, batch_limit)
+        self.session = ReactSession(plan, subscription, own_claim, batch_limit)
         self.loop: ReactLoop | None = None
         self.target_partitions: TargetPartitions | None = None
 
@@ -105,10 +105,10 @@ class ReactingOwner:
             skip=plan.skips.get(subscription),
             accepted_loss=accepted_loss,
         )
-        mine = replace(
+        own_claim = replace(
             session.own_claim, n=1 + max(session.own_claim.n, recorded_claim.n if recorded_claim else 0)
         )
-        session.own_claim = with_suspects(mine, recorded_claim, plan.timing.batch_limit)
+        session.own_claim = with_suspects(own_claim, recorded_claim, plan.timing.batch_limit)
         failpoints.reached("claim.before")
         session.commit([], ProcessPosition(start.offset, session.own_claim, *start[1:]))
         failpoints.reached("claim.after")

@@ -40,24 +40,24 @@ class SubscriptionReader:
             for number in range(readers.partition_count(connection, topic))
         ]
         self._positions: dict[bytes, ProcessPosition] = {}
-        self._read_to = 0  # offset in the positions topic
-        self._open: ExitStack | None = None
-        self._committed: Consumer
-        self._uncommitted: Consumer
+        self._next_record = 0  # offset in the positions topic from which the next poll reads
+        self._connections: ExitStack | None = None
+        self._committed_consumer: Consumer
+        self._uncommitted_consumer: Consumer
 
     def _connect(self) -> None:
-        if self._open is None:
-            self._open = ExitStack()
-            self._committed = clients.consumer(self._connection, fetch_wait_max_ms=10)
-            self._uncommitted = clients.consumer(self._connection, isolation="read_uncommitted")
-            self._open.enter_context(closing(self._committed))
-            self._open.enter_context(closing(self._uncommitted))
+        if self._connections is None:
+            self._connections = ExitStack()
+            self._committed_consumer = clients.consumer(self._connection, fetch_wait_max_ms=10)
+            self._uncommitted_consumer = clients.consumer(self._connection, isolation="read_uncommitted")
+            self._connections.enter_context(closing(self._committed_consumer))
+            self._connections.enter_context(closing(self._uncommitted_consumer))
 
     def close(self) -> None:
         """Close the connections; the next poll opens new connections."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
 
     def read_states(self) -> list[SubscriptionState]:
         """Return the current state of every partition; raises `UnavailableError` if the broker does not respond."""
@@ -67,7 +67,7 @@ class SubscriptionReader:
             self._read_positions(topic)
             for source in self._sources:
                 topic = source.topic
-                start, end = readers.watermarks(self._uncommitted, topic, source.partition)
+                start, end = readers.watermarks(self._uncommitted_consumer, topic, source.partition)
                 position = self._positions.get(position_key(source))
                 states.append(
                     SubscriptionState(Subscription(self._topics.process, source), start, end, position)
@@ -83,16 +83,16 @@ class SubscriptionReader:
 
     def _read_positions(self, topic: str) -> None:
         """Read the positions that were recorded since the previous poll."""
-        start, end = readers.watermarks(self._committed, topic, POSITIONS_PARTITION)
-        if end < self._read_to:  # the topic was recreated
-            self._positions, self._read_to = {}, start
-        first = max(start, self._read_to)
+        start, end = readers.watermarks(self._committed_consumer, topic, POSITIONS_PARTITION)
+        if end < self._next_record:  # the topic was recreated
+            self._positions, self._next_record = {}, start
+        first = max(start, self._next_record)
         for records in readers.read_with(
-            self._connection, self._committed, topic, POSITIONS_PARTITION, first, end
+            self._connection, self._committed_consumer, topic, POSITIONS_PARTITION, first, end
         ):
             self._positions |= decode_positions(topic, records)
-        self._committed.unassign()
-        self._read_to = end
+        self._committed_consumer.unassign()
+        self._next_record = end
 
 
 def read_subscriptions(

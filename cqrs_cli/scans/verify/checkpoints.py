@@ -1,7 +1,9 @@
-"""`verify --incremental DIR`: what a verify leaves on disk, so that the next one goes on from there.
+"""`verify --incremental DIR`: the checkpoint of a verification, from which the next verification continues.
 
-A verification writes a new generation: a folder in FOLDER, with a folder for each partition. This contains the versions
-and ids in LMDB, the index entries that are still needed, and one file with the other data and the checksums.
+
+A verification writes a new generation: a folder in DIR, with a folder for each partition. The folder of a partition
+contains the versions and ids in LMDB, the index entries that are still needed, and one file with the other
+data and the checksums.
 `verified.json` contains the number of the valid generation, and its topics. It is replaced after the new generation is
 complete and on disk, so a crash keeps the old generation.
 """
@@ -42,7 +44,7 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
         """Return the first difference from the topics and settings `earlier` of a checkpoint, or an empty text."""
         for name in self.topics:
             if name in earlier.topics and earlier.topics[name] != self.topics[name]:
-                return f"{name} was recreated since"
+                return f"topic {name} was recreated"
         for name in ("aggregate", "cluster", "topics", "partitions", "partitioner"):
             if name == "partitions" and earlier.partitions in self.counts:
                 continue
@@ -67,7 +69,7 @@ class Generations(NamedTuple):
 
 
 @contextmanager
-def new_generation(folder: Path, proved: CheckpointScope) -> Iterator[Generations]:
+def new_generation(folder: Path, scope: CheckpointScope) -> Iterator[Generations]:
     """Create a new generation in `folder`, which becomes valid when the block ends without an error.
 
     Raises `UsageError` for a folder of other topics or settings, or with other files; `ConfigurationError` if the
@@ -76,31 +78,31 @@ def new_generation(folder: Path, proved: CheckpointScope) -> Iterator[Generation
     with ExitStack() as stack:
         with folder_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-            head = _read_head(folder, proved)
+            head = _read_head(folder, scope)
             lock = stack.enter_context((folder / _LOCK_FILE).open("a"))
             if not try_lock(lock.fileno()):
                 raise UnavailableError(f"another verify uses {folder}", "wait until it ends, or stop it")
-            head = _read_head(folder, proved)
+            head = _read_head(folder, scope)
             generation = 0 if head is None else head.generation
             before = None if head is None else folder / f"{_GENERATION}{generation}"
-            _remove_others(folder, before)
+            _remove_other_generations(folder, before)
             after = folder / f"{_GENERATION}{generation + 1}"
             after.mkdir(mode=PRIVATE_FOLDER)
         yield Generations(before, after)
         with folder_errors(folder):
             sync_folder(after)
             with atomic_write(folder / HEAD_FILE) as file:
-                file.write(msgspec.json.encode(_Head(proved, generation + 1)))
-            _remove_others(folder, after)
+                file.write(msgspec.json.encode(_Head(scope, generation + 1)))
+            _remove_other_generations(folder, after)
 
 
-def _read_head(folder: Path, proved: CheckpointScope) -> _Head | None:
+def _read_head(folder: Path, scope: CheckpointScope) -> _Head | None:
     file = folder / HEAD_FILE
     if not file.exists():
-        others = [path_.name for path_ in folder.iterdir() if not _is_verify_file(path_)]
-        if others:
+        foreign_files = [path.name for path in folder.iterdir() if not _is_verify_file(path)]
+        if foreign_files:
             raise UsageError(
-                f"{folder} is not a folder of verify --incremental: it holds {sorted(others)[0]}",
+                f"{folder} is not a folder of verify --incremental: it holds {sorted(foreign_files)[0]}",
                 "choose a new folder",
             )
         return None
@@ -110,7 +112,7 @@ def _read_head(folder: Path, proved: CheckpointScope) -> _Head | None:
         raise UsageError(
             f"{file} cannot be read: {error}", "choose a new folder: everything is verified again"
         ) from error
-    if difference := proved.difference(head.proved):
+    if difference := scope.difference(head.proved):
         raise UsageError(
             f"{folder} belongs to other topics or settings: {difference}",
             "choose a new folder: everything is verified again",
@@ -122,10 +124,10 @@ def _is_verify_file(path: Path) -> bool:
     return path.name == _LOCK_FILE or path.name.startswith((_GENERATION, f".{HEAD_FILE}."))
 
 
-def _remove_others(folder: Path, kept: Path | None) -> None:
-    for path_ in folder.glob(f"{_GENERATION}*"):
-        if path_ != kept:
-            shutil.rmtree(path_)
+def _remove_other_generations(folder: Path, current: Path | None) -> None:
+    for path in folder.glob(f"{_GENERATION}*"):
+        if path != current:
+            shutil.rmtree(path)
     for draft in folder.glob(f".{HEAD_FILE}.*"):
         draft.unlink()
 

@@ -15,16 +15,16 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 class HistoricPayloads:
     """Downloads payloads. `known` holds the payload of the current command, or the reason why it is unavailable."""
 
-    def __init__(self, place: PayloadStoreAddress | None, topic: str, partition: int) -> None:
-        self._place, self._topic, self._partition = place, topic, partition
-        self._fetched: dict[PayloadReference, bytes | str] = {}
+    def __init__(self, address: PayloadStoreAddress | None, topic: str, partition: int) -> None:
+        self._address, self._topic, self._partition = address, topic, partition
+        self._downloaded: dict[PayloadReference, bytes | str] = {}
         self.known: dict[PayloadReference, bytes | str] = {}
 
     def in_memory_parts(self, commands: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
         """Yield the commands in parts whose payloads fit into memory, after downloading the payloads of each part."""
         while commands:
-            fetched = fetch_payloads(self._place, self._topic, [command.record for command in commands])
-            self._fetched = dict(fetched.payloads)
+            fetched = fetch_payloads(self._address, self._topic, [command.record for command in commands])
+            self._downloaded = dict(fetched.payloads)
             count = len(fetched.records)
             yield commands[:count]
             commands = commands[count:]
@@ -34,7 +34,7 @@ class HistoricPayloads:
         self.known.clear()
         reference = command_reference(command.record) if may_refer(command.record) else None
         if reference is not None and command.outcome.data.reason != _UNAVAILABLE:
-            self.known[reference] = self._fetched.get(reference, "payload_store is not set")
+            self.known[reference] = self._downloaded.get(reference, "payload_store is not set")
 
     def check_lost_payload(self, command: DecidedCommand, outcome: OutcomeEnvelope) -> None:
         """Raise `PayloadUnavailableError` for a command that was decided with a payload that is lost now."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.processes.errors import explain_trial, poison_event
+from cqrs_cli.following.processes.errors import describe_suspects, poison_event
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
@@ -84,10 +84,12 @@ def check_stop(harness: ProcessHarness, error: CqrsError, reason: str) -> None:
 
 
 def test_poison_detection_is_described() -> None:
-    assert "the next 128 events are tried 2 at a time" in explain_trial(Suspects(128))
-    assert "event 7 is tried alone: a worker died on it never yet" in explain_trial(Suspects(1).announce(7))
+    assert "the next 128 events are tried 2 at a time" in describe_suspects(Suspects(128))
+    assert "event 7 is tried alone: a worker died on it never yet" in describe_suspects(
+        Suspects(1).announce(7)
+    )
     dead = Suspects(1, 7, ATTEMPTS)
-    assert explain_trial(dead) == f"it stops at event 7: the worker died on it {ATTEMPTS} times"
+    assert describe_suspects(dead) == f"it stops at event 7: the worker died on it {ATTEMPTS} times"
     assert poison_event(dead) == (7, f"the worker died on it {ATTEMPTS} times")
     assert poison_event(Suspects(1, 7, ATTEMPTS - 1)) is None and poison_event(None) is None
     assert poison_event(Suspects().after_hang(7, 60)) == (7, "it did not end within 60 s")

@@ -36,36 +36,36 @@ LOGS: Logs = {
 }
 
 
-class GrowingPlan(ProjectionPlan):
+class PendingSplitPlan(ProjectionPlan):
     """A plan in which partitions were added, and no partition has split."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         return PartitionLineage((1, 2))
 
 
-class GrownPlan(ProjectionPlan):
-    """A plan with the partition history."""
+class SplitPlan(ProjectionPlan):
+    """A plan in which partition 0 has split."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         return PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),))
 
 
-def grown(
-    database: DatabaseAddress, logs: Logs = LOGS, kind: type[ProjectionPlan] = GrownPlan
+def repartitioned_plan(
+    database: DatabaseAddress, logs: Logs = LOGS, plan_class: type[ProjectionPlan] = SplitPlan
 ) -> ProjectionPlan:
     plan = make_plan(logs, database)
-    return kind(**{one.name: getattr(plan, one.name) for one in fields(plan)})
+    return plan_class(**{field.name: getattr(plan, field.name) for field in fields(plan)})
 
 
-def test_child_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
+def test_target_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
     notes: list[str] = []
 
-    def tail(one: EventPartition, start: int) -> Any:
-        if one.partition == 0:
+    def tail(partition: EventPartition, start: int) -> Any:
+        if partition.partition == 0:
             eventually(lambda: notes)
-        return ListTail(LOGS[one], start, 1)
+        return ListTail(LOGS[partition], start, 1)
 
-    plan, loaded = grown(sqlite_database), recent_orders()
+    plan, loaded = repartitioned_plan(sqlite_database), recent_orders()
     take_over(plan, loaded)
     assert errors(run_projectors(plan, LOGS, loaded, tail=tail, notes=notes)) == []
     assert notes == [
@@ -74,50 +74,50 @@ def test_child_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
     assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
-@pytest.mark.parametrize("while_growing", [False, True])
-def test_projection_of_before_goes_on(sqlite_database: DatabaseAddress, while_growing: bool) -> None:
-    """The projection started before partitions were added, or before the split. The target is at its beginning."""
+@pytest.mark.parametrize("before_split", [False, True])
+def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_split: bool) -> None:
+    """The projection started before partitions were added, or before the split. It reads the whole target partition."""
     before: Logs = {source(0): LOGS[source(0)]}
     during: Logs = {**before, source(1): []}
     loaded = recent_orders()
     first = (
-        (grown(sqlite_database, during, GrowingPlan), during)
-        if while_growing
+        (repartitioned_plan(sqlite_database, during, PendingSplitPlan), during)
+        if before_split
         else (make_plan(before, sqlite_database), before)
     )
     with open_engine(sqlite_database) as engine:
         create_control_tables(engine)
         create_tables(engine, loaded)
-    for plan, there in (first, (grown(sqlite_database), LOGS)):
+    for plan, logs in (first, (repartitioned_plan(sqlite_database), LOGS)):
         take_over(plan)
-        assert errors(run_projectors(plan, there, loaded)) == []
+        assert errors(run_projectors(plan, logs, loaded)) == []
     assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
-class HiddenPlan(GrownPlan):
+class HiddenSplitPlan(SplitPlan):
     """A plan whose split is hidden at first, by the transaction of a killed owner."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
-        if _HIDING:
-            raise HiddenLineageError(_HIDING.pop())
+        if _HIDDEN_REASONS:
+            raise HiddenLineageError(_HIDDEN_REASONS.pop())
         return super().lineage(aggregate)
 
 
-_HIDING: list[str] = []
+_HIDDEN_REASONS: list[str] = []
 
 
-def test_hidden_split_is_waited_for(sqlite_database: DatabaseAddress) -> None:
+def test_projection_waits_for_hidden_split(sqlite_database: DatabaseAddress) -> None:
     notes: list[str] = []
-    plan, loaded = grown(sqlite_database, kind=HiddenPlan), recent_orders()
+    plan, loaded = repartitioned_plan(sqlite_database, plan_class=HiddenSplitPlan), recent_orders()
     take_over(plan, loaded)
-    _HIDING.append("it is hidden")
+    _HIDDEN_REASONS.append("it is hidden")
     assert errors(run_projectors(plan, LOGS, loaded, notes=notes)) == []
-    assert not _HIDING and any("it is hidden" in note for note in notes)
+    assert not _HIDDEN_REASONS and any("it is hidden" in note for note in notes)
     assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
-def test_child_without_events_holds_up_nobody(sqlite_database: DatabaseAddress) -> None:
+def test_target_without_events_does_not_block(sqlite_database: DatabaseAddress) -> None:
     logs: Logs = {source(0): [], source(1): []}
-    plan, loaded = grown(sqlite_database, logs), recent_orders()
+    plan, loaded = repartitioned_plan(sqlite_database, logs), recent_orders()
     take_over(plan, loaded)
     assert errors(run_projectors(plan, logs, loaded)) == []

@@ -131,7 +131,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"topics": {"tally.commands": "new"}}, "tally.commands was recreated since"),
+        ({"topics": {"tally.commands": "new"}}, "topic tally.commands was recreated"),
         ({"aggregate": "count"}, "its aggregate was tally, and is now count"),
         (
             {"topics": {"a.tally.commands": "id"}},
@@ -212,7 +212,7 @@ def test_found_violation_is_kept(decided: TopicHarness) -> None:
 def test_topic_made_again_is_refused(decided: TopicHarness) -> None:
     since(decided)
     remake(decided, "outcomes")
-    with pytest.raises(UsageError, match=f"{decided.topics.outcomes} was recreated since"):
+    with pytest.raises(UsageError, match=f"topic {decided.topics.outcomes} was recreated"):
         since(decided)
 
 
