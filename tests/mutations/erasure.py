@@ -77,7 +77,7 @@ ERASURE = [
     Mutation(
         "a problem has the value that did not fit",
         "cqrs_cli/following/gateway/commands.py",
-        (("redact_mismatch(str(error), kind, body)", "str(error)"),),
+        (("redact_mismatch(str(error), command_class, body)", "str(error)"),),
         f"{_HTTP}::test_answers_have_no_personal_value",
     ),
     Mutation(
