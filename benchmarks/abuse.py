@@ -41,17 +41,17 @@ Answers = list[int]
 Attack = Callable[[int, Answers], AbstractContextManager[None]]
 
 
-def fill(here: Arena) -> None:
+def fill(environment: Arena) -> None:
     """Create an account with a long history, and a commands topic that rejects commands of half a megabyte."""
-    topics = here.topics("bank_account", 1)
+    topics = environment.topics("bank_account", 1)
     entry = ConfigEntry("max.message.bytes", "500000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topics.commands, incremental_configs=[entry])
-    admin = AdminClient(here.connection.librdkafka())
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(10)
-    open_accounts(here, topics, 1)
-    deposit(here, topics, EVENTS, 1)
-    here.cqrs("run", "bank_account", "--once")
+    admin = AdminClient(environment.connection.librdkafka())
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(10)
+    open_accounts(environment, topics, 1)
+    deposit(environment, topics, EVENTS, 1)
+    environment.cqrs("run", "bank_account", "--once")
 
 
 def attack_all(server: int, port: int) -> list[dict[str, Any]]:
@@ -64,11 +64,11 @@ def attack_all(server: int, port: int) -> list[dict[str, Any]]:
 
 def _attacked(server: int, port: int, what: str, attack: Attack) -> dict[str, Any]:
     print(what, file=sys.stderr, flush=True)
-    before, most, ended = anonymous(server), 0, threading.Event()
+    before, most, stop = anonymous(server), 0, threading.Event()
 
     def watch() -> None:
         nonlocal most
-        while not ended.wait(0.05):
+        while not stop.wait(0.05):
             most = max(most, anonymous(server))
 
     watching = threading.Thread(target=watch, daemon=True)
@@ -82,7 +82,7 @@ def _attacked(server: int, port: int, what: str, attack: Attack) -> dict[str, An
             states.append(_asked(port, "/bank_account/acc-0")[1])
             time.sleep(0.05)
     time.sleep(AFTERWARDS)
-    ended.set()
+    stop.set()
     watching.join()
     megabytes = {
         "MB before": before / 1e6,
@@ -105,7 +105,7 @@ def _asked(port: int, path: str) -> tuple[int, float]:
     return answer.status, 1000 * (time.perf_counter() - began)
 
 
-def _crowd(clients: int, said: bytes) -> Attack:
+def _crowd(clients: int, request: bytes) -> Attack:
     """Return an attack by clients that send these bytes, and read no answer."""
 
     @contextmanager
@@ -113,17 +113,17 @@ def _crowd(clients: int, said: bytes) -> Attack:
         with ExitStack() as stack:
             crowd = []
             for _ in range(clients):
-                one = stack.enter_context(socket.socket())
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                one.connect(("127.0.0.1", port))
+                connection = stack.enter_context(socket.socket())
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.connect(("127.0.0.1", port))
                 with suppress(OSError):  # the gateway has closed the connection
-                    one.sendall(said)
-                crowd.append(one)
+                    connection.sendall(request)
+                crowd.append(connection)
             yield
-            for one in crowd:
-                one.setblocking(False)
+            for connection in crowd:
+                connection.setblocking(False)
                 with suppress(OSError):
-                    if (head := one.recv(12)).startswith(b"HTTP/1.1 "):
+                    if (head := connection.recv(12)).startswith(b"HTTP/1.1 "):
                         answers.append(int(head[9:]))
 
     return attack
@@ -135,8 +135,8 @@ def _leaving(clients: int) -> Attack:
     @contextmanager
     def attack(port: int, answers: Answers) -> Iterator[None]:
         for _ in range(clients):
-            with socket.create_connection(("127.0.0.1", port)) as one:
-                one.sendall(_get(HISTORY))
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(_get(HISTORY))
         yield
 
     return attack

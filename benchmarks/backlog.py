@@ -29,82 +29,86 @@ def main() -> None:
     options.add_argument("--personal", type=int, default=0, help="in turn, with so many personal fields")
     options.add_argument("--runs", type=int, default=3, help="with a warm broker, after one with a cold one")
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows = []
-    with arena() as here:
-        if given.personal:
-            add_marked_account(here.root, given.personal)
-        for number in range(given.runs + 1):
+    with arena() as environment:
+        if arguments.personal:
+            add_marked_account(environment.root, arguments.personal)
+        for number in range(arguments.runs + 1):
             broker = "cold" if number == 0 else "warm"  # the first round also warms the broker's JVM
-            rows.append(_ours(here, given, f"r{number}.", broker))
-            if given.personal:
-                rows.append(_ours(here, given, f"m{number}.", broker, given.personal))
-            for dedup in peer.DEDUP if given.peer else ():
-                rows.append(_peer(here, given, f"p{number}{dedup}.", broker, dedup))
+            rows.append(_ours(environment, arguments, f"r{number}.", broker))
+            if arguments.personal:
+                rows.append(_ours(environment, arguments, f"m{number}.", broker, arguments.personal))
+            for dedup in peer.DEDUP if arguments.peer else ():
+                rows.append(_peer(environment, arguments, f"p{number}{dedup}.", broker, dedup))
     report("backlog", rows)
 
 
-def _filled(here: Arena, given: argparse.Namespace, prefix: str, personal: bool = False) -> Topics:
-    topics = here.topics(NAME if personal else "bank_account", given.partitions, prefix, personal)
-    open_accounts(here, topics, given.accounts)
+def _filled(environment: Arena, arguments: argparse.Namespace, prefix: str, personal: bool = False) -> Topics:
+    topics = environment.topics(NAME if personal else "bank_account", arguments.partitions, prefix, personal)
+    open_accounts(environment, topics, arguments.accounts)
     return topics
 
 
 def _ours(
-    here: Arena, given: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
+    environment: Arena, arguments: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
 ) -> dict[str, object]:
     """Measure cqrs. `fields`: the number of personal fields in each command."""
-    topics = _filled(here, given, prefix, personal=fields > 0)
+    topics = _filled(environment, arguments, prefix, personal=fields > 0)
     run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix)
-    here.cqrs(*run)
-    if given.remembered:
-        _remember(here, given, prefix)
-    deposit(here, topics, given.commands, given.accounts, given.ids, deposit_data(fields))
-    broker = here.broker_cpu()
-    done = here.cqrs(*run)
-    broker = here.broker_cpu() - broker
-    assert done["accepted"] == given.commands, done
-    each = 1e6 / given.commands
+    environment.cqrs(*run)
+    if arguments.remembered:
+        _remember(environment, arguments, prefix)
+    deposit(environment, topics, arguments.commands, arguments.accounts, arguments.ids, deposit_data(fields))
+    broker = environment.broker_cpu()
+    summary = environment.cqrs(*run)
+    broker = environment.broker_cpu() - broker
+    assert summary["accepted"] == arguments.commands, summary
+    each = 1e6 / arguments.commands
     return {
-        "what": f"cqrs{_special(given, fields)}, {warmth} broker",
-        "commands_per_s": given.commands / done["seconds"],
-        "cpu_us_per_command": (done["cpu_seconds"] + broker) * each,
-        "owners_us": done["cpu_seconds"] * each,
+        "what": f"cqrs{_special(arguments, fields)}, {warmth} broker",
+        "commands_per_s": arguments.commands / summary["seconds"],
+        "cpu_us_per_command": (summary["cpu_seconds"] + broker) * each,
+        "owners_us": summary["cpu_seconds"] * each,
         "broker_us": broker * each,
     }
 
 
-def _special(given: argparse.Namespace, fields: int) -> str:
+def _special(arguments: argparse.Namespace, fields: int) -> str:
     """Describe ids and personal fields that differ from the default figures."""
-    kind = "" if given.ids == "uuid7" else f", {given.ids} ids"
+    kind = "" if arguments.ids == "uuid7" else f", {arguments.ids} ids"
     kind += f", {fields} personal" if fields else ""
-    return kind + (f", {given.remembered:,} remembered a shard" if given.remembered else "")
+    return kind + (f", {arguments.remembered:,} remembered a shard" if arguments.remembered else "")
 
 
-def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
+def _remember(environment: Arena, arguments: argparse.Namespace, prefix: str) -> None:
     """Fill each shard with the ids that decisions of this many commands would leave."""
-    settings = load_settings({"topic_prefix": prefix}, here.root)
+    settings = load_settings({"topic_prefix": prefix}, environment.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
-    plan = prepare(settings, here.connection, {"bank_account": aggregate})
+    plan = prepare(settings, environment.connection, {"bank_account": aggregate})
     now = time.time_ns() // 1_000_000
     for partition in plan.partitions():
         with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
-            for start in range(0, given.remembered, 20_000):
+            for start in range(0, arguments.remembered, 20_000):
                 ids = {
-                    (f"acc-{n % given.accounts}", new_id(given.ids)): DedupEntry(now, n, "accepted", 1, 1, 0)
+                    (f"acc-{n % arguments.accounts}", new_id(arguments.ids)): DedupEntry(
+                        now, n, "accepted", 1, 1, 0
+                    )
                     for n in range(start, start + 20_000)
                 }
                 positions = store.positions()
                 store.apply(WriteBatch(store.token(), positions, positions._replace(clock=now), {}, ids))
 
 
-def _peer(here: Arena, given: argparse.Namespace, prefix: str, warmth: str, dedup: str) -> dict[str, object]:
-    topics = _filled(here, given, prefix)
-    deposit(here, topics, given.commands, given.accounts, given.ids)
-    total = given.commands + given.accounts
-    broker = here.broker_cpu()
-    figures = peer.backlog(here, given.peer, topics, total, dedup)
-    broker = here.broker_cpu() - broker
+def _peer(
+    environment: Arena, arguments: argparse.Namespace, prefix: str, warmth: str, dedup: str
+) -> dict[str, object]:
+    topics = _filled(environment, arguments, prefix)
+    deposit(environment, topics, arguments.commands, arguments.accounts, arguments.ids)
+    total = arguments.commands + arguments.accounts
+    broker = environment.broker_cpu()
+    figures = peer.backlog(environment, arguments.peer, topics, total, dedup)
+    broker = environment.broker_cpu() - broker
     return {
         "what": f"{peer.name_of(dedup)}, {warmth} broker",
         "commands_per_s": figures["commands_per_s"],

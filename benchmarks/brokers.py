@@ -48,25 +48,25 @@ class Brokers:
 
     def __init__(self, root: Path, states: dict[int, BrokerState]) -> None:
         self.root, self.states = root, states
-        self.connection = Connection(",".join(f"127.0.0.1:{one.port}" for one in states.values()))
+        self.connection = Connection(",".join(f"127.0.0.1:{state.port}" for state in states.values()))
         self._admin = AdminClient(self.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the node that leads a partition, according to a live broker; -1 without a leader or an answer."""
         try:
-            found = self._admin.list_topics(topic, timeout=1).topics[topic].partitions.get(partition)
+            metadata = self._admin.list_topics(topic, timeout=1).topics[topic].partitions.get(partition)
         except KafkaException:
             return -1
-        return -1 if found is None else int(found.leader)
+        return -1 if metadata is None else int(metadata.leader)
 
     def end_leader(self, topic: str, how: signal.Signals) -> float:
         """Send this signal to the leader of partition 0; return the seconds until the partition has another leader."""
-        ended = self.leader(topic)
-        assert ended in self.states, f"nobody leads {topic}"
+        old_leader = self.leader(topic)
+        assert old_leader in self.states, f"nobody leads {topic}"
         began = time.monotonic()
-        os.kill(self.states[ended].pid, how)
-        while (found := self.leader(topic)) in (ended, -1):
-            assert time.monotonic() < began + 60, f"{topic} has no other leader than {found}"
+        os.kill(self.states[old_leader].pid, how)
+        while (leader := self.leader(topic)) in (old_leader, -1):
+            assert time.monotonic() < began + 60, f"{topic} has no other leader than {leader}"
             time.sleep(0.05)
         return time.monotonic() - began
 

@@ -33,58 +33,67 @@ def main() -> None:
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--whole", action="store_true", help="measure cqrs run, too")
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows: list[dict[str, object]] = []
-    with arena() as here:
-        topics = here.topics("bank_account", given.partitions)
-        open_accounts(here, topics, given.aggregates)
-        deposit(here, topics, given.events - given.aggregates, given.aggregates)
-        here.cqrs("run", "bank_account", "--once")
-        copies = here.root / "copies"
-        rows.append(_written(here, copies))
-        deposit(here, topics, given.tail, given.aggregates)
-        here.cqrs("run", "bank_account", "--once")
-        places = {
-            "its own shards": (here.root / ".cqrs" / "state", None),
-            "checkpoints and the tail": (here.root / "fresh", copies),
-            "the log alone": (here.root / "fresh", None),
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
+        open_accounts(environment, topics, arguments.aggregates)
+        deposit(environment, topics, arguments.events - arguments.aggregates, arguments.aggregates)
+        environment.cqrs("run", "bank_account", "--once")
+        copies = environment.root / "copies"
+        rows.append(_written(environment, copies))
+        deposit(environment, topics, arguments.tail, arguments.aggregates)
+        environment.cqrs("run", "bank_account", "--once")
+        locations = {
+            "its own shards": (environment.root / ".cqrs" / "state", None),
+            "checkpoints and the tail": (environment.root / "fresh", copies),
+            "the log alone": (environment.root / "fresh", None),
         }
-        for what, (state, stored) in places.items():
-            rows += [_measured(here, topics, given, what, state, stored) for _ in range(given.runs)]
-    report(f"first decision after {given.events:,} events of {given.aggregates:,} aggregates", rows)
+        for what, (state, stored) in locations.items():
+            rows += [
+                _measured(environment, topics, arguments, what, state, stored) for _ in range(arguments.runs)
+            ]
+    report(f"first decision after {arguments.events:,} events of {arguments.aggregates:,} aggregates", rows)
 
 
-def _written(here: Arena, copies: Path) -> dict[str, object]:
+def _written(environment: Arena, copies: Path) -> dict[str, object]:
     """Write checkpoints of all shards, and measure the time."""
-    settings = load_settings({}, here.root)
+    settings = load_settings({}, environment.root)
     aggregate = load("bank_account", settings.aggregates, settings.root)
-    plan = replace(prepare(settings, here.connection, {"bank_account": aggregate}), checkpoints=str(copies))
+    plan = replace(
+        prepare(settings, environment.connection, {"bank_account": aggregate}), checkpoints=str(copies)
+    )
     began, size = time.perf_counter(), 0
     for partition in plan.partitions():
-        made = write_checkpoint(checkpoint_source(plan, partition, aggregate))
-        assert made is not None, partition
-        size += made.size
+        checkpoint = write_checkpoint(checkpoint_source(plan, partition, aggregate))
+        assert checkpoint is not None, partition
+        size += checkpoint.size
     return {"what": "writing the checkpoints", "seconds": time.perf_counter() - began, "mb": size / 1e6}
 
 
 def _measured(
-    here: Arena, topics: Topics, given: argparse.Namespace, what: str, state: Path, copies: Path | None
+    environment: Arena,
+    topics: Topics,
+    arguments: argparse.Namespace,
+    what: str,
+    state: Path,
+    copies: Path | None,
 ) -> dict[str, object]:
-    shutil.rmtree(here.root / "fresh", ignore_errors=True)
-    deposit(here, topics, 1, 1)
-    row: dict[str, object] = {"what": what, "owners_s": _owners(here, state, copies)}
-    if given.whole:
-        shutil.rmtree(here.root / "fresh", ignore_errors=True)
-        row["command_s"] = _first_decision(here, state, copies)
+    shutil.rmtree(environment.root / "fresh", ignore_errors=True)
+    deposit(environment, topics, 1, 1)
+    row: dict[str, object] = {"what": what, "owners_s": _owners(environment, state, copies)}
+    if arguments.whole:
+        shutil.rmtree(environment.root / "fresh", ignore_errors=True)
+        row["command_s"] = _first_decision(environment, state, copies)
     return row
 
 
-def _owners(here: Arena, state: Path, copies: Path | None) -> float:
+def _owners(environment: Arena, state: Path, copies: Path | None) -> float:
     """Return the seconds of the owners, from the opening of their shards until the last decision and their close."""
-    settings = load_settings({}, here.root)
+    settings = load_settings({}, environment.root)
     aggregates = {"bank_account": load("bank_account", settings.aggregates, settings.root)}
     plan = replace(
-        prepare(settings, here.connection, aggregates, once=True),
+        prepare(settings, environment.connection, aggregates, once=True),
         state_dir=state,
         checkpoints="" if copies is None else str(copies),
     )

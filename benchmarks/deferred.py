@@ -42,28 +42,30 @@ def main() -> None:
         "--due", type=float, default=300.0, help="seconds until the first are due, all parked by then"
     )
     options.add_argument("--seconds", type=float, default=10.0, help="of idling, and of low load")
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows: list[dict[str, object]] = []
-    with arena() as here:
-        topics = here.topics("bank_account", PARTITIONS)
-        open_accounts(here, topics, ACCOUNTS)
-        here.cqrs("run", "bank_account", "--once")
-        rows.append({"what": "idle, none parked", **_idle(here, topics, given.seconds)})
-        due = time.time() + given.due
-        _park(here, topics, given.commands, rfc3339(int(due * 1000)))
-        rows.append(_once(here, "parked", given.commands, "deferred"))
-        _park(here, topics, given.parked, NEVER)
-        rows.append(_once(here, "parked, never due", given.parked, "deferred"))
-        rows.append({"what": f"idle, {given.parked:,} parked", **_idle(here, topics, given.seconds)})
+    with arena() as environment:
+        topics = environment.topics("bank_account", PARTITIONS)
+        open_accounts(environment, topics, ACCOUNTS)
+        environment.cqrs("run", "bank_account", "--once")
+        rows.append({"what": "idle, none parked", **_idle(environment, topics, arguments.seconds)})
+        due = time.time() + arguments.due
+        _park(environment, topics, arguments.commands, rfc3339(int(due * 1000)))
+        rows.append(_once(environment, "parked", arguments.commands, "deferred"))
+        _park(environment, topics, arguments.parked, NEVER)
+        rows.append(_once(environment, "parked, never due", arguments.parked, "deferred"))
+        rows.append(
+            {"what": f"idle, {arguments.parked:,} parked", **_idle(environment, topics, arguments.seconds)}
+        )
         time.sleep(max(0.0, due + 1 - time.time()))
-        rows.append(_once(here, "said again and decided", given.commands, "accepted"))
-        with deciding(here, topics, PARTITIONS):
-            rows.append(_low_load(here, topics, given.seconds))
+        rows.append(_once(environment, "said again and decided", arguments.commands, "accepted"))
+        with deciding(environment, topics, PARTITIONS):
+            rows.append(_low_load(environment, topics, arguments.seconds))
     report("deferred commands", rows)
 
 
-def _park(here: Arena, topics: Topics, count: int, moment: str) -> None:
-    with CommandProducer(here.connection, "murmur2", bulk=True, reports=False) as sender:
+def _park(environment: Arena, topics: Topics, count: int, moment: str) -> None:
+    with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(count):
             subject = f"acc-{number % ACCOUNTS}"
             value = message("Deposit", subject, '{"amount":5}', new_id("uuid7"))
@@ -75,21 +77,21 @@ def _later(value: bytes, moment: str) -> bytes:
     return value[:-1] + b',"notbefore":"%s"}' % moment.encode()
 
 
-def _once(here: Arena, what: str, count: int, status: str) -> dict[str, object]:
+def _once(environment: Arena, what: str, count: int, status: str) -> dict[str, object]:
     began = time.monotonic()
-    done = here.cqrs("run", "bank_account", "--once")
-    assert done[status] >= count, done
+    summary = environment.cqrs("run", "bank_account", "--once")
+    assert summary[status] >= count, summary
     return {
         "what": what,
-        "commands_per_s": count / done["seconds"],
-        "owners_us": done["cpu_seconds"] * 1e6 / count,
+        "commands_per_s": count / summary["seconds"],
+        "owners_us": summary["cpu_seconds"] * 1e6 / count,
         "with_start_s": time.monotonic() - began,
     }
 
 
-def _idle(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
+def _idle(environment: Arena, topics: Topics, seconds: float) -> dict[str, object]:
     """Return the share of a core, and the memory, of idle owners."""
-    with deciding(here, topics, PARTITIONS) as run:
+    with deciding(environment, topics, PARTITIONS) as run:
         time.sleep(5)
         pids = workers(run.pid)
         began = sum(map(cpu_seconds, pids))
@@ -98,22 +100,22 @@ def _idle(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
         return {"cores": cores, "anonymous_mb": sum(map(anonymous, pids)) / 1e6}
 
 
-def _low_load(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
+def _low_load(environment: Arena, topics: Topics, seconds: float) -> dict[str, object]:
     """Measure ms from a command's due time to its final outcome, at twenty commands a second."""
-    reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
-    ends = bounds(here.connection, topics.outcomes, range(PARTITIONS))
+    reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
+    ends = bounds(environment.connection, topics.outcomes, range(PARTITIONS))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     count, first, due = int(20 * seconds), time.time() + 3, dict[str, float]()
-    with CommandProducer(here.connection, "murmur2", bulk=True, reports=False) as sender:
+    with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(count):
             subject, id, moment = f"acc-{number % ACCOUNTS}", new_id("uuid7"), first + number / 20
             due[id] = moment
             value = _later(message("Deposit", subject, '{"amount":5}', id), rfc3339(int(moment * 1000)))
             sender.send(topics.commands, subject.encode(), value)
         sender.flush()
-    taken = sorted(_final(reader, due))
+    delays = sorted(_final(reader, due))
     reader.close()
-    quantiles = statistics.quantiles(taken, n=100)
+    quantiles = statistics.quantiles(delays, n=100)
     return {
         "what": "due to final outcome, ms",
         "p50": quantiles[49],

@@ -43,10 +43,10 @@ class Arena:
 
     def cqrs(self, *arguments: str) -> dict[str, Any]:
         """Run a `cqrs` command in the project; return its JSON document."""
-        done = subprocess.run(
+        process = subprocess.run(
             [*command(*arguments), "-o", "json"], cwd=self.root, stdout=subprocess.PIPE, check=True
         )
-        return dict(json.loads(done.stdout))
+        return dict(json.loads(process.stdout))
 
     def broker_cpu(self) -> float:
         """Return the CPU seconds of the broker so far."""
@@ -92,13 +92,13 @@ def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
 
 def workers(pid: int) -> list[int]:
     """Return the Python workers below a process: Spark's daemon and its forks."""
-    found = []
+    pids = []
     with suppress(OSError):  # a process has just ended
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in map(int, task.read_text().split()):
                 name = Path(f"/proc/{child}/comm").read_text().strip()
-                found += ([child] if name.startswith("python") else []) + workers(child)
-    return found
+                pids += ([child] if name.startswith("python") else []) + workers(child)
+    return pids
 
 
 def anonymous(pid: int) -> int:
@@ -151,6 +151,6 @@ def deposit(
     with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
         for _ in range(commands):
             subject = f"acc-{draw.randrange(accounts)}"
-            one = message("Deposit", subject, data, new_id(ids), topics.aggregate)
-            sender.send(topics.commands, subject.encode(), one)
+            command = message("Deposit", subject, data, new_id(ids), topics.aggregate)
+            sender.send(topics.commands, subject.encode(), command)
         sender.flush()

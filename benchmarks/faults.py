@@ -133,8 +133,8 @@ def run_killed_and_started(runs: Runs) -> Blow:
 
 def peer_killed(runs: Runs, session_timeout: float) -> Blow:
     """Kill one of two instances of Kafka Streams with -9."""
-    given = runs.given
-    call = peer.pair(runs.here, given.peer, runs.topics, session_timeout)
+    arguments = runs.given
+    call = peer.pair(runs.here, arguments.peer, runs.topics, session_timeout)
     first, _ = runs.stack.enter_context(call)
     return lambda: runs.strike(first.pid)
 

@@ -40,17 +40,17 @@ class Flow:
     order of sending.
     """
 
-    def __init__(self, here: Arena, topics: Topics, rate: int, accounts: int, partitions: int) -> None:
-        self._here, self._topics, self._rate, self._accounts = here, topics, rate, accounts
+    def __init__(self, environment: Arena, topics: Topics, rate: int, accounts: int, partitions: int) -> None:
+        self._here, self._topics, self._rate, self._accounts = environment, topics, rate, accounts
         self.accounts = array("l")  # of each command
         self.sent, self.done = array("d"), dict[int, Final]()
         self.twice = 0
         self._stopping, self._stopped = threading.Event(), threading.Event()
-        self._sender = CommandProducer(here.connection, "murmur2", bulk=True, reports=False)
-        self._reader, self._read_from = clients.consumer(here.connection), 0
+        self._sender = CommandProducer(environment.connection, "murmur2", bulk=True, reports=False)
+        self._reader, self._read_from = clients.consumer(environment.connection), 0
         self._grow, self._grown = 0, threading.Event()
         self._read_more(partitions)
-        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._send, self._read)]
+        self._threads = [threading.Thread(target=target, daemon=True) for target in (self._send, self._read)]
         for thread in self._threads:
             thread.start()
 
@@ -119,29 +119,40 @@ class Flow:
         topic, new = self._topics.outcomes, range(self._read_from, count)
         clients.fetch_metadata(self._here.connection, self._reader, topic)
         ends = bounds(self._here.connection, topic, new)
-        start = {one: end for one, (_, end) in ends.items()} if not self._read_from else dict.fromkeys(new, 0)
-        self._reader.incremental_assign([TopicPartition(topic, one, start[one]) for one in new])
+        start = (
+            {partition: end for partition, (_, end) in ends.items()}
+            if not self._read_from
+            else dict.fromkeys(new, 0)
+        )
+        self._reader.incremental_assign(
+            [TopicPartition(topic, partition, start[partition]) for partition in new]
+        )
         self._read_from = count
 
     def overtaken(self) -> int:
         """Return the number of commands that were decided after a later command to the same account."""
-        last, found = Counter[int](), 0
+        last, counts = Counter[int](), 0
         for number, account in enumerate(self.accounts):
             if number in self.done:
                 version = self.done[number].version
-                found += version < last[account]
+                counts += version < last[account]
                 last[account] = max(last[account], version)
-        return found
+        return counts
 
 
 class Waiting(threading.Thread):
     """A client that waits for each outcome before it sends the next command, to an account of its own."""
 
     def __init__(
-        self, here: Arena, topics: Topics, number: int, sender: Callable[[], CommandProducer]
+        self, environment: Arena, topics: Topics, number: int, sender: Callable[[], CommandProducer]
     ) -> None:
         super().__init__(daemon=True)
-        self._here, self._topics, self._subject, self._sender = here, topics, f"waiting-{number}", sender
+        self._here, self._topics, self._subject, self._sender = (
+            environment,
+            topics,
+            f"waiting-{number}",
+            sender,
+        )
         self.stopping = threading.Event()
         self.sent = self.wrong = 0
         self.error: Exception | None = None
@@ -158,6 +169,6 @@ class Waiting(threading.Thread):
         kind, data = ("Deposit", '{"amount":5}') if self.sent else ("Open", '{"owner":"ann"}')
         value = message(kind, self._subject, data, id := f"{self._subject}-{self.sent}")
         waiter.send(self._topics, self._subject.encode(), value, id)
-        found = [one for some in waiter.remaining(60) for one in some]
+        outcomes = [outcome for batch in waiter.remaining(60) for outcome in batch]
         self.sent += 1
-        self.wrong += [one.envelope.data.version for one in found] != [self.sent]
+        self.wrong += [outcome.envelope.data.version for outcome in outcomes] != [self.sent]

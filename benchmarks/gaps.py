@@ -46,21 +46,21 @@ def main() -> None:
     )
     options.add_argument("--conf", action="append", default=[], help="of Spark, as of cqrs run")
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
-    given = options.parse_args()
-    names = given.case or [*CASES, *(PEERS if given.peer else ())]
-    if given.peer is None and any(name in PEERS for name in names):
+    arguments = options.parse_args()
+    names = arguments.case or [*CASES, *(PEERS if arguments.peer else ())]
+    if arguments.peer is None and any(name in PEERS for name in names):
         options.error("this case needs --peer")
     rows, missed = [], 0
-    with arena() as here:
-        topics = here.topics("bank_account", given.partitions)
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
         if any(_is_on_one_broker(name) for name in names):
-            _prepare(here, topics, given)
+            _prepare(environment, topics, arguments)
         for name in names:
-            for rate in given.rate or [200]:
-                one = argparse.Namespace(**{**vars(given), "rate": rate})
-                for _ in range(given.runs):
+            for rate in arguments.rate or [200]:
+                case_arguments = argparse.Namespace(**{**vars(arguments), "rate": rate})
+                for _ in range(arguments.runs):
                     try:
-                        rows.append(_play(here, topics, one, name))
+                        rows.append(_play(environment, topics, case_arguments, name))
                         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
                     except MissedError as error:
                         print(f"{name} at {rate}/s has no figure: {error}", file=sys.stderr, flush=True)
@@ -73,43 +73,43 @@ def _is_on_one_broker(name: str) -> bool:
     return name not in (*ON_THREE, *PEERS)
 
 
-def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
+def _prepare(environment: Arena, topics: Topics, arguments: argparse.Namespace) -> None:
     """Open the accounts, and prepare a shard folder for each run, so that it folds only later records. The second
     folder is rebuilt, because no run trusts copied shards.
 
     The warm-up is necessary because a new broker needs more than one core to compile its code.
     """
-    open_accounts(here, topics, given.aggregates)
-    if given.aggregates > ACCOUNTS:
-        here.cqrs("run", "bank_account", "--once", "--state-dir", shards(0))
+    open_accounts(environment, topics, arguments.aggregates)
+    if arguments.aggregates > ACCOUNTS:
+        environment.cqrs("run", "bank_account", "--once", "--state-dir", shards(0))
         # A second `run --once` would have nothing to do.
-        here.cqrs("rebuild", "bank_account", "--state-dir", shards(1))
-    with deciding(here, topics, given.partitions, "--state-dir", shards(0)):
-        warm_up(here, topics, given)
+        environment.cqrs("rebuild", "bank_account", "--state-dir", shards(1))
+    with deciding(environment, topics, arguments.partitions, "--state-dir", shards(0)):
+        warm_up(environment, topics, arguments)
 
 
-def _play(here: Arena, topics: Topics, given: argparse.Namespace, name: str) -> dict[str, object]:
+def _play(environment: Arena, topics: Topics, arguments: argparse.Namespace, name: str) -> dict[str, object]:
     case = {**CASES, **PEERS}[name]
-    given = argparse.Namespace(**{**vars(given), "seconds": max(given.seconds, case.seconds)})
+    arguments = argparse.Namespace(**{**vars(arguments), "seconds": max(arguments.seconds, case.seconds)})
     with ExitStack() as stack:
-        place = stack.enter_context(_place(here, topics, given, name))
-        runs = stack.enter_context(Runs(*place[:2], given, place[2]))
+        place = stack.enter_context(_place(environment, topics, arguments, name))
+        runs = stack.enter_context(Runs(*place[:2], arguments, place[2]))
         blow = case.prepare(runs)
-        _, unanswered = answers(*place[:2], argparse.Namespace(**{**vars(given), "seconds": _QUIET}))
+        _, unanswered = answers(*place[:2], argparse.Namespace(**{**vars(arguments), "seconds": _QUIET}))
         if unanswered:
             raise MissedError(f"{unanswered} commands of the quiet work before have no outcome")
-        blows, ended = stack.enter_context(ThreadPoolExecutor(1)), threading.Event()
-        stack.callback(ended.set)
-        struck = blows.submit(_strike, blow, partial(case.came, runs), runs, ended)
-        taken, unanswered = answers(*place[:2], given, struck.done)
+        fault_thread, stopped = stack.enter_context(ThreadPoolExecutor(1)), threading.Event()
+        stack.callback(stopped.set)
+        struck = fault_thread.submit(_strike, blow, partial(case.came, runs), runs, stopped)
+        latencies, unanswered = answers(*place[:2], arguments, struck.done)
         more = struck.result()
         if not case.came(runs):
             raise MissedError("what came has gone again")
     return {
-        "what": f"{name} at {given.rate}/s on {given.partitions}",
-        "longest": taken[-1],
-        "p99": taken[int(len(taken) * 0.99)],
-        "median": statistics.median(taken),
+        "what": f"{name} at {arguments.rate}/s on {arguments.partitions}",
+        "longest": latencies[-1],
+        "p99": latencies[int(len(latencies) * 0.99)],
+        "median": statistics.median(latencies),
         "unanswered": unanswered,
         **more,
     }
@@ -117,29 +117,35 @@ def _play(here: Arena, topics: Topics, given: argparse.Namespace, name: str) -> 
 
 @contextmanager
 def _place(
-    here: Arena, topics: Topics, given: argparse.Namespace, name: str
+    environment: Arena, topics: Topics, arguments: argparse.Namespace, name: str
 ) -> Iterator[tuple[Arena, Topics, Brokers | None]]:
     """Yield the environment of a case: cases that kill a broker, and cases of the peer, get topics of their own.
 
     The peer gets no accounts, because it needs no accounts.
     """
     if name in ON_THREE:
-        with three_brokers() as (here, brokers):
-            topics = here.topics("bank_account", given.partitions)
-            _prepare(here, topics, given)
-            yield here, topics, brokers
+        with three_brokers() as (environment, brokers):
+            topics = environment.topics("bank_account", arguments.partitions)
+            _prepare(environment, topics, arguments)
+            yield environment, topics, brokers
     elif name in PEERS:
-        yield here, here.topics("bank_account", given.partitions, f"peer-{time.time_ns()}."), None
+        yield (
+            environment,
+            environment.topics("bank_account", arguments.partitions, f"peer-{time.time_ns()}."),
+            None,
+        )
     else:
-        yield here, topics, None
+        yield environment, topics, None
 
 
-def _strike(blow: Blow, came: Callable[[], bool], runs: Runs, ended: threading.Event) -> Mapping[str, float]:
+def _strike(
+    blow: Blow, came: Callable[[], bool], runs: Runs, stopped: threading.Event
+) -> Mapping[str, float]:
     """Inject the fault after a while of steady work, unless the case has ended, and wait for the effects."""
-    if ended.wait(_QUIET):
+    if stopped.wait(_QUIET):
         return {}
     more = blow() or {}
-    runs.wait_until("run that came", lambda: ended.is_set() or came())
+    runs.wait_until("run that came", lambda: stopped.is_set() or came())
     return more
 
 

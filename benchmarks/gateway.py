@@ -33,59 +33,59 @@ def main() -> None:
     options.add_argument("--slow", type=int, default=500, help="clients that do not read")
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--hostile", action="store_true", help="attack it instead: benchmarks/abuse.py")
-    given = options.parse_args()
-    if given.hostile:
+    arguments = options.parse_args()
+    if arguments.hostile:
         _attack()
     else:
-        _measure(given)
+        _measure(arguments)
 
 
-def _measure(given: argparse.Namespace) -> None:
+def _measure(arguments: argparse.Namespace) -> None:
     """Measure and report."""
     rows: list[dict[str, object]] = []
-    with arena() as here, ExitStack() as stack:
-        topics = here.topics("bank_account", 4)
-        open_accounts(here, topics, ACCOUNTS)
-        stack.enter_context(deciding(here, topics, 4))
-        server, port = stack.enter_context(_serving(here))
+    with arena() as environment, ExitStack() as stack:
+        topics = environment.topics("bank_account", 4)
+        open_accounts(environment, topics, ACCOUNTS)
+        stack.enter_context(deciding(environment, topics, 4))
+        server, port = stack.enter_context(_serving(environment))
         client = stack.enter_context(
-            Client(Path(__file__).parents[1], bootstrap_server=here.connection.bootstrap_server)
+            Client(Path(__file__).parents[1], bootstrap_server=environment.connection.bootstrap_server)
         )
         direct = _sender(client)
         _times(direct, 50), _times(_poster(port), 50)
-        for run in range(2 * given.runs):
-            slow = given.slow if run >= given.runs else 0
+        for run in range(2 * arguments.runs):
+            slow = arguments.slow if run >= arguments.runs else 0
             with ExitStack() as crowd:
                 for _ in range(slow):
                     crowd.enter_context(_slow_client(port))
-                beside = f", {slow} slow clients" if slow else ""
+                suffix = f", {slow} slow clients" if slow else ""
                 rows += [
-                    {"what": f"client{beside}", **_times(direct, given.commands)},
-                    {"what": f"POST{beside}", **_times(_poster(port), given.commands)},
-                    {"what": f"GET{beside}", "per core second": _reads(server, port, given.reads)},
+                    {"what": f"client{suffix}", **_times(direct, arguments.commands)},
+                    {"what": f"POST{suffix}", **_times(_poster(port), arguments.commands)},
+                    {"what": f"GET{suffix}", "per core second": _reads(server, port, arguments.reads)},
                 ]
     report("gateway: ms from command to outcome, one at a time; reads", rows)
 
 
 def _attack() -> None:
     """Attack a gateway and report."""
-    with arena() as here:
-        abuse.fill(here)
-        with _serving(here) as (server, port):
+    with arena() as environment:
+        abuse.fill(environment)
+        with _serving(environment) as (server, port):
             rows = abuse.attack_all(server, port)
     report("gateway under attack", rows)
 
 
 @contextmanager
-def _serving(here: Arena) -> Iterator[tuple[int, int]]:
+def _serving(environment: Arena) -> Iterator[tuple[int, int]]:
     """Run a gateway; yield its process id and port."""
-    call = command("serve", "bank_account", "--port", "0", "-b", here.connection.bootstrap_server)
-    with subprocess.Popen(call, cwd=here.root, stderr=subprocess.PIPE, text=True) as serving:
+    call = command("serve", "bank_account", "--port", "0", "-b", environment.connection.bootstrap_server)
+    with subprocess.Popen(call, cwd=environment.root, stderr=subprocess.PIPE, text=True) as serving:
         try:
             assert serving.stderr is not None
-            found = re.search(r"http://127\.0\.0\.1:(\d+)", serving.stderr.readline())
-            assert found is not None
-            yield serving.pid, int(found[1])
+            match = re.search(r"http://127\.0\.0\.1:(\d+)", serving.stderr.readline())
+            assert match is not None
+            yield serving.pid, int(match[1])
         finally:
             serving.terminate()
 
@@ -110,12 +110,12 @@ def _poster(port: int) -> Callable[[int], bool]:
 
 
 def _times(send: Callable[[int], bool], count: int) -> dict[str, float]:
-    taken = []
+    seconds = []
     for number in range(count):
         began = time.perf_counter()
         assert send(number)
-        taken.append(1000 * (time.perf_counter() - began))
-    quantiles = statistics.quantiles(taken, n=100)
+        seconds.append(1000 * (time.perf_counter() - began))
+    quantiles = statistics.quantiles(seconds, n=100)
     return {"p50": quantiles[49], "p90": quantiles[89], "p99": quantiles[98]}
 
 

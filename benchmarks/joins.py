@@ -27,63 +27,70 @@ def main() -> None:
     options.add_argument("--events", type=int, default=2_000_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
-    given = options.parse_args()
-    with arena() as here:
-        write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
-        rows = measure(here, given.events, given.runs)
+    arguments = options.parse_args()
+    with arena() as environment:
+        write_deposits(
+            environment,
+            environment.topics("bank_account", arguments.partitions),
+            arguments.events,
+            arguments.partitions,
+        )
+        rows = measure(environment, arguments.events, arguments.runs)
     report("joins", rows)
 
 
-def measure(here: Arena, events: int, runs: int) -> list[dict[str, object]]:
+def measure(environment: Arena, events: int, runs: int) -> list[dict[str, object]]:
     """Measure each selection several times, in one session, after a warm-up."""
     from cqrs_cli.jobs.engine.session import dataframes, session
     from cqrs_cli.spark import register
 
     rows: list[dict[str, object]] = []
-    with session("local[2]", AS_USERS, here.root / "spark.log", "joins") as context:
+    with session("local[2]", AS_USERS, environment.root / "spark.log", "joins") as context:
         spark = dataframes(context)
         register(spark)
-        for what, asked in READS.items():
-            read(spark, here, asked).count()
+        for what, query in READS.items():
+            read(spark, environment, query).count()
             for _ in range(runs):
-                began, used, broker = time.monotonic(), cpu(here), here.broker_cpu()
-                read(spark, here, asked).write.format("noop").mode("overwrite").save()
+                began, used, broker = time.monotonic(), cpu(environment), environment.broker_cpu()
+                read(spark, environment, query).write.format("noop").mode("overwrite").save()
                 seconds = time.monotonic() - began
                 rows.append(
                     {
                         "what": what,
                         "events_per_s": events / seconds,
-                        "cpu_us_per_event": (cpu(here) - used) / events * 1e6,
-                        "broker_us_per_event": (here.broker_cpu() - broker) / events * 1e6,
+                        "cpu_us_per_event": (cpu(environment) - used) / events * 1e6,
+                        "broker_us_per_event": (environment.broker_cpu() - broker) / events * 1e6,
                         "load": os.getloadavg()[0],
                     }
                 )
     return rows
 
 
-def read(spark: "SparkSession", here: Arena, asked: dict[str, str]) -> "DataFrame":
+def read(spark: "SparkSession", environment: Arena, query: dict[str, str]) -> "DataFrame":
     """Return the events of the accounts."""
-    reader = spark.read.format("cqrs").option("project", str(here.root)).option("aggregate", "bank_account")
-    return reader.options(**asked).load()
+    reader = (
+        spark.read.format("cqrs").option("project", str(environment.root)).option("aggregate", "bank_account")
+    )
+    return reader.options(**query).load()
 
 
-def cpu(here: Arena) -> float:
+def cpu(environment: Arena) -> float:
     """Return the CPU seconds of Spark so far: its JVM and the live Python workers."""
     used = 0.0
     for pid in below(os.getpid()):
         with suppress(OSError):  # the process has just ended
-            used += cpu_seconds(pid) if pid != here.broker_pid else 0.0
+            used += cpu_seconds(pid) if pid != environment.broker_pid else 0.0
     return used
 
 
 def below(pid: int) -> list[int]:
     """Return all descendants of a process."""
-    found = []
+    descendants = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in map(int, task.read_text().split()):
-                found += [child, *below(child)]
-    return found
+                descendants += [child, *below(child)]
+    return descendants
 
 
 if __name__ == "__main__":

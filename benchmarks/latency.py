@@ -40,76 +40,91 @@ def main() -> None:
     )
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     options.add_argument("--commit-ms", type=int, default=20, help="the peer's commit interval")
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows = []
-    with arena() as here:
-        ours = here.topics("bank_account", given.partitions)
-        open_accounts(here, ours, ACCOUNTS)
-        with deciding(here, ours, given.partitions):
-            warm_up(here, ours, given)
-            mine = [_measure(here, ours, given, f"cqrs at {given.rate}/s") for _ in range(given.runs)]
-        rows += mine
-        for dedup in peer.DEDUP if given.peer else ():
-            peers = here.topics("bank_account", given.partitions, f"peer-{dedup}.")
-            open_accounts(here, peers, ACCOUNTS)
-            with _kafka_streams(here, peers, given, dedup):
-                warm_up(here, peers, given)
-                what = f"{peer.name_of(dedup)} at {given.rate}/s, commits every {given.commit_ms} ms"
-                rows += [_measure(here, peers, given, what) for _ in range(given.runs)]
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
+        open_accounts(environment, topics, ACCOUNTS)
+        with deciding(environment, topics, arguments.partitions):
+            warm_up(environment, topics, arguments)
+            cqrs_latencies = [
+                _measure(environment, topics, arguments, f"cqrs at {arguments.rate}/s")
+                for _ in range(arguments.runs)
+            ]
+        rows += cqrs_latencies
+        for dedup in peer.DEDUP if arguments.peer else ():
+            peers = environment.topics("bank_account", arguments.partitions, f"peer-{dedup}.")
+            open_accounts(environment, peers, ACCOUNTS)
+            with _kafka_streams(environment, peers, arguments, dedup):
+                warm_up(environment, peers, arguments)
+                what = f"{peer.name_of(dedup)} at {arguments.rate}/s, commits every {arguments.commit_ms} ms"
+                rows += [_measure(environment, peers, arguments, what) for _ in range(arguments.runs)]
     report("latency in ms", rows)
 
 
 @contextmanager
 def deciding(
-    here: Arena, topics: Topics, partitions: int, *arguments: str
+    environment: Arena, topics: Topics, partitions: int, *arguments: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run `cqrs run` with these arguments; yield it once it owns every partition."""
-    with subprocess.Popen(command("run", "bank_account", *arguments, "-q"), cwd=here.root) as run:
+    with subprocess.Popen(command("run", "bank_account", *arguments, "-q"), cwd=environment.root) as run:
         try:
-            while not is_owned(here, topics, partitions):
+            while not is_owned(environment, topics, partitions):
                 time.sleep(0.2)
             yield run
         finally:
             run.terminate()  # background jobs of a shell inherit an ignored SIGINT
 
 
-def is_owned(here: Arena, topics: Topics, partitions: int) -> bool:
+def is_owned(environment: Arena, topics: Topics, partitions: int) -> bool:
     """True if a run owns every partition."""
-    found = committed_offsets_now(here.connection, topics, range(partitions)).values()
-    return all((claim := parse_claim(one.metadata)) and claim.attempt < TERMINAL for one in found)
+    claims = committed_offsets_now(environment.connection, topics, range(partitions)).values()
+    return all((claim := parse_claim(offset.metadata)) and claim.attempt < TERMINAL for offset in claims)
 
 
 @contextmanager
-def _kafka_streams(here: Arena, topics: Topics, given: argparse.Namespace, dedup: str) -> Iterator[None]:
-    with peer.serving(here, given.peer, topics, given.commit_ms, dedup):
+def _kafka_streams(
+    environment: Arena, topics: Topics, arguments: argparse.Namespace, dedup: str
+) -> Iterator[None]:
+    with peer.serving(environment, arguments.peer, topics, arguments.commit_ms, dedup):
         while not any(
-            end for _, end in bounds(here.connection, topics.outcomes, range(given.partitions)).values()
+            end
+            for _, end in bounds(
+                environment.connection, topics.outcomes, range(arguments.partitions)
+            ).values()
         ):
             time.sleep(0.2)
         yield
 
 
-def warm_up(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
+def warm_up(environment: Arena, topics: Topics, arguments: argparse.Namespace) -> None:
     """Send at 1,000/s for `given.warm_up` seconds, without a report."""
-    busy = {"rate": 1000, "seconds": given.warm_up}
-    _measure(here, topics, argparse.Namespace(**{**vars(given), **busy}), "warm-up")
+    busy = {"rate": 1000, "seconds": arguments.warm_up}
+    _measure(environment, topics, argparse.Namespace(**{**vars(arguments), **busy}), "warm-up")
 
 
-def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) -> dict[str, object]:
-    taken = waits(here, topics, given)
-    p50, p90, p99 = (1000 * taken[min(len(taken) - 1, int(len(taken) * q))] for q in (0.5, 0.9, 0.99))
-    return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(taken)}
+def _measure(
+    environment: Arena, topics: Topics, arguments: argparse.Namespace, what: str
+) -> dict[str, object]:
+    latencies = waits(environment, topics, arguments)
+    p50, p90, p99 = (
+        1000 * latencies[min(len(latencies) - 1, int(len(latencies) * q))] for q in (0.5, 0.9, 0.99)
+    )
+    return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(latencies)}
 
 
-def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]:
+def waits(environment: Arena, topics: Topics, arguments: argparse.Namespace) -> list[float]:
     """Send `given.rate` commands a second for `given.seconds`; return the seconds until each outcome, ascending."""
-    taken, unanswered = answers(here, topics, given)
-    assert not unanswered, f"{unanswered} of {len(taken)} commands have no outcome"
-    return taken
+    latencies, unanswered = answers(environment, topics, arguments)
+    assert not unanswered, f"{unanswered} of {len(latencies)} commands have no outcome"
+    return latencies
 
 
 def answers(
-    here: Arena, topics: Topics, given: argparse.Namespace, until: Callable[[], bool] = lambda: True
+    environment: Arena,
+    topics: Topics,
+    arguments: argparse.Namespace,
+    until: Callable[[], bool] = lambda: True,
 ) -> tuple[list[float], int]:
     """Measure as `waits` does, but tolerate missing outcomes: return the waits, and the number of commands without an
     outcome a minute after the last command. Their waits end then.
@@ -117,47 +132,53 @@ def answers(
     `until`: sending continues until this is true, too.
     """
     sent: dict[str, float] = {}
-    reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
-    ends = bounds(here.connection, topics.outcomes, range(given.partitions))
+    reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
+    ends = bounds(environment.connection, topics.outcomes, range(arguments.partitions))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     reader.poll(1)
-    sending = send_meanwhile(here, topics, given, sent, until)
-    taken = list(_read(reader, sent, sending))
+    sending = send_meanwhile(environment, topics, arguments, sent, until)
+    latencies = list(_read(reader, sent, sending))
     reader.close()
-    now, least = time.perf_counter(), int(given.rate * given.seconds)
+    now, least = time.perf_counter(), int(arguments.rate * arguments.seconds)
     unanswered = [now - due for due in sent.values()]
-    assert len(taken) + len(unanswered) >= least, f"only {len(taken) + len(unanswered)} of {least} were sent"
-    return sorted(taken + unanswered), len(unanswered)
+    assert len(latencies) + len(unanswered) >= least, (
+        f"only {len(latencies) + len(unanswered)} of {least} were sent"
+    )
+    return sorted(latencies + unanswered), len(unanswered)
 
 
 def send_meanwhile(
-    here: Arena,
+    environment: Arena,
     topics: Topics,
-    given: argparse.Namespace,
+    arguments: argparse.Namespace,
     sent: dict[str, float],
     until: Callable[[], bool] = lambda: True,
 ) -> threading.Thread:
     """Send deposits at `given.rate` for `given.seconds`, and until `until` is true, in a thread. `sent` gets the due
     time of each command by its id.
     """
-    sending = threading.Thread(target=_send, args=(here, topics, given, sent, until), daemon=True)
+    sending = threading.Thread(target=_send, args=(environment, topics, arguments, sent, until), daemon=True)
     sending.start()
     return sending
 
 
 def _send(
-    here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float], until: Callable[[], bool]
+    environment: Arena,
+    topics: Topics,
+    arguments: argparse.Namespace,
+    sent: dict[str, float],
+    until: Callable[[], bool],
 ) -> None:
     """Send at even intervals. A late command is sent at once; its wait is measured from its due time."""
-    producer = clients.producer(here.connection, linger_ms=0, queue_buffering_max_messages=1_000_000)
-    least = int(given.rate * given.seconds)
+    producer = clients.producer(environment.connection, linger_ms=0, queue_buffering_max_messages=1_000_000)
+    least = int(arguments.rate * arguments.seconds)
 
     def produce(number: int, due: float | None) -> None:
         subject, command_id = f"acc-{number % ACCOUNTS}", new_id("uuid7")
         key, value = subject.encode(), message("Deposit", subject, '{"amount":5}', command_id)
         if due is not None:
             sent[command_id] = due
-        partition = target_partition("murmur2", key, given.partitions)
+        partition = target_partition("murmur2", key, arguments.partitions)
         producer.produce(topics.commands, value, key, partition, headers=dict(HEADERS))
 
     # The sender's start is not measured: its producer id, metadata and connection to the leader take up to 350 ms.
@@ -166,7 +187,7 @@ def _send(
     producer.flush(30)
     began, number = time.perf_counter() + 0.5, 0  # by then these commands are decided
     while number < least or not until():
-        due = began + number / given.rate
+        due = began + number / arguments.rate
         if (wait := due - time.perf_counter()) > 0:
             producer.poll(wait)
             while (wait := due - time.perf_counter()) > 0:

@@ -37,32 +37,32 @@ def main() -> None:
     options.add_argument(
         "--within", type=int, metavar="MB", help="measure owners that have this much memory, too"
     )
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows: list[dict[str, object]] = []
-    with arena() as here:
-        topics = here.topics("bank_account", given.partitions)
-        _fill(here, given)
-        for limit in (None, given.within) if given.within else ():
-            deposit(here, topics, given.commands, given.aggregates)
-            rows.append(_within(here, given, limit))
-        deposit(here, topics, given.commands, given.aggregates)
-        greatest = _greatest(here, given)
-    aggregates = f"{given.aggregates:,} aggregates, one owner of all"
-    rows.append({"what": aggregates, "state_bytes": given.state_bytes, "anonymous_mb": greatest / 1e6})
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
+        _fill(environment, arguments)
+        for limit in (None, arguments.within) if arguments.within else ():
+            deposit(environment, topics, arguments.commands, arguments.aggregates)
+            rows.append(_within(environment, arguments, limit))
+        deposit(environment, topics, arguments.commands, arguments.aggregates)
+        greatest = _greatest(environment, arguments)
+    aggregates = f"{arguments.aggregates:,} aggregates, one owner of all"
+    rows.append({"what": aggregates, "state_bytes": arguments.state_bytes, "anonymous_mb": greatest / 1e6})
     report("memory", rows)
 
 
-def _within(here: Arena, given: argparse.Namespace, limit: int | None) -> dict[str, object]:
+def _within(environment: Arena, arguments: argparse.Namespace, limit: int | None) -> dict[str, object]:
     """Measure the rate of owners of all partitions, in a process that starts without cached pages of the shards."""
-    size = sum(_forgotten(file) for file in (here.root / ".cqrs").rglob("data.mdb"))
+    size = sum(_forgotten(file) for file in (environment.root / ".cqrs").rglob("data.mdb"))
     with _group(limit) as group:
         pipe, child = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(target=_own, args=(here, group, child))
+        process = multiprocessing.get_context("spawn").Process(target=_own, args=(environment, group, child))
         process.start()
         seconds = pipe.recv()
         process.join()
     what = "owners with all memory" if limit is None else f"owners within {limit} MB"
-    return {"what": what, "shards_mb": size / 1e6, "commands_per_s": given.commands / seconds}
+    return {"what": what, "shards_mb": size / 1e6, "commands_per_s": arguments.commands / seconds}
 
 
 def _forgotten(file: Path) -> int:
@@ -90,13 +90,14 @@ def _group(limit: int | None) -> Iterator[Path | None]:
         folder.rmdir()
 
 
-def _own(here: Arena, group: Path | None, pipe: "multiprocessing.connection.Connection") -> None:
+def _own(environment: Arena, group: Path | None, pipe: "multiprocessing.connection.Connection") -> None:
     if group is not None:
         group.write_text(str(os.getpid()))
-    settings = load_settings({}, here.root)
+    settings = load_settings({}, environment.root)
     aggregates = {"bank_account": load_aggregate("bank_account", settings.aggregates, settings.root)}
     plan = replace(
-        prepare(settings, here.connection, aggregates, once=True), state_dir=here.root / ".cqrs" / "state"
+        prepare(settings, environment.connection, aggregates, once=True),
+        state_dir=environment.root / ".cqrs" / "state",
     )
     began = time.perf_counter()
     for ending in own_partitions(plan, plan.partitions(), 0):
@@ -104,28 +105,31 @@ def _own(here: Arena, group: Path | None, pipe: "multiprocessing.connection.Conn
     pipe.send(time.perf_counter() - began)
 
 
-def _fill(here: Arena, given: argparse.Namespace) -> None:
+def _fill(environment: Arena, arguments: argparse.Namespace) -> None:
     """Write accounts straight to the shards, as a fold of their events would have left them."""
-    settings = load_settings({}, here.root)
+    settings = load_settings({}, environment.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
-    plan = prepare(settings, here.connection, {"bank_account": aggregate})
-    owner = b"a" * given.state_bytes
+    plan = prepare(settings, environment.connection, {"bank_account": aggregate})
+    owner = b"a" * arguments.state_bytes
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"%s","balance":100}' % owner))
     homes = [
-        target_partition("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)
+        target_partition("murmur2", f"acc-{n}".encode(), arguments.partitions)
+        for n in range(arguments.aggregates)
     ]
     for partition in plan.partitions():
         with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
-            mine = [n for n, home in enumerate(homes) if home == partition[1]]
-            for start in range(0, len(mine), 20_000):
-                states = {f"acc-{n}": StoredState(1, 0, 0, state) for n in mine[start : start + 20_000]}
+            own_numbers = [n for n, home in enumerate(homes) if home == partition[1]]
+            for start in range(0, len(own_numbers), 20_000):
+                states = {
+                    f"acc-{n}": StoredState(1, 0, 0, state) for n in own_numbers[start : start + 20_000]
+                }
                 store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))
 
 
-def _greatest(here: Arena, given: argparse.Namespace) -> int:
+def _greatest(environment: Arena, given: argparse.Namespace) -> int:
     """Return the largest RssAnon of any Python worker while one task owns all partitions and decides the backlog."""
     arguments = command("run", "bank_account", "--once", "--master", "local[1]")
-    with subprocess.Popen(arguments, cwd=here.root) as run:
+    with subprocess.Popen(arguments, cwd=environment.root) as run:
         return greatest_memory(run)
 
 

@@ -35,30 +35,38 @@ def name_of(dedup: str) -> str:
     return "Kafka Streams with dedup" if dedup == "on" else "Kafka Streams"
 
 
-def backlog(here: Arena, folder: Path, topics: Topics, total: int, dedup: str) -> dict[str, float]:
+def backlog(environment: Arena, folder: Path, topics: Topics, total: int, dedup: str) -> dict[str, float]:
     """Decide a backlog of `total` commands; return commands/s and CPU seconds."""
-    return _figures([*_call(here, folder, topics, dedup), "--until", str(total), *_BULK, "--cache", "on"])
+    return _figures(
+        [*_call(environment, folder, topics, dedup), "--until", str(total), *_BULK, "--cache", "on"]
+    )
 
 
-def restore(here: Arena, folder: Path, topics: Topics, total: int) -> dict[str, float]:
+def restore(environment: Arena, folder: Path, topics: Topics, total: int) -> dict[str, float]:
     """Decide a backlog of `total` commands, delete the store, and restore it from its changelog; return records/s.
 
     The cache is off, so that the changelog has a record for each command, like the events topic.
     """
-    call = _call(here, folder, topics, "off")
+    call = _call(environment, folder, topics, "off")
     _figures([*call, "--until", str(total), *_BULK, "--cache", "off"])
     return _figures([*call, "--restore-bench"])
 
 
 def _figures(call: list[str]) -> dict[str, float]:
-    said = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return {name: float(figure) for name, figure in re.findall(r"(\w+)=([\d.]+)", said)}
+    output = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {name: float(figure) for name, figure in re.findall(r"(\w+)=([\d.]+)", output)}
 
 
 @contextmanager
-def serving(here: Arena, folder: Path, topics: Topics, commit_ms: int, dedup: str) -> Iterator[None]:
+def serving(environment: Arena, folder: Path, topics: Topics, commit_ms: int, dedup: str) -> Iterator[None]:
     """Run it with the settings for low latency until the block ends."""
-    arguments = [*_call(here, folder, topics, dedup), "--until", "1000000000", "--commit-ms", str(commit_ms)]
+    arguments = [
+        *_call(environment, folder, topics, dedup),
+        "--until",
+        "1000000000",
+        "--commit-ms",
+        str(commit_ms),
+    ]
     arguments += [word for setting in _QUICK for word in ("--set", setting)]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as peer:
         try:
@@ -97,16 +105,16 @@ def pair(
         _wait_for_both(here, application, both)
         yield both
     finally:
-        for one in both:
-            one.kill()
-            one.wait()
+        for run in both:
+            run.kill()
+            run.wait()
 
 
-def _wait_for_both(here: Arena, application: str, both: "list[subprocess.Popen[bytes]]") -> None:
+def _wait_for_both(environment: Arena, application: str, both: "list[subprocess.Popen[bytes]]") -> None:
     """Wait until two members of the group have partitions."""
-    admin = AdminClient(here.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
+    admin = AdminClient(environment.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
     while True:
-        assert all(one.poll() is None for one in both), "an instance of Kafka Streams has ended"
+        assert all(run.poll() is None for run in both), "an instance of Kafka Streams has ended"
         with suppress(KafkaException):  # there is no group before the first member
             group = admin.describe_consumer_groups([application])[application].result()
             if sum(bool(member.assignment.topic_partitions) for member in group.members) == 2:
@@ -115,12 +123,12 @@ def _wait_for_both(here: Arena, application: str, both: "list[subprocess.Popen[b
 
 
 def _call(
-    here: Arena, folder: Path, topics: Topics, dedup: str, application: str = "", threads: int = 2
+    environment: Arena, folder: Path, topics: Topics, dedup: str, application: str = "", threads: int = 2
 ) -> list[str]:
     return [
         str(folder / "kstreams" / "run.sh"),
         topics.commands.removesuffix(".commands"),
-        *("--bootstrap", here.connection.bootstrap_server),
+        *("--bootstrap", environment.connection.bootstrap_server),
         *("--app", application or f"peer{time.time_ns()}"),
         *("--threads", str(threads)),
         *("--dedup", dedup),

@@ -14,10 +14,10 @@ def add_marked_account(root: Path, fields: int) -> None:
     """Add the aggregate, with this number of personal fields, and a keyring to the project in `root`."""
     names = [f"by{number}" for number in range(fields)]
     listed = ", ".join(names)
-    kept = ", ".join(f"{name}={name}" for name in names)
+    keyword_arguments = ", ".join(f"{name}={name}" for name in names)
     marks = "".join(f'    {name}: cqrs.Personal[str] = ""\n' for name in names)
     code = (root / "aggregates" / "bank_account.py").read_text()
-    for found, instead in (
+    for old, instead in (
         (
             "class Deposit(cqrs.Command):\n    amount: int\n",
             f"class Deposit(cqrs.Command):\n    amount: int\n{marks}",
@@ -32,13 +32,13 @@ def add_marked_account(root: Path, fields: int) -> None:
             f"case Deposit(amount, {listed}):\n            yield Deposited(amount, {listed})",
         ),
         ("case Deposited(amount):", f"case Deposited(amount, {listed}):"),
-        ("balance=account.balance + amount)", f"balance=account.balance + amount, {kept})"),
+        ("balance=account.balance + amount)", f"balance=account.balance + amount, {keyword_arguments})"),
     ):
-        assert code.count(found) == 1, found
-        code = code.replace(found, instead)
+        assert code.count(old) == 1, old
+        code = code.replace(old, instead)
     (root / "aggregates" / f"{NAME}.py").write_text(code)
-    ring = {"benchmark": b64encode(secrets.token_bytes(SIZES[-1])).decode()}
-    (root / "keys.json").write_text(json.dumps(ring))
+    keyring = {"benchmark": b64encode(secrets.token_bytes(SIZES[-1])).decode()}
+    (root / "keys.json").write_text(json.dumps(keyring))
     (root / "cqrs.toml").write_text('keyring = "file:keys.json"\n')
 
 

@@ -38,8 +38,8 @@ def main() -> None:
     """Read the documents, print the picture."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("documents", nargs="+", type=Path, help="what benchmarks printed to stdout")
-    given = options.parse_args()
-    print(picture([json.loads(path.read_text()) for path in given.documents]))
+    arguments = options.parse_args()
+    print(picture([json.loads(path.read_text()) for path in arguments.documents]))
 
 
 def picture(documents: Sequence[dict[str, Any]]) -> str:
@@ -61,13 +61,13 @@ def picture(documents: Sequence[dict[str, Any]]) -> str:
 
 def _bars(documents: Sequence[dict[str, Any]], panel: Panel) -> Iterator[tuple[str, float]]:
     """Yield each measured `what` with its median, or the value of a single run."""
-    found: dict[str, float] = {}
+    rows: dict[str, float] = {}
     for document in documents:
         if document["benchmark"] == panel.benchmark:
             for row in document["rows"]:  # the medians are the last rows
                 if panel.figure in row:
-                    found[row["what"].partition(", median of ")[0]] = float(row[panel.figure])
-    yield from found.items()
+                    rows[row["what"].partition(", median of ")[0]] = float(row[panel.figure])
+    yield from rows.items()
 
 
 def _panel(panel: Panel, bars: list[tuple[str, float]], top: int) -> Iterator[str]:

@@ -39,77 +39,90 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--rate", type=int, default=200, help="commands per second, of the latency")
     options.add_argument("--seconds", type=float, default=10.0)
-    given = options.parse_args()
-    report("process", _rates(given))
-    report("process latency in ms", _latencies(given))
+    arguments = options.parse_args()
+    report("process", _rates(arguments))
+    report("process latency in ms", _latencies(arguments))
 
 
-def _rates(given: argparse.Namespace) -> list[dict[str, object]]:
+def _rates(arguments: argparse.Namespace) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    with arena() as here:
-        (here.root / "processes").mkdir()
-        write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
-        here.topics("counter", given.partitions)
-        for run in range(given.runs):
+    with arena() as environment:
+        (environment.root / "processes").mkdir()
+        write_deposits(
+            environment,
+            environment.topics("bank_account", arguments.partitions),
+            arguments.events,
+            arguments.partitions,
+        )
+        environment.topics("counter", arguments.partitions)
+        for run in range(arguments.runs):
             name = f"counting_{run}"
-            (here.root / f"processes/{name}.py").write_text(_PROCESS)
-            here.cqrs("init")
-            before = here.broker_cpu()
-            done = here.cqrs("run", "--process", name, "--once", "--from", "beginning")
-            reactions = done["reactions"]
-            assert reactions["commands"] == given.events, done
-            each = 1e6 / given.events
+            (environment.root / f"processes/{name}.py").write_text(_PROCESS)
+            environment.cqrs("init")
+            before = environment.broker_cpu()
+            summary = environment.cqrs("run", "--process", name, "--once", "--from", "beginning")
+            reactions = summary["reactions"]
+            assert reactions["commands"] == arguments.events, summary
+            each = 1e6 / arguments.events
             rows.append(
                 {
                     "what": "process",
                     "events_per_s": reactions["events"] / reactions["seconds"],
-                    "cpu_us_per_event": done["cpu_seconds"] * each,
-                    "broker_cpu_us_per_event": (here.broker_cpu() - before) * each,
+                    "cpu_us_per_event": summary["cpu_seconds"] * each,
+                    "broker_cpu_us_per_event": (environment.broker_cpu() - before) * each,
                 }
             )
     return rows
 
 
-def _latencies(given: argparse.Namespace) -> list[dict[str, object]]:
+def _latencies(arguments: argparse.Namespace) -> list[dict[str, object]]:
     """Measure ms from a command to its outcome (and event), and from there to the reaction's outcome."""
-    with arena() as here:
-        (here.root / "processes").mkdir()
-        (here.root / "processes/counting.py").write_text(_PROCESS)
-        ours, theirs = (here.topics(name, given.partitions) for name in ("bank_account", "counter"))
-        here.cqrs("init")
-        open_accounts(here, ours, ACCOUNTS)
-        with deciding(here, ours, given.partitions, "counter", "--process", "counting"):
+    with arena() as environment:
+        (environment.root / "processes").mkdir()
+        (environment.root / "processes/counting.py").write_text(_PROCESS)
+        bank_topics, theirs = (
+            environment.topics(name, arguments.partitions) for name in ("bank_account", "counter")
+        )
+        environment.cqrs("init")
+        open_accounts(environment, bank_topics, ACCOUNTS)
+        with deciding(environment, bank_topics, arguments.partitions, "counter", "--process", "counting"):
             for _ in range(WARM_UPS):
-                _measure(here, ours, theirs, given)
-            return [row for _ in range(given.runs) for row in _measure(here, ours, theirs, given)]
+                _measure(environment, bank_topics, theirs, arguments)
+            return [
+                row
+                for _ in range(arguments.runs)
+                for row in _measure(environment, bank_topics, theirs, arguments)
+            ]
 
 
-def _measure(here: Arena, ours: Topics, theirs: Topics, given: argparse.Namespace) -> list[dict[str, object]]:
-    places = [
+def _measure(
+    environment: Arena, bank_topics: Topics, theirs: Topics, arguments: argparse.Namespace
+) -> list[dict[str, object]]:
+    partitions = [
         confluent_kafka.TopicPartition(topic, number, end)
-        for topic in (ours.outcomes, theirs.outcomes)
-        for number, (_, end) in bounds(here.connection, topic, range(given.partitions)).items()
+        for topic in (bank_topics.outcomes, theirs.outcomes)
+        for number, (_, end) in bounds(environment.connection, topic, range(arguments.partitions)).items()
     ]
-    reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
-    reader.assign(places)
+    reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
+    reader.assign(partitions)
     reader.poll(1)
     sent: dict[str, float] = {}
     own: dict[str, float] = {}
     reaction: dict[str, float] = {}
-    send_meanwhile(here, ours, given, sent)
-    total, deadline = int(given.rate * given.seconds), time.monotonic() + given.seconds + 60
+    send_meanwhile(environment, bank_topics, arguments, sent)
+    total, deadline = int(arguments.rate * arguments.seconds), time.monotonic() + arguments.seconds + 60
     while len(reaction) < total and time.monotonic() < deadline:
         record = reader.poll(0.5)
         if record is None or record.error():
             continue
         now, id = time.perf_counter(), _correlation(record.value() or b"")
         if id in sent:
-            (own if record.topic() == ours.outcomes else reaction)[id] = now
+            (own if record.topic() == bank_topics.outcomes else reaction)[id] = now
     reader.close()
     assert len(reaction) == len(own) == total, f"{len(own)} outcomes, {len(reaction)} reactions, not {total}"
     return [
-        _row(f"command to outcome at {given.rate}/s", [own[id] - sent[id] for id in own]),
-        _row(f"event to reaction's outcome at {given.rate}/s", [reaction[id] - own[id] for id in own]),
+        _row(f"command to outcome at {arguments.rate}/s", [own[id] - sent[id] for id in own]),
+        _row(f"event to reaction's outcome at {arguments.rate}/s", [reaction[id] - own[id] for id in own]),
     ]
 
 

@@ -23,21 +23,26 @@ def main() -> None:
     options.add_argument("--events", type=int, default=400_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows = []
     with ExitStack() as stack:
-        here = stack.enter_context(arena())
-        shutil.copytree(PROJECTIONS, here.root / "projections")
-        for other in (here.root / "aggregates").glob("[a-z]*.py"):
+        environment = stack.enter_context(arena())
+        shutil.copytree(PROJECTIONS, environment.root / "projections")
+        for other in (environment.root / "aggregates").glob("[a-z]*.py"):
             if other.stem != "bank_account":
                 other.unlink()
-        (here.root / "projections/recent_orders.py").unlink()
-        write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
+        (environment.root / "projections/recent_orders.py").unlink()
+        write_deposits(
+            environment,
+            environment.topics("bank_account", arguments.partitions),
+            arguments.events,
+            arguments.partitions,
+        )
         for kind, new_database in databases(stack).items():
-            for run in range(given.runs):
-                done = here.cqrs("project", "all_events", "--once", "--to", new_database(run))
-                assert done["events"] == given.events, done
-                rows.append({"what": kind, "events_per_s": done["events"] / done["seconds"]})
+            for run in range(arguments.runs):
+                summary = environment.cqrs("project", "all_events", "--once", "--to", new_database(run))
+                assert summary["events"] == arguments.events, summary
+                rows.append({"what": kind, "events_per_s": summary["events"] / summary["seconds"]})
     report("project", rows)
 
 
@@ -57,9 +62,9 @@ def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
     return kinds
 
 
-def write_deposits(here: Arena, topics: Topics, events: int, partitions: int) -> None:
+def write_deposits(environment: Arena, topics: Topics, events: int, partitions: int) -> None:
     """Write events as an owner writes them, without their commands."""
-    producer = clients.producer(here.connection, linger_ms=50, queue_buffering_max_messages=1_000_000)
+    producer = clients.producer(environment.connection, linger_ms=50, queue_buffering_max_messages=1_000_000)
     for number in range(events):
         partition, version = number % partitions, number // 20_000 + 1
         value = (

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from benchmarks.environment import Arena, arena, deposit, open_accounts
 from benchmarks.flow import Flow, Waiting
@@ -43,39 +44,41 @@ def main() -> None:
     options.add_argument("--prepared", action="store_true", help="fold the new shards beside the old run")
     options.add_argument("--backlog", type=int, default=1_000_000, help="deposits for the steady state")
     options.add_argument("--runs", type=int, default=3, help="times that the steady state is measured")
-    given = options.parse_args()
-    with arena() as here:
-        topics = here.topics("bank_account", given.partitions)
-        open_accounts(here, topics, given.aggregates)
-        here.cqrs(*_ONCE, "--state-dir", _shards(given.partitions))
-        rows, count, flow = _growing(here, topics, given)
+    arguments = options.parse_args()
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
+        open_accounts(environment, topics, arguments.aggregates)
+        environment.cqrs(*_ONCE, "--state-dir", _shards(arguments.partitions))
+        rows, count, flow = _growing(environment, topics, arguments)
         report("longest wait for an outcome while partitions grow, seconds", rows)
-        if given.backlog:
-            steady = _steady(here, topics, given, count, flow)
+        if arguments.backlog:
+            steady = _steady(environment, topics, arguments, count, flow)
             report("an aggregate that has grown beside one that never did", steady)
 
 
-def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[Row], int, Flow]:
+def _growing(
+    environment: Arena, topics: Topics, arguments: argparse.Namespace
+) -> tuple[list[Row], int, Flow]:
     """Repartition under load; return a row for each phase, the final number of partitions, and the sent commands."""
-    count = given.partitions
+    count = arguments.partitions
     with ExitStack() as stack:
-        stack.enter_context(_run(here, topics, count))
-        flow = Flow(here, topics, given.rate, given.aggregates, count)
-        waiting = _waiting(here, topics, count)
+        stack.enter_context(_run(environment, topics, count))
+        flow = Flow(environment, topics, arguments.rate, arguments.aggregates, count)
+        waiting = _waiting(environment, topics, count)
         phases = [(f"{count} partitions", time.perf_counter())]
-        time.sleep(given.seconds)
-        for _ in range(given.growths):
+        time.sleep(arguments.seconds)
+        for _ in range(arguments.growths):
             count *= 2
-            if given.prepared:
-                _prepare(here, count)
+            if arguments.prepared:
+                _prepare(environment, count)
             phases.append((f"growth to {count}", time.perf_counter()))
-            repartition(here.connection, topics, count, "murmur2")
+            repartition(environment.connection, topics, count, "murmur2")
             flow.read_more(count)
-            if given.at_once:
+            if arguments.at_once:
                 flow.look_again()
-            stack.enter_context(_run(here, topics, count))
+            stack.enter_context(_run(environment, topics, count))
             flow.look_again()
-            time.sleep(given.seconds)
+            time.sleep(arguments.seconds)
         for client in waiting:
             client.stopping.set()
             client.join(120)
@@ -84,9 +87,9 @@ def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[li
 
 
 @contextmanager
-def _run(here: Arena, topics: Topics, count: int) -> Iterator[None]:
+def _run(environment: Arena, topics: Topics, count: int) -> Iterator[None]:
     """Start a run on this number of partitions; it takes over from the previous run."""
-    with deciding(here, topics, count, "--state-dir", _shards(count)):
+    with deciding(environment, topics, count, "--state-dir", _shards(count)):
         yield
 
 
@@ -95,23 +98,23 @@ def _shards(count: int) -> str:
     return f"shards-{count}"
 
 
-def _prepare(here: Arena, count: int) -> None:
+def _prepare(environment: Arena, count: int) -> None:
     """Fold the shards of the new partitions while the previous run continues."""
-    here.cqrs("rebuild", "bank_account", "--partitions", str(count), "--state-dir", _shards(count))
+    environment.cqrs("rebuild", "bank_account", "--partitions", str(count), "--state-dir", _shards(count))
 
 
-def _waiting(here: Arena, topics: Topics, count: int) -> list[Waiting]:
+def _waiting(environment: Arena, topics: Topics, count: int) -> list[Waiting]:
     def sender(number: int) -> CommandProducer:
         return (
-            StaleProducer(here.connection, count)
+            StaleProducer(environment.connection, count)
             if number % 2
-            else CommandProducer(here.connection, "murmur2")
+            else CommandProducer(environment.connection, "murmur2")
         )
 
-    found = [Waiting(here, topics, one, lambda one=one: sender(one)) for one in range(_WAITING)]  # type: ignore[misc]
-    for client in found:
+    waits = [Waiting(environment, topics, number, partial(sender, number)) for number in range(_WAITING)]
+    for client in waits:
         client.start()
-    return found
+    return waits
 
 
 def _phases(flow: Flow, phases: list[tuple[str, float]]) -> Iterator[Row]:
@@ -122,12 +125,12 @@ def _phases(flow: Flow, phases: list[tuple[str, float]]) -> Iterator[Row]:
         for number, final in flow.done.items():
             if began <= flow.sent[number] < end:
                 waits[final.partition].append(final.at - flow.sent[number])
-        longest = [max(some) for some in waits.values()]
+        longest = [max(outcomes) for outcomes in waits.values()]
         yield {
             "what": what,
             "longest": max(longest),
             "longest_of_the_median_partition": statistics.median(longest),
-            "median": statistics.median(one for some in waits.values() for one in some),
+            "median": statistics.median(outcome for outcomes in waits.values() for outcome in outcomes),
         }
 
 
@@ -142,25 +145,29 @@ def _verdict(flow: Flow, waiting: list[Waiting]) -> Row:
     }
 
 
-def _steady(here: Arena, topics: Topics, given: argparse.Namespace, count: int, flow: Flow) -> list[Row]:
+def _steady(
+    environment: Arena, topics: Topics, arguments: argparse.Namespace, count: int, flow: Flow
+) -> list[Row]:
     """Measure the backlog rate of both aggregates, in turn. Both have decided equal commands before, because remembered
     ids cost time.
     """
-    other = here.topics("bank_account", count, "even.")
-    open_accounts(here, other, given.aggregates)
+    other = environment.topics("bank_account", count, "even.")
+    open_accounts(environment, other, arguments.aggregates)
     flow.repeat(other)
     both = [("grown", topics, ""), ("with these from the start", other, "even.")]
     rows = []
-    for _ in range(given.runs + 1):
-        for what, one, prefix in both:
-            deposit(here, one, given.backlog, given.aggregates)
+    for _ in range(arguments.runs + 1):
+        for what, name, prefix in both:
+            deposit(environment, name, arguments.backlog, arguments.aggregates)
             state = f"steady-{prefix}{count}"
-            done = here.cqrs(*_ONCE, "--state-dir", state, *(("--topic-prefix", prefix) if prefix else ()))
+            summary = environment.cqrs(
+                *_ONCE, "--state-dir", state, *(("--topic-prefix", prefix) if prefix else ())
+            )
             rows.append(
                 {
                     "what": what,
-                    "commands_per_s": done["commands"] / done["seconds"],
-                    "owners_us": 1e6 * done["cpu_seconds"] / done["commands"],
+                    "commands_per_s": summary["commands"] / summary["seconds"],
+                    "owners_us": 1e6 * summary["cpu_seconds"] / summary["commands"],
                 }
             )
         both.reverse()  # each of the two is first in turn

@@ -19,20 +19,20 @@ def main() -> None:
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--peer", type=Path, help="a folder with Kafka Streams doing the same work")
-    given = options.parse_args()
-    with arena() as here:
-        topics = here.topics("bank_account", given.partitions)
-        open_accounts(here, topics, given.accounts)
-        deposit(here, topics, given.events - given.accounts, given.accounts)
-        here.cqrs("run", "bank_account", "--once")
+    arguments = options.parse_args()
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
+        open_accounts(environment, topics, arguments.accounts)
+        deposit(environment, topics, arguments.events - arguments.accounts, arguments.accounts)
+        environment.cqrs("run", "bank_account", "--once")
         rows = []
-        for _ in range(given.runs):
-            done = here.cqrs("replay", "bank_account")
-            assert done["events"] == given.events, done
-            rows.append({"what": "replay", "events_per_s": done["events"] / done["seconds"]})
-        if given.peer is not None:
-            restored = peer.restore(here, given.peer, topics, given.events)
-            assert restored["records"] == given.events - given.accounts, restored  # it needs no Open
+        for _ in range(arguments.runs):
+            summary = environment.cqrs("replay", "bank_account")
+            assert summary["events"] == arguments.events, summary
+            rows.append({"what": "replay", "events_per_s": summary["events"] / summary["seconds"]})
+        if arguments.peer is not None:
+            restored = peer.restore(environment, arguments.peer, topics, arguments.events)
+            assert restored["records"] == arguments.events - arguments.accounts, restored  # it needs no Open
             rows.append(
                 {"what": "Kafka Streams restores its store", "events_per_s": restored["records_per_s"]}
             )

@@ -14,30 +14,30 @@ from rich.table import Table
 
 def report(title: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows, followed by the medians of rows with an equal `what`."""
-    shown = [*rows, *medians(rows)]
+    all_rows = [*rows, *medians(rows)]
     table = Table(title=f"{title} ({os.cpu_count()} cores, Python {platform.python_version()})")
-    names = list(dict.fromkeys(name for row in shown for name in row))
+    names = list(dict.fromkeys(name for row in all_rows for name in row))
     for name in names:
         table.add_column(name.replace("_", " "), justify="left" if name == "what" else "right")
-    for row in shown:
+    for row in all_rows:
         table.add_row(*(_text(row.get(name, "")) for name in names))
     Console(stderr=True).print(table)
-    json.dump({"benchmark": title, "rows": list(shown)}, sys.stdout)
+    json.dump({"benchmark": title, "rows": list(all_rows)}, sys.stdout)
     print()
 
 
 def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each `what` that was measured more than once."""
-    found = []
+    median_rows = []
     for what in dict.fromkeys(row["what"] for row in rows):
         same = [row for row in rows if row["what"] == what]
         if len(same) > 1:
             numbers = [name for name in same[0] if isinstance(same[0][name], (int, float))]
-            found.append(
+            median_rows.append(
                 {"what": f"{what}, median of {len(same)}"}
                 | {name: statistics.median(row[name] for row in same) for name in numbers}
             )
-    return found
+    return median_rows
 
 
 def _text(value: object) -> str:

@@ -35,11 +35,15 @@ class Runs:
     """The runs of one case. Use as a context manager: it ends the remaining runs, and closes its stack."""
 
     def __init__(
-        self, here: Arena, topics: Topics, given: argparse.Namespace, brokers: Brokers | None = None
+        self,
+        environment: Arena,
+        topics: Topics,
+        arguments: argparse.Namespace,
+        brokers: Brokers | None = None,
     ) -> None:
-        self.here, self.topics, self.given, self.brokers = here, topics, given, brokers
+        self.here, self.topics, self.given, self.brokers = environment, topics, arguments, brokers
         self.stack = ExitStack()
-        self._more = [word for one in given.conf for word in ("--conf", one)]
+        self._more = [word for setting in arguments.conf for word in ("--conf", setting)]
         self._started: list[subprocess.Popen[bytes]] = []
         self._owned: list[str | None] = []
         self._struck: list[tuple[int, str]] = []
@@ -52,8 +56,8 @@ class Runs:
         try:
             for run in self._started:
                 self._orphans += _known(family(run.pid))
-            for one in self._orphans:
-                terminate(*one, timeout=0.0)
+            for orphan in self._orphans:
+                terminate(*orphan, timeout=0.0)
             for run in self._started:
                 run.wait()
         finally:
@@ -68,13 +72,13 @@ class Runs:
         temporary = ("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}")
         call = ["run", "bank_account", "--state-dir", str(folder), *temporary, *arguments, *self._more]
         where = os.environ | {"TMPDIR": str(scratch)}
-        with log.open("wb") as said:
+        with log.open("wb") as log_file:
             run = subprocess.Popen(
                 command(*call),
                 cwd=self.here.root,
                 env=where,
-                stdout=said,
-                stderr=said,
+                stdout=log_file,
+                stderr=log_file,
                 start_new_session=True,
             )
         self._started.append(run)
@@ -89,8 +93,10 @@ class Runs:
 
     def standing_by(self) -> None:
         """Start a standby run, and wait until it is a standby for every partition."""
-        log, said = self.start("--standby"), b": in standby mode, run"
-        self.wait_until("a run that stands by", lambda: log.read_bytes().count(said) >= self.given.partitions)
+        log, message = self.start("--standby"), b": in standby mode, run"
+        self.wait_until(
+            "a run that stands by", lambda: log.read_bytes().count(message) >= self.given.partitions
+        )
 
     def kill(self) -> None:
         """Kill the first run's driver with -9; its JVM and workers notice this, and exit."""
@@ -139,10 +145,10 @@ class Runs:
         return [claim.run if claim and claim.attempt < TERMINAL else None for claim in self._claims()]
 
     def _claims(self) -> list[Claim | None]:
-        found = committed_offsets_now(
+        claims = committed_offsets_now(
             self.here.connection, self.topics, range(self.given.partitions)
         ).values()
-        return [parse_claim(one.metadata) for one in found]
+        return [parse_claim(claim.metadata) for claim in claims]
 
 
 def _known(pids: "set[int] | list[int]") -> list[tuple[int, str]]:

@@ -33,85 +33,87 @@ def main() -> None:
     options.add_argument("--accounts", type=int, default=20_000)
     options.add_argument("--runs", type=int, default=3, help="of each row, in turn with the others")
     options.add_argument("--only", choices=("work", "waiting"), help="one table alone")
-    given = options.parse_args()
-    with arena() as here:
-        if given.only != "waiting":
-            _decide(here, given, "warm.", 4, 2)  # the first round warms the broker's JVM
-            rounds = range(given.runs)
-            rows = [_decide(here, given, f"r{n}.", *shape) for n in rounds for shape in _SHAPES]
+    arguments = options.parse_args()
+    with arena() as environment:
+        if arguments.only != "waiting":
+            _decide(environment, arguments, "warm.", 4, 2)  # the first round warms the broker's JVM
+            rounds = range(arguments.runs)
+            rows = [_decide(environment, arguments, f"r{n}.", *shape) for n in rounds for shape in _SHAPES]
             report("processor time of a command", rows)
-        if given.only != "work":
-            report("a decide that waits 1 ms", _waiting(here, given))
+        if arguments.only != "work":
+            report("a decide that waits 1 ms", _waiting(environment, arguments))
 
 
-def _decide(here: Arena, given: argparse.Namespace, prefix: str, partitions: int, workers: int) -> Row:
+def _decide(
+    environment: Arena, arguments: argparse.Namespace, prefix: str, partitions: int, workers: int
+) -> Row:
     prefix = f"{prefix}{partitions}.{workers}."
-    topics = here.topics("bank_account", partitions, prefix)
+    topics = environment.topics("bank_account", partitions, prefix)
     run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix, "--master", f"local[{workers}]")
-    open_accounts(here, topics, given.accounts)
-    here.cqrs(*run)
-    deposit(here, topics, given.commands, given.accounts)
-    broker = here.broker_cpu()
-    done = here.cqrs(*run)
-    each = 1e6 / given.commands
-    broker = (here.broker_cpu() - broker) * each
-    assert done["accepted"] == given.commands, done
+    open_accounts(environment, topics, arguments.accounts)
+    environment.cqrs(*run)
+    deposit(environment, topics, arguments.commands, arguments.accounts)
+    broker = environment.broker_cpu()
+    summary = environment.cqrs(*run)
+    each = 1e6 / arguments.commands
+    broker = (environment.broker_cpu() - broker) * each
+    assert summary["accepted"] == arguments.commands, summary
     return {
         "what": f"{partitions} partitions, {workers} workers",
-        "cpu_us_per_command": done["cpu_seconds"] * each + broker,
-        "owners_us": done["cpu_seconds"] * each,
+        "cpu_us_per_command": summary["cpu_seconds"] * each + broker,
+        "owners_us": summary["cpu_seconds"] * each,
         "broker_us": broker,
-        "commands_per_s": given.commands / done["seconds"],
+        "commands_per_s": arguments.commands / summary["seconds"],
     }
 
 
-def _waiting(here: Arena, given: argparse.Namespace) -> list[Row]:
+def _waiting(environment: Arena, arguments: argparse.Namespace) -> list[Row]:
     """Return the rate of each number of tasks, relative to the ideal: that many times the rate of one task."""
-    code = (here.root / "aggregates" / "bank_account.py").read_text()
+    code = (environment.root / "aggregates" / "bank_account.py").read_text()
     begin = "    match command:\n        case Close() if"
     assert code.count(begin) == 1
     code = code.replace(begin, f"    time.sleep(0.001)\n{begin}").replace(
         "from typing", "import time\nfrom typing"
     )
-    (here.root / "aggregates" / f"{_NAME}.py").write_text(code)
+    (environment.root / "aggregates" / f"{_NAME}.py").write_text(code)
     rows: list[Row] = []
-    for number in range(given.runs):
-        rates = {tasks: _rate(here, given, f"w{number}.{tasks}.", tasks) for tasks in _TASKS}
+    for number in range(arguments.runs):
+        rates = {tasks: _rate(environment, arguments, f"w{number}.{tasks}.", tasks) for tasks in _TASKS}
         for tasks, rate in rates.items():
             share = rate / (tasks * rates[1])
             rows.append({"what": f"{tasks} tasks", "commands_per_s": rate, "of_the_ideal": share})
     return rows
 
 
-def _rate(here: Arena, given: argparse.Namespace, prefix: str, tasks: int) -> float:
+def _rate(environment: Arena, arguments: argparse.Namespace, prefix: str, tasks: int) -> float:
     """Return the rate with one partition for each task, all equally full: the last task to end determines it."""
-    topics = here.topics(_NAME, tasks, prefix)
+    topics = environment.topics(_NAME, tasks, prefix)
     run = ("run", _NAME, "--once", "--topic-prefix", prefix, "--master", f"local[{tasks}]")
     accounts = _even(tasks)
-    _send(here, topics, "Open", '{"owner":"ann"}', accounts)
-    here.cqrs(*run)
-    _send(here, topics, "Deposit", '{"amount":5}', accounts * (given.waiting // _ACCOUNTS))
-    done = here.cqrs(*run)
-    return float(done["commands"] / done["seconds"])
+    _send(environment, topics, "Open", '{"owner":"ann"}', accounts)
+    environment.cqrs(*run)
+    _send(environment, topics, "Deposit", '{"amount":5}', accounts * (arguments.waiting // _ACCOUNTS))
+    summary = environment.cqrs(*run)
+    return float(summary["commands"] / summary["seconds"])
 
 
 def _even(partitions: int) -> list[str]:
     """Return an equal number of accounts for each partition."""
-    found: dict[int, list[str]] = {partition: [] for partition in range(partitions)}
+    numbers: dict[int, list[str]] = {partition: [] for partition in range(partitions)}
     for subject in map("acc-{}".format, itertools.count()):
-        on_it = found[target_partition("murmur2", subject.encode(), partitions)]
+        on_it = numbers[target_partition("murmur2", subject.encode(), partitions)]
         if len(on_it) < _ACCOUNTS:
             on_it.append(subject)
-        elif all(len(some) == _ACCOUNTS for some in found.values()):
+        elif all(len(group) == _ACCOUNTS for group in numbers.values()):
             break
-    return [subject for some in found.values() for subject in some]
+    return [subject for group in numbers.values() for subject in group]
 
 
-def _send(here: Arena, topics: Topics, kind: str, data: str, subjects: list[str]) -> None:
-    with CommandProducer(here.connection, "murmur2", bulk=True, reports=False) as sender:
+def _send(environment: Arena, topics: Topics, kind: str, data: str, subjects: list[str]) -> None:
+    with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for subject in subjects:
-            one = message(kind, subject, data, new_id("uuid7"), _NAME)
-            sender.send(topics.commands, subject.encode(), one)
+            command = message(kind, subject, data, new_id("uuid7"), _NAME)
+            sender.send(topics.commands, subject.encode(), command)
         sender.flush()
 
 

@@ -14,8 +14,8 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=9)
     given = options.parse_args()
     rows = []
-    with arena() as here:
-        here.topics("bank_account", 4)
+    with arena() as environment:
+        environment.topics("bank_account", 4)
         calls = {
             "cqrs --help": ("--help",),
             "cqrs send": (
@@ -25,20 +25,24 @@ def main() -> None:
                 "Deposit",
                 "amount:=5",
                 "-b",
-                here.connection.bootstrap_server,
+                environment.connection.bootstrap_server,
             ),
-            "cqrs show": ("show", "bank_account", "acc-1", "-b", here.connection.bootstrap_server),
+            "cqrs show": ("show", "bank_account", "acc-1", "-b", environment.connection.bootstrap_server),
         }
         for what, arguments in calls.items():
-            _seconds(here, *arguments)  # warm-up: compiled modules, page cache
-            rows += [{"what": what, "seconds": _seconds(here, *arguments)} for _ in range(given.runs)]
+            _seconds(environment, *arguments)  # warm-up: compiled modules, page cache
+            rows += [{"what": what, "seconds": _seconds(environment, *arguments)} for _ in range(given.runs)]
     report("start-up", rows)
 
 
-def _seconds(here: Arena, *arguments: str) -> float:
+def _seconds(environment: Arena, *arguments: str) -> float:
     began = time.perf_counter()
     subprocess.run(
-        command(*arguments), cwd=here.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+        command(*arguments),
+        cwd=environment.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
     )
     return time.perf_counter() - began
 

@@ -16,29 +16,33 @@ def main() -> None:
     options.add_argument("--accounts", type=int, default=20_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
-    given = options.parse_args()
-    with arena() as here:
-        topics = here.topics("bank_account", given.partitions)
-        open_accounts(here, topics, given.accounts)
-        deposit(here, topics, given.commands - given.accounts, given.accounts)
-        here.cqrs("run", "bank_account", "--once")
+    arguments = options.parse_args()
+    with arena() as environment:
+        topics = environment.topics("bank_account", arguments.partitions)
+        open_accounts(environment, topics, arguments.accounts)
+        deposit(environment, topics, arguments.commands - arguments.accounts, arguments.accounts)
+        environment.cqrs("run", "bank_account", "--once")
         rows = [
-            _measured(here, given.commands, *flags) for _ in range(given.runs) for flags in ((), ("--state",))
+            _measured(environment, arguments.commands, *flags)
+            for _ in range(arguments.runs)
+            for flags in ((), ("--state",))
         ]
     report("verify", rows)
 
 
-def _measured(here: Arena, commands: int, *flags: str) -> dict[str, object]:
+def _measured(environment: Arena, commands: int, *flags: str) -> dict[str, object]:
     """Run one verification, which must find no violation."""
     arguments = command("verify", "bank_account", *flags, "-o", "json")
     with tempfile.TemporaryFile() as printed:  # a pipe without a reader would fill and block the command
-        with subprocess.Popen(arguments, cwd=here.root, stdout=printed) as proving:
+        with subprocess.Popen(arguments, cwd=environment.root, stdout=printed) as proving:
             memory = greatest_memory(proving)
         printed.seek(0)
-        done = json.load(printed)
-    assert proving.returncode == 0 and (done["commands"], done["violation_count"]) == (commands, 0), done
+        summary = json.load(printed)
+    assert proving.returncode == 0 and (summary["commands"], summary["violation_count"]) == (commands, 0), (
+        summary
+    )
     what = " ".join(("verify", *flags))
-    return {"what": what, "commands_per_s": commands / done["seconds"], "worker_mb": memory / 1e6}
+    return {"what": what, "commands_per_s": commands / summary["seconds"], "worker_mb": memory / 1e6}
 
 
 if __name__ == "__main__":

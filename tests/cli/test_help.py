@@ -68,13 +68,13 @@ def test_examples_of_the_root_are_calls() -> None:
 
 
 def test_the_reference_is_up_to_date() -> None:
-    written = GENERATOR["TARGET"].read_text(encoding="utf-8")
-    assert written == GENERATOR["reference"](), "run: python docs/generate_cli.py"
+    text = GENERATOR["TARGET"].read_text(encoding="utf-8")
+    assert text == GENERATOR["reference"](), "run: python docs/generate_cli.py"
 
 
 def test_reference_names_the_choices() -> None:
-    written = GENERATOR["reference"]()
-    assert "`--from beginning\\|end`" in written and "`--reason NOT_YET\\|LATER`" in written
+    text = GENERATOR["reference"]()
+    assert "`--from beginning\\|end`" in text and "`--reason NOT_YET\\|LATER`" in text
 
 
 def test_every_command_has_a_panel() -> None:
@@ -86,22 +86,22 @@ def test_every_command_has_a_panel() -> None:
     "arguments", [[], ["--help"], ["-h"], ["keys"], ["keys", "-h"], ["send", "-h"], ["verify", "-h"]]
 )
 def test_help_goes_to_stdout(cqrs: Cqrs, arguments: list[str]) -> None:
-    said = cqrs(*arguments)
-    assert (said.status, said.err) == (0, "")
-    assert "Usage: cqrs" in said.out
+    result = cqrs(*arguments)
+    assert (result.status, result.err) == (0, "")
+    assert "Usage: cqrs" in result.out
 
 
 @pytest.mark.parametrize("path", ["cqrs", "cqrs keys", *(path for path, _ in LEAVES)])
 def test_no_flag_shows_a_bool(cqrs: Cqrs, path: str) -> None:
-    shown = cqrs(*path.split()[1:], "--help").out
-    assert "--help" in shown
-    assert "bool" not in shown
+    output = cqrs(*path.split()[1:], "--help").out
+    assert "--help" in output
+    assert "bool" not in output
 
 
 def test_help_keeps_its_square_brackets(cqrs: Cqrs) -> None:
-    shown = cqrs("send", "--help").out
-    assert "customer[name]=Ada" in shown
-    assert "field[key]=text" in shown
+    output = cqrs("send", "--help").out
+    assert "customer[name]=Ada" in output
+    assert "field[key]=text" in output
 
 
 @pytest.mark.parametrize("path", ["cqrs", "cqrs keys", *(path for path, _ in LEAVES)])
@@ -112,14 +112,14 @@ def test_every_command_prints_the_version(cqrs: Cqrs, path: str) -> None:
 def loaded(*arguments: str) -> set[str]:
     """Return the modules that a command line loads."""
     code = f"import sys; from cqrs_cli.cli.main import main; main({[*arguments]}); print(*sys.modules, file=sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(ended.stderr.split())
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(process.stderr.split())
 
 
 @pytest.mark.program
 def test_one_command_loads_no_other() -> None:
     modules = loaded("send", "--help")
-    assert {one for one in modules if one.startswith("cqrs_cli.cli.commands.")} == {
+    assert {module for module in modules if module.startswith("cqrs_cli.cli.commands.")} == {
         "cqrs_cli.cli.commands.send"
     }
 
@@ -128,11 +128,11 @@ def test_one_command_loads_no_other() -> None:
 def test_commands_keep_their_order() -> None:
     """The order does not depend on which command was loaded first."""
     code = "from cqrs_cli.cli.main import main; main(['verify', '--help']); main(['--help'])"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     alone = subprocess.run(
         [sys.executable, "-m", "cqrs_cli", "--help"], capture_output=True, text=True, check=True
     )
-    assert ended.stdout.endswith(alone.stdout)
+    assert process.stdout.endswith(alone.stdout)
 
 
 def test_required_options_are_in_the_usage(cqrs: Cqrs) -> None:
@@ -175,7 +175,7 @@ def completed(words: str, folder: Path) -> str:
     """Return the completions that bash would offer for the last word."""
     typed = words.split(" ")
     environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_CQRS_COMPLETE": "complete_bash"}
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "cqrs_cli"],
         env={**os.environ, **environment},
         cwd=folder,
@@ -183,7 +183,7 @@ def completed(words: str, folder: Path) -> str:
         text=True,
         check=False,
     )
-    return ended.stdout
+    return process.stdout
 
 
 @pytest.mark.program
@@ -204,6 +204,6 @@ def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, words: str, offered: st
 
 
 def test_json_documents_are_one_line(cqrs: Cqrs) -> None:
-    said = cqrs("kafka", "-o", "json")
-    assert said.out.count("\n") == 1
-    assert json.loads(said.out)["running"] is False
+    result = cqrs("kafka", "-o", "json")
+    assert result.out.count("\n") == 1
+    assert json.loads(result.out)["running"] is False

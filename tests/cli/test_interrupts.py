@@ -32,8 +32,8 @@ from tests.support import AGGREGATES
 from tests.support.waiting import eventually
 
 
-def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
-    """Interrupt a use at step `at`, unless a signal is deferred there. Return False if it has fewer steps.
+def struck(use: Callable[[], object], position: int, waited: bool = False) -> bool:
+    """Interrupt a use at step `position`, unless a signal is deferred there. Return False if it has fewer steps.
 
     Steps are calls, lines and returns. With `waited`, the thread was at the same step a moment before.
     """
@@ -42,7 +42,7 @@ def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
 
     def trace(frame: FrameType, _event: str, _: object) -> Any:
         nonlocal came
-        if next(steps) == at:
+        if next(steps) == position:
             came = True
             if not is_unsafe_to_interrupt(frame, thread_position(frame) if waited else None):
                 raise TerminationSignal
@@ -78,25 +78,25 @@ def handle() -> Callable[[], object]:
 @pytest.mark.parametrize("make", [acquire, put, handle])
 def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
     """Another thread can do the same afterwards, for a signal at any step."""
-    for at in count():
+    for position in count():
         use = make()
-        if not struck(use, at):
+        if not struck(use, position):
             break
         other = threading.Thread(target=use, daemon=True)
         other.start()
         other.join(10)
-        assert not other.is_alive(), at
-    assert at > 10
+        assert not other.is_alive(), position
+    assert position > 10
 
 
 def test_threads_are_started_whole() -> None:
     """A thread whose start was interrupted could begin after its owner's last check that it runs."""
-    for at in count():
+    for position in count():
         thread = threading.Thread(target=int)
-        if not struck(thread.start, at, waited=True):
+        if not struck(thread.start, position, waited=True):
             break
         thread.join(10)
-    assert at > 10
+    assert position > 10
 
 
 def event() -> None:
@@ -142,11 +142,11 @@ def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
 
     If it raised, Python would keep the global import lock.
     """
-    held, main_thread = threading.Event(), threading.get_ident()
+    finished, main_thread = threading.Event(), threading.get_ident()
 
     def hold() -> None:
         _imp.acquire_lock()
-        held.set()
+        finished.set()
         try:
             eventually(lambda: _is_in("importlib._bootstrap", main_thread), every=0.001)
             os.kill(os.getpid(), number)
@@ -156,7 +156,7 @@ def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
     def read(_: Sequence[str]) -> int:
         other = threading.Thread(target=hold)
         other.start()
-        held.wait()
+        finished.wait()
         try:
             importlib.import_module("nobody_has_this")
         except ModuleNotFoundError:

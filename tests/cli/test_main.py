@@ -29,25 +29,25 @@ def broken(cqrs: Cqrs) -> Cqrs:
 
 
 def test_an_error_is_one_line(broken: Cqrs) -> None:
-    said = broken(UnavailableError("no broker\nat all", "start one"))
-    assert said == (4, "", "error: no broker at all; start one\n")
+    result = broken(UnavailableError("no broker\nat all", "start one"))
+    assert result == (4, "", "error: no broker at all; start one\n")
 
 
 def test_processes_are_told_from_aggregates(cqrs: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "processes").symlink_to(ROOT / "processes")
-    said = cqrs("run", "checkout", "--once", "-b", "nowhere:1")
-    assert said.status == 2
-    assert said.err.partition("error: ")[2] == (
+    result = cqrs("run", "checkout", "--once", "-b", "nowhere:1")
+    assert result.status == 2
+    assert result.err.partition("error: ")[2] == (
         "checkout is a process manager, not an aggregate; run it: cqrs run -b nowhere:1 --process checkout\n"
     )
 
 
 def test_json_errors_go_to_stderr(broken: Cqrs) -> None:
-    said = broken(UnavailableError("no broker", "start one"), "-o", "json")
-    assert json.loads(said.err) == {
+    result = broken(UnavailableError("no broker", "start one"), "-o", "json")
+    assert json.loads(result.err) == {
         "error": {"code": "UNAVAILABLE", "message": "no broker", "hint": "start one"}
     }
-    assert said.out == ""
+    assert result.out == ""
 
 
 @pytest.mark.parametrize("error", [CqrsError, UnavailableError, TakenOverError, RefusedError, NoOutcomeError])
@@ -57,9 +57,9 @@ def test_every_error_has_its_status(broken: Cqrs, error: type[CqrsError]) -> Non
 
 def test_hints_repeat_the_flags_given(broken: Cqrs) -> None:
     error = CqrsError("no", "let cqrs run work; look: cqrs tail counter events")
-    said = broken(error, "-b", "kafka:9092", "-X", "client.id=a b", "--topic-prefix", "p.")
+    result = broken(error, "-b", "kafka:9092", "-X", "client.id=a b", "--topic-prefix", "p.")
     place = "-b kafka:9092 -X 'client.id=a b' --topic-prefix p."
-    assert said.err == f"error: no; let cqrs run work; look: cqrs tail {place} counter events\n"
+    assert result.err == f"error: no; let cqrs run work; look: cqrs tail {place} counter events\n"
 
 
 def test_unexpected_errors_are_one_line(broken: Cqrs) -> None:
@@ -67,9 +67,9 @@ def test_unexpected_errors_are_one_line(broken: Cqrs) -> None:
 
 
 def test_verbose_shows_the_traceback(broken: Cqrs) -> None:
-    said = broken(KeyError("x"), "-v")
-    assert said.err.startswith("Traceback (most recent call last)")
-    assert said.err.endswith("error: KeyError: 'x'\n")
+    result = broken(KeyError("x"), "-v")
+    assert result.err.startswith("Traceback (most recent call last)")
+    assert result.err.endswith("error: KeyError: 'x'\n")
 
 
 def test_verbose_json_stays_json(broken: Cqrs) -> None:
@@ -110,9 +110,9 @@ def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) ->
     ],
 )
 def test_wrong_usage_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
-    said = cqrs(*arguments)
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith(complaint)
+    result = cqrs(*arguments)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith(complaint)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_usage_errors_respect_json(cqrs: Cqrs, spelled: str) -> None:
 
 
 def test_secrets_are_refused_as_flags(cqrs: Cqrs) -> None:
-    said = cqrs("status", "-X", "sasl.password=hunter2")
-    assert said.status == 2
-    assert "--command-config" in said.err
-    assert "hunter2" not in said.err
+    result = cqrs("status", "-X", "sasl.password=hunter2")
+    assert result.status == 2
+    assert "--command-config" in result.err
+    assert "hunter2" not in result.err
 
 
 @pytest.mark.program
@@ -145,6 +145,8 @@ def test_closed_pipes_end_quietly(cqrs: Cqrs) -> None:
 def test_full_disks_are_an_error(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
     with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
-        ended = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert ended.returncode == 1
-    assert b"error: [Errno 28] No space left on device" in ended.stderr
+        process = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert process.returncode == 1
+    assert b"error: [Errno 28] No space left on device" in process.stderr

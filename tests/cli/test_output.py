@@ -15,9 +15,9 @@ TEXT = "pip install 'cqrs-cli[projections]' [/red] :bug:"
 
 
 def table() -> Table:
-    made = Table(TEXT, title=TEXT, caption=TEXT)
-    made.add_row(TEXT)
-    return made
+    text_table = Table(TEXT, title=TEXT, caption=TEXT)
+    text_table.add_row(TEXT)
+    return text_table
 
 
 @pytest.mark.parametrize(("times", "shown"), [(1, TEXT), (4, table())], ids=["text", "table"])
@@ -50,5 +50,5 @@ class Screen(io.StringIO):
 
 def test_no_other_console_is_made() -> None:
     """Only the printer creates consoles, and it creates two. Any other console would read markup."""
-    made = [str(path) for path in (ROOT / "cqrs_cli").rglob("*.py") if "Console(" in path.read_text()]
-    assert made == [str(ROOT / "cqrs_cli/cli/output.py")]
+    paths = [str(path) for path in (ROOT / "cqrs_cli").rglob("*.py") if "Console(" in path.read_text()]
+    assert paths == [str(ROOT / "cqrs_cli/cli/output.py")]

@@ -13,10 +13,10 @@ def test_positions_come_from_files(tmp_path: Path) -> None:
     file.write_text('{"0": 12, "1": 0}')
     assert read_positions("--at", f"@{file}", "a.events") == {0: 12, 1: 0}
     logs = [LogCertificate(0, 7, []), LogCertificate(0, 9, [])]
-    made = Certificate(
+    certificate = Certificate(
         aggregate="a", cluster="c", made="then", topics={"a.events": TopicCertificate("id", logs)}
     )
-    file.write_bytes(write_certificate(made))
+    file.write_bytes(write_certificate(certificate))
     assert read_positions("--at", f"@{file}", "a.events") == {0: 7, 1: 9}
     with pytest.raises(UsageError, match=r"has no offsets of b\.events"):
         read_positions("--at", f"@{file}", "b.events")
@@ -51,6 +51,6 @@ def test_other_files_are_refused(tmp_path: Path, found: str) -> None:
     ],
 )
 def test_a_missing_file_ends_with_2(cqrs: Cqrs, arguments: tuple[str, ...]) -> None:
-    said = cqrs(*arguments, "@nowhere")
-    assert (said.status, said.out) == (2, "")
-    assert f"{arguments[-1]}: cannot read nowhere" in said.err
+    result = cqrs(*arguments, "@nowhere")
+    assert (result.status, result.out) == (2, "")
+    assert f"{arguments[-1]}: cannot read nowhere" in result.err

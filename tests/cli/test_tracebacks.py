@@ -34,15 +34,15 @@ def failing() -> CqrsError:
 
 
 def test_tracebacks_keep_places() -> None:
-    shown = redacted_traceback(failing())
-    assert NEEDLE in traceback_text(failing()) and NEEDLE not in shown
-    lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
+    traceback = redacted_traceback(failing())
+    assert NEEDLE in traceback_text(failing()) and NEEDLE not in traceback
+    lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
     assert [line for line in lines if not line.startswith("Traceback")] == [
         "KeyError",
         "ValueError",
         "CqrsError: the event cannot be read",
     ]
-    assert shown.count("test_tracebacks.py") == 5
+    assert traceback.count("test_tracebacks.py") == 5
 
 
 @pytest.mark.parametrize("output", ["text", "json"])

@@ -89,9 +89,9 @@ def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
     """Draw a valid input with up to four changes."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(data)))
-        upto = min(len(data), at + draw(st.integers(0, 20)))
-        data = data[:at] + draw(_replacement(data, data[at:upto], valid)) + data[upto:]
+        offset = draw(st.integers(0, len(data)))
+        upto = min(len(data), offset + draw(st.integers(0, 20)))
+        data = data[:offset] + draw(_replacement(data, data[offset:upto], valid)) + data[upto:]
     return data
 
 
@@ -121,8 +121,8 @@ def documents(draw: st.DrawFn, valid: Sequence[dict[str, Any]]) -> bytes:
     twice = draw(st.dictionaries(names, st.sampled_from(_ODD), max_size=1))
     for name in draw(st.sets(st.sampled_from(list(document)), max_size=1)):
         del document[name]
-    written, more = (json.dumps(members).encode() for members in (document | odd, twice))
-    return b"%b,%b" % (written[:-1], more[1:]) if twice and len(written) > 2 else written
+    encoded, more = (json.dumps(members).encode() for members in (document | odd, twice))
+    return b"%b,%b" % (encoded[:-1], more[1:]) if twice and len(encoded) > 2 else encoded
 
 
 class _Bomb:

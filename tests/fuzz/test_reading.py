@@ -96,15 +96,17 @@ def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
 @given(st.none() | outcomes)
 def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
     try:
-        read = parse_outcome(PartitionLog(Connection("nowhere:1"), Topics("bank_account"), 3), record(value))
+        outcome = parse_outcome(
+            PartitionLog(Connection("nowhere:1"), Topics("bank_account"), 3), record(value)
+        )
     except CqrsError as error:
         assert "offset 0: not an outcome" in error.message
         assert error.exit_code == 5
     else:
         remembered: dict[tuple[str, str], DedupEntry] = {}
-        restore_dedup_entry(remembered, read, 0)
+        restore_dedup_entry(remembered, outcome, 0)
         dedup_entries(remembered)
-        assert outcome_line(read).isprintable()
+        assert outcome_line(outcome).isprintable()
 
 
 @given(
@@ -116,9 +118,9 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
 def test_any_record_can_be_shown(
     value: bytes | None, key: bytes | None, headers: Headers | None, timestamp: int
 ) -> None:
-    shown = Record(0, timestamp, key, value, headers)
-    assert record_line(0, shown).isprintable()
-    printed = json_line(record_document(0, shown))
+    record = Record(0, timestamp, key, value, headers)
+    assert record_line(0, record).isprintable()
+    printed = json_line(record_document(0, record))
     assert b"\n" not in printed
     assert json.loads(printed)["offset"] == 0
 
@@ -175,8 +177,8 @@ def test_any_broker_state_file_is_read(tmp_path_factory: pytest.TempPathFactory,
     folder = tmp_path_factory.getbasetemp() / "broker-state"
     folder.mkdir(exist_ok=True)
     (folder / files.STATE_FILE).write_bytes(text)
-    found = files.read_state(folder)
-    assert found is None or isinstance(found, files.BrokerState)
+    state = files.read_state(folder)
+    assert state is None or isinstance(state, files.BrokerState)
 
 
 def test_endless_nesting_is_refused_everywhere() -> None:

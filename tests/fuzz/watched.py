@@ -82,13 +82,13 @@ def read_shard(folder: Path, bomb: bytes) -> None:
 
 def main(folder: Path, bomb: bytes) -> None:
     """Run everything twice, so that all imports are done when the second run is observed."""
-    told: list[str] = []
+    audit_events: list[str] = []
     for name in ("0", "1"):
         if name == "1":
-            sys.addaudithook(lambda event, _: told.append(event) if event in CODE else None)
+            sys.addaudithook(lambda event, _: audit_events.append(event) if event in CODE else None)
         read_records(bomb)
         read_shard(folder / name, bomb)
-    print(json.dumps(told))
+    print(json.dumps(audit_events))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ class Heard(TaskReports):
         self.all.append(body)
 
 
-def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
+def told(words: Heard, count: int, result: dict[int, int] | None = None) -> JobProgress:
     """Return the progress after `count` reports."""
     eventually(lambda: len(words.all) == count)
-    return words.progress(ended or {})._replace(seconds=0)
+    return words.progress(result or {})._replace(seconds=0)

@@ -65,8 +65,8 @@ class Fork:
     def look(self) -> int | None:
         """Return the exit code once the fork has ended, and None before."""
         self.took += LOOK
-        ended, status = os.waitpid(self._pid, os.WNOHANG)
-        if ended:
+        exit_status, status = os.waitpid(self._pid, os.WNOHANG)
+        if exit_status:
             return os.waitstatus_to_exitcode(status)
         if self._at[:] != self._was:
             self._was, self._since = self._at[:], self.took

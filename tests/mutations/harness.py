@@ -63,7 +63,7 @@ def run(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
         env[BOOTSTRAP_SERVER] = bootstrap_server
     options = ["-q", "-x", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile", "unshrunk"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    return Run(done.returncode, done.stdout)
+    return Run(process.returncode, process.stdout)

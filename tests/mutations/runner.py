@@ -120,11 +120,11 @@ class Mutants:
 
     def _keep(self, mutant: str, code: int, took: float) -> None:
         file = self._files[mutant]
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        kept["exit_code_by_key"][mutant], kept["durations_by_key"][mutant] = code, took
-        written = file.with_suffix(".new")
-        written.write_text(json.dumps(kept, indent=4), encoding="utf-8")
-        written.replace(file)
+        document = json.loads(file.read_text(encoding="utf-8"))
+        document["exit_code_by_key"][mutant], document["durations_by_key"][mutant] = code, took
+        temporary = file.with_suffix(".new")
+        temporary.write_text(json.dumps(document, indent=4), encoding="utf-8")
+        temporary.replace(file)
         self.codes[code] += 1
         if code in UNNOTICED:
             print(f"not noticed: {mutant}", file=sys.stderr)
@@ -139,7 +139,7 @@ def _draw_less(function: Any) -> None:
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatch(name, one) for one in patterns)
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def _function(mutant: str) -> str:
@@ -150,11 +150,11 @@ def main(patterns: Sequence[str]) -> int:
     """Run the mutants. Return 0 unless the tests could not be collected, or a test fails without a mutant."""
     options = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
     arguments = [*options["pytest_add_cli_args_test_selection"], *options["pytest_add_cli_args"]]
-    mutants, said = Mutants(patterns), io.StringIO()
-    with redirect_stdout(said):  # the output of a mutant's tests is not needed
+    mutants, output = Mutants(patterns), io.StringIO()
+    with redirect_stdout(output):  # the output of a mutant's tests is not needed
         status = pytest.main(["-q", *arguments], plugins=[mutants])
     if status:
-        print(said.getvalue())
+        print(output.getvalue())
     print(*(f"{count} with {code}" for code, count in mutants.codes.most_common()), sep=", ", file=sys.stderr)
     return int(status)
 

@@ -51,8 +51,8 @@ def not_run(folder: Path) -> int:
 
 def results(folder: Path) -> Iterator[tuple[Path, dict[str, int | None]]]:
     """Yield the mutated files, with the exit code of each mutant, which is None before its run."""
-    for kept in sorted(folder.rglob("*.py.meta")):
-        yield kept.with_suffix(""), json.loads(kept.read_text(encoding="utf-8"))["exit_code_by_key"]
+    for meta_file in sorted(folder.rglob("*.py.meta")):
+        yield meta_file.with_suffix(""), json.loads(meta_file.read_text(encoding="utf-8"))["exit_code_by_key"]
 
 
 def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
@@ -71,15 +71,15 @@ def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
         yield Survivor(name, module.removeprefix("cqrs_cli."), old, new)
 
 
-def _unlike(one: list[str], other: list[str]) -> tuple[list[str], list[str]]:
+def _unlike(before: list[str], other: list[str]) -> tuple[list[str], list[str]]:
     """Return both without their common beginning and end."""
     start = 0
-    while one[start : start + 1] == other[start : start + 1] and start < len(one):
+    while before[start : start + 1] == other[start : start + 1] and start < len(before):
         start += 1
     end = 0
-    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
+    while end < min(len(before), len(other)) - start and before[-1 - end] == other[-1 - end]:
         end += 1
-    return one[start : len(one) - end], other[start : len(other) - end]
+    return before[start : len(before) - end], other[start : len(other) - end]
 
 
 def reason(
@@ -90,9 +90,9 @@ def reason(
         "".join(part) for part in _unlike(_PIECES.findall(survivor.old), _PIECES.findall(survivor.new))
     )
     change = Change(survivor.old, survivor.new, old, new)
-    for one in classes:
-        if one.holds(change):
-            return one.why
+    for name in classes:
+        if name.holds(change):
+            return name.why
     for explained in named:
         if explained.module == survivor.module and (
             any(text in survivor.new for text in explained.texts)
@@ -104,16 +104,18 @@ def reason(
 
 def main(folder: Path, explain: Callable[[Survivor], str | None] = reason) -> int:
     """Print the explanations and the unexplained changes. Return 1 for an unexplained change or an incomplete run."""
-    found = list(survivors(folder))
-    reasons = Counter(filter(None, map(explain, found)))
-    rest = [one for one in found if explain(one) is None]
+    survivors_found = list(survivors(folder))
+    reasons = Counter(filter(None, map(explain, survivors_found)))
+    rest = [survivor for survivor in survivors_found if explain(survivor) is None]
     for why, count in reasons.most_common():
         print(f"{count:5}  {why}")
-    for one in rest:
-        print(one)
-    left = not_run(folder)
-    print(f"{len(found) - len(rest)} mutants are explained, {len(rest)} are not; {left} were not run")
-    return 1 if rest or left else 0
+    for survivor in rest:
+        print(survivor)
+    not_run_names = not_run(folder)
+    print(
+        f"{len(survivors_found) - len(rest)} mutants are explained, {len(rest)} are not; {not_run_names} were not run"
+    )
+    return 1 if rest or not_run_names else 0
 
 
 if __name__ == "__main__":

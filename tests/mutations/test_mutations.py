@@ -92,11 +92,11 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
     """The rules are broken one by one, and a test notices each. On a busy machine a second try is allowed."""
     root = copy(tmp_path)
     (root / mutation.file).write_text(broken(mutation), encoding="utf-8")
-    done = run(root, [mutation.noticed_by], broker(request))
-    if not done.failed:
-        done = run(root, [mutation.noticed_by], broker(request))
-    print(done.output)
-    assert done.failed, f"no test failed: {mutation.name}"
+    process = run(root, [mutation.noticed_by], broker(request))
+    if not process.failed:
+        process = run(root, [mutation.noticed_by], broker(request))
+    print(process.output)
+    assert process.failed, f"no test failed: {mutation.name}"
 
 
 @pytest.mark.parametrize("mutation", [*RULES, *OTHERS], ids=lambda mutation: mutation.name)
@@ -108,8 +108,8 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.nightly
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     tests = [mutation.noticed_by for mutation in [*RULES, *OTHERS]]
-    done = run(copy(tmp_path), tests, broker(request))
-    assert done.passed, done.output
+    process = run(copy(tmp_path), tests, broker(request))
+    assert process.passed, process.output
 
 
 @pytest.mark.program

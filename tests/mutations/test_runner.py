@@ -74,7 +74,7 @@ CODES = {
 
 
 def run(folder: Path, *patterns: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", HASTY.format([*patterns])],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -82,7 +82,7 @@ def run(folder: Path, *patterns: str) -> str:
         text=True,
         check=True,
     )
-    return done.stderr
+    return process.stderr
 
 
 @pytest.mark.program
@@ -96,11 +96,11 @@ def test_each_mutant_has_its_result(tmp_path: Path) -> None:
         "tests_by_mangled_function_name": {"cqrs_cli.double.x_double": [*tests]},
     }
     (tmp_path / "mutmut-stats.json").write_text(json.dumps(stats))
-    kept = {"exit_code_by_key": dict.fromkeys(CODES), "durations_by_key": {}}
-    (tmp_path / "double.py.meta").write_text(json.dumps(kept))
+    document = {"exit_code_by_key": dict.fromkeys(CODES), "durations_by_key": {}}
+    (tmp_path / "double.py.meta").write_text(json.dumps(document))
 
-    said = run(tmp_path)
+    output = run(tmp_path)
     assert [codes for _, codes in survivors.results(tmp_path)] == [CODES]
-    assert "not noticed: cqrs_cli.double.x_double__mutmut_2\n" in said
+    assert "not noticed: cqrs_cli.double.x_double__mutmut_2\n" in output
     assert run(tmp_path) == "\n"
     assert run(tmp_path, "*double__mutmut_1") == "1 with 1\n"

@@ -60,9 +60,9 @@ def test_other_change_is_listed(
 ) -> None:
     codes = (0, 1) if total == SUM else (1, 0)
     assert run(tmp_path, words, total, codes) == 1
-    said = capsys.readouterr().out
-    assert (f"  - c = {WORDS}\n  + c = {words}\n" if total == SUM else f"  + return {total}\n") in said
-    assert "0 mutants are explained, 1 are not" in said
+    output = capsys.readouterr().out
+    assert (f"  - c = {WORDS}\n  + c = {words}\n" if total == SUM else f"  + return {total}\n") in output
+    assert "0 mutants are explained, 1 are not" in output
 
 
 def test_named_change_is_explained(tmp_path: Path) -> None:
@@ -93,7 +93,9 @@ def test_run_must_be_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "1 were not run" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("explained", EXPLAINED, ids=lambda one: f"{one.module}: {one.why}"[:60])
+@pytest.mark.parametrize(
+    "explained", EXPLAINED, ids=lambda survivor: f"{survivor.module}: {survivor.why}"[:60]
+)
 def test_explained_code_is_there(explained: Explained) -> None:
     """The text after a change cannot be searched for, but the module can."""
     assert (ROOT / "cqrs_cli" / f"{explained.module.replace('.', '/')}.py").is_file()

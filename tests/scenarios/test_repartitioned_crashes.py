@@ -56,7 +56,7 @@ def test_growth_under_traffic_harms_nothing(
                 assert Process(bank.plan(once=False), f"{place}:kill", transaction_timeout=3.0).killed()
         owner = Process(bank.plan(once=False))
         reached = [client.rounds for client in clients]
-        eventually(lambda: all(one.rounds > was + 1 for one, was in zip(clients, reached, strict=True)))
+        eventually(lambda: all(client.rounds > was + 1 for client, was in zip(clients, reached, strict=True)))
     quietly(bank.plan())
     assert owner.endings() is not None
     assert lineage(bank).counts == (2, 4, 8) and lineage(bank).activated == set(range(2, 8))
@@ -66,45 +66,51 @@ def test_growth_under_traffic_harms_nothing(
 def check(bank: TopicHarness, clients: list[Client]) -> None:
     """Assert that no command is lost or decided twice, and that all records about it agree."""
     assert [client.error for client in clients if client.error is not None] == []
-    found = decided(bank)
-    check_each_once(clients, found)
-    check_like_a_sequence(bank, {id: said for one in clients for id, said in one.sent.items()}, found)
-    check_events(bank, found)
+    stories = decided(bank)
+    check_each_once(clients, stories)
+    check_like_a_sequence(
+        bank, {id: command for client in clients for id, command in client.sent.items()}, stories
+    )
+    check_events(bank, stories)
     assert bank.violations("state") == []
 
 
-def check_each_once(clients: list[Client], found: Stories) -> None:
+def check_each_once(clients: list[Client], stories: Stories) -> None:
     """Check that each id has one final outcome. The outcomes of a client that waits are in its order of sending."""
-    told = {account: [one.causationid or "" for one in story] for account, story in found.items()}
+    causations = {account: [event.causationid or "" for event in story] for account, story in stories.items()}
     sent = [id for client in clients for id in client.sent]
-    assert Counter(id for ids in told.values() for id in ids) == Counter(sent)
+    assert Counter(id for ids in causations.values() for id in ids) == Counter(sent)
     for client in clients:
         for account in client.accounts:
-            mine = [id for id, said in client.sent.items() if said["subject"] == account]
-            assert [id for id in told[account] if not is_later(id)] == [id for id in mine if not is_later(id)]
+            own_ids = [id for id, command in client.sent.items() if command["subject"] == account]
+            assert [id for id in causations[account] if not is_later(id)] == [
+                id for id in own_ids if not is_later(id)
+            ]
 
 
-def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], found: Stories) -> None:
+def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], stories: Stories) -> None:
     """Check that deciding each account's commands in sequence gives the same outcomes and states."""
-    shards = [bank.shard(partition=one) for one in range(bank.partitions)]
-    kept = {name: saved for shard in shards for name, saved in shard.items()}
-    assert sum(map(len, shards)) == len(kept) == len(found)
-    for account, story in found.items():
-        done = [one for one in story if one.causationid is not None and is_the_accounts(one)]
-        alone = in_one_go(bank, [sent[one.causationid or ""] for one in done])
-        wanted = [read_outcome(value).data for value, _, _ in alone.outcomes]
-        assert [facts(one.data) for one in done] == [facts(one) for one in wanted]
+    shards = [bank.shard(partition=number) for number in range(bank.partitions)]
+    states = {name: saved for shard in shards for name, saved in shard.items()}
+    assert sum(map(len, shards)) == len(states) == len(stories)
+    for account, story in stories.items():
+        events = [event for event in story if event.causationid is not None and is_the_accounts(event)]
+        alone = in_one_go(bank, [sent[event.causationid or ""] for event in events])
+        expected = [read_outcome(value).data for value, _, _ in alone.outcomes]
+        assert [facts(event.data) for event in events] == [facts(outcome) for outcome in expected]
         state = pack(bank.aggregate, account, alone.states[account])
-        assert (kept[account].version, kept[account].state) == (state.version, state.state)
+        assert (states[account].version, states[account].state) == (state.version, state.state)
 
 
-def check_events(bank: TopicHarness, found: Stories) -> None:
+def check_events(bank: TopicHarness, stories: Stories) -> None:
     """Check that each accepted command has its event once, and that a replay equals the shards."""
-    accepted = [one.causationid for story in found.values() for one in story if one.data.status == "accepted"]
-    records = [record for one in range(bank.partitions) for record in bank.records("events", one)]
+    accepted = [
+        event.causationid for story in stories.values() for event in story if event.data.status == "accepted"
+    ]
+    records = [record for number in range(bank.partitions) for record in bank.records("events", number)]
     assert Counter(read_event(record.value).causationid for record in records) == Counter(accepted)
     total = replayed(plan_replay(bank.connection, bank.topics, "aggregates", ROOT))
-    assert (total.aggregates, total.events) == (len(found), len(accepted))
+    assert (total.aggregates, total.events) == (len(stories), len(accepted))
     assert as_hex(total.digest) == bank.digest()
 
 

@@ -42,7 +42,7 @@ def with_runs(bank: TopicHarness) -> None:
     for third in (SECOND, THIRD):
         grow(bank, 2 * bank.partitions)
         quietly(bank.plan())
-        bank.send(*(one if one.key is None else stale(one, first) for one in third))
+        bank.send(*(record if record.key is None else stale(record, first) for record in third))
     for _ in range(2):  # each run forwards by one step, and ends where the commands ended at its start
         quietly(bank.plan())
 

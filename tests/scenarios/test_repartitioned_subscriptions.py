@@ -36,10 +36,10 @@ class Beside(NamedTuple):
 @pytest.fixture
 def bank(project: Project) -> TopicHarness:
     write_followers(project.folder, "before", "during", "after")
-    found = project.harness("bank_account", 2)
+    bank = project.harness("bank_account", 2)
     project.harness("counter", 1)
     project.cqrs("init")
-    return found
+    return bank
 
 
 @contextmanager
@@ -47,12 +47,12 @@ def beside(project: Project) -> Iterator[Beside]:
     """Run a projection and a gateway with one listener while the block lasts."""
     gateway = Companion(project, "serve", "bank_account", "--port", "0")
     projection = Companion(project, "project", "stories", *to(DATABASES[0]), "--master", "local[1]")
-    found = Beside(projection, gateway, [Listener(partial(served_at, gateway.log))])
+    companions = Beside(projection, gateway, [Listener(partial(served_at, gateway.log))])
     try:
-        yield found
+        yield companions
     finally:
-        for one in found.listeners:
-            one.stopping.set()
+        for listener in companions.listeners:
+            listener.stopping.set()
         projection.end()
         gateway.end()
 
@@ -61,13 +61,13 @@ def beside(project: Project) -> Iterator[Beside]:
 def deciding(project: Project, name: str) -> Iterator["subprocess.Popen[str]"]:
     """Run `cqrs run` while the block lasts. Its output goes to a file, because a pipe without a reader would fill."""
     with (project.folder / f"{name}.log").open("wb") as log:
-        found = project.start_logging(log, *RUN)
+        run = project.start_logging(log, *RUN)
         try:
-            yield found
+            yield run
         finally:
-            if found.poll() is None:
-                os.killpg(found.pid, signal.SIGKILL)
-            found.wait(timeout=30)
+            if run.poll() is None:
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait(timeout=30)
 
 
 def to(database: str) -> tuple[str, str]:
@@ -84,51 +84,55 @@ def followed_once(project: Project, *processes: str) -> None:
 def more_rounds(clients: list[Client]) -> None:
     """Wait until each client has the outcomes of another round."""
     reached = [client.rounds for client in clients]
-    eventually(lambda: all(one.rounds > was for one, was in zip(clients, reached, strict=True)), within=120)
+    eventually(
+        lambda: all(client.rounds > was for client, was in zip(clients, reached, strict=True)), within=120
+    )
 
 
-def grow(project: Project, bank: TopicHarness, found: Beside) -> None:
+def grow(project: Project, bank: TopicHarness, companions: Beside) -> None:
     """Repartition during a run, kill the gateway, and add a listener that continues at the position of the first."""
     project.cqrs("repartition", "bank_account", "--partitions", "4")
     bank.partitions = 4
     followed_once(project, "during")
-    found.listeners.append(Listener(partial(served_at, found.gateway.log), found.listeners[0].events))
-    found.gateway.kill()
+    companions.listeners.append(
+        Listener(partial(served_at, companions.gateway.log), companions.listeners[0].events)
+    )
+    companions.gateway.kill()
 
 
 @pytest.mark.covers("growing")
 def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> None:
-    with beside(project) as found, ExitStack() as runs:
+    with beside(project) as companions, ExitStack() as runs:
         first = runs.enter_context(deciding(project, "first"))
         positions = ProcessTopics("before", project.prefix)
         eventually(lambda: len(read_positions(project.connection, positions)) == 2, within=120)
         with traffic(bank, clients=2, stale=1) as clients:
             more_rounds(clients)
-            eventually(found.listeners[0].heard, within=120)
-            grow(project, bank, found)
+            eventually(companions.listeners[0].heard, within=120)
+            grow(project, bank, companions)
             second = runs.enter_context(deciding(project, "second"))
             assert first.wait(timeout=240) == 6
             eventually(lambda: stages(project, "bank_account") == [None] * 4, within=120)
             more_rounds(clients)
         assert [client.error for client in clients] == [None] * 2
-        check(project, bank, found)
+        check(project, bank, companions)
         second.terminate()
         assert second.wait(timeout=60) == 143
 
 
-def check(project: Project, bank: TopicHarness, found: Beside) -> None:
+def check(project: Project, bank: TopicHarness, companions: Beside) -> None:
     """Check that each subscription got all versions of each account once, in order."""
-    counters, wanted = project.harness("counter", 1), told(bank)
-    assert all(versions == [*range(1, len(versions) + 1)] for versions in wanted.values())
-    for listener in found.listeners:
-        eventually(lambda listener=listener: listener.heard() == wanted, within=120)  # type: ignore[misc]
+    counters, expected = project.harness("counter", 1), told(bank)
+    assert all(versions == [*range(1, len(versions) + 1)] for versions in expected.values())
+    for listener in companions.listeners:
+        eventually(lambda listener=listener: listener.heard() == expected, within=120)  # type: ignore[misc]
 
     def is_projected() -> bool:
-        found.projection.revive()  # it ended because the partition count changed
-        return rows(project.folder / DATABASES[0]) == wanted
+        companions.projection.revive()  # it ended because the partition count changed
+        return rows(project.folder / DATABASES[0]) == expected
 
     eventually(is_projected, within=120)
     followed_once(project, "during", "after")
-    assert rows(project.folder / DATABASES[1]) == wanted
-    eventually(lambda: reactions(bank, counters, "before") == wanted, within=120)
-    assert [reactions(bank, counters, process) for process in ("during", "after")] == [wanted] * 2
+    assert rows(project.folder / DATABASES[1]) == expected
+    eventually(lambda: reactions(bank, counters, "before") == expected, within=120)
+    assert [reactions(bank, counters, process) for process in ("during", "after")] == [expected] * 2

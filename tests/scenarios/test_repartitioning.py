@@ -18,7 +18,7 @@ def round_of_twenty(project: Project, number: int) -> None:
 def grow_beside(project: Project) -> None:
     """Repartition during a run. Commands on the new partitions wait."""
     preview = project.json("repartition", "counter", "--partitions", "4", "--dry-run")
-    assert [one["children"] for one in preview["partitions"]] == [[2], [3]] and stages(
+    assert [partition["children"] for partition in preview["partitions"]] == [[2], [3]] and stages(
         project, "counter"
     ) == [None] * 2
     assert project.json("repartition", "counter", "--partitions", "4")["left"] == [0, 1, 2, 3]
@@ -30,7 +30,7 @@ def check_counters(project: Project, rounds: int) -> None:
     """Check that each counter has all its events, on any partitions."""
     replayed = project.json("replay", "counter")
     assert (replayed["aggregates"], replayed["events"]) == (20, 20 * rounds)
-    assert {project.json("show", "counter", f"n-{one}")["version"] for one in (0, 7, 19)} == {rounds}
+    assert {project.json("show", "counter", f"n-{number}")["version"] for number in (0, 7, 19)} == {rounds}
     assert replayed["digest"] == project.json("status", "counter", "--digest")["digest"]
 
 

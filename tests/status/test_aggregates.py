@@ -53,12 +53,12 @@ def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
     assert waiting.lag == 2
     assert waiting.oldest is not None and waiting.oldest <= 60_000
     with running(single_bank.plan(once=False)) as owner:
-        place = eventually(lambda: seen if (seen := only(reader)).lag == 0 else None)
+        place = eventually(lambda: status if (status := only(reader)).lag == 0 else None)
         assert place is not None and place.owner is not None and place.counts is not None
         assert (place.owner.run, place.owned, place.oldest) == (owner.plan.run, True, None)
         assert (place.counts.accepted, place.counts.rejected) == (1, 1)
-    ended = only(reader)
-    assert ended.owner is not None and ended.owner.stopped and not ended.owned
+    last = only(reader)
+    assert last.owner is not None and last.owner.stopped and not last.owned
     reader.close()
 
 
@@ -84,7 +84,7 @@ def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> Non
         reader.poll_statuses()
         single_bank.send(deposited("a"), deposited("b"))
         eventually(lambda: len(single_bank.records("outcomes")) == 2)
-        place = eventually(lambda: told if (told := only(reader)).reasons else None)
+        place = eventually(lambda: status if (status := only(reader)).reasons else None)
         assert place is not None and place.latency is not None
         assert place.reasons == {"NOT_OPEN": 2}
         assert 0 <= place.latency < 60_000

@@ -26,15 +26,15 @@ MORE = (
 PLACES = [decided(1), heard(2), projected(3)]
 
 
-def text_of(columns: Any, *places: PartitionStatus) -> str:
+def text_of(columns: Any, *partitions: PartitionStatus) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(status_text(look(*(places or PLACES)), "lmdb", columns=columns))
+        console.print(status_text(look(*(partitions or PLACES)), "lmdb", columns=columns))
     return captured.get()
 
 
-def samples(found: Any) -> dict[str, float]:
-    metric_families: list[Family] = list(found)
+def samples(families: Any) -> dict[str, float]:
+    metric_families: list[Family] = list(families)
     return {sample.name: sample.value for family in metric_families for sample in family.samples}
 
 
@@ -48,31 +48,31 @@ def test_new_column_is_in_text() -> None:
 def test_rare_column_is_shown_where_it_speaks() -> None:
     """The total contains each text of the column once."""
     growing = [decided(1, growth="settles"), decided(2, growth="waits"), decided(3, growth="waits")]
-    shown = [column for column in COLUMNS if column.name == "growth"]
-    assert total("", [row(place, shown) for place in growing], shown).values == ("settles, waits",)
+    columns = [column for column in COLUMNS if column.name == "growth"]
+    assert total("", [row(place, columns) for place in growing], columns).values == ("settles, waits",)
     assert "growth" not in text_of(COLUMNS) and "growth" in text_of(COLUMNS, *growing)
 
 
 def test_new_column_is_in_json() -> None:
-    written = status_document(look(*PLACES), "lmdb", columns=MORE)
-    partitions = [written[key][name]["partitions"] for key, name in SECTIONS.items()]
-    assert [one["height"] for (one,) in partitions] == [101, 102, 103]
+    document = status_document(look(*PLACES), "lmdb", columns=MORE)
+    partitions = [document[key][name]["partitions"] for key, name in SECTIONS.items()]
+    assert [partition["height"] for (partition,) in partitions] == [101, 102, 103]
 
 
 SECTIONS = {"aggregates": "bank", "processes": "checkout", "projections": "recent"}
 
 
 def test_new_column_is_in_prometheus() -> None:
-    found = samples(metric_families(PLACES, MORE))
+    found_samples = samples(metric_families(PLACES, MORE))
     names = ("cqrs_height", "cqrs_process_height", "cqrs_projection_height")
-    assert [found[name] for name in names] == [101, 102, 103]
+    assert [found_samples[name] for name in names] == [101, 102, 103]
 
 
 def test_new_column_is_in_top() -> None:
-    shown = render_screen(look(*PLACES), Choices(), (), "", 200, 40, MORE)
+    screen = render_screen(look(*PLACES), Choices(), (), "", 200, 40, MORE)
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(shown)
+        console.print(screen)
     assert "height" in captured.get()
 
 
@@ -124,15 +124,19 @@ def test_every_header_is_in_words() -> None:
 
 
 def test_totals_add_what_is_known() -> None:
-    shown = [column for column in COLUMNS if column.name in ("lag", "oldest", "owner", "since")]
+    columns = [column for column in COLUMNS if column.name in ("lag", "oldest", "owner", "since")]
     rows = [Row("", (3, None, "a", "x")), Row("", (4, 7, "b", "y")), Row("", (None, 2, "a", "x"))]
-    assert total("total", rows, shown) == Row("total", (7, 7, "2 owners", None))
-    assert total("total", rows[:1], shown) == Row("total", (3, None, "a", None))
-    assert total("total", [], shown) == Row("total", (None, None, None, None))
+    assert total("total", rows, columns) == Row("total", (7, 7, "2 owners", None))
+    assert total("total", rows[:1], columns) == Row("total", (3, None, "a", None))
+    assert total("total", [], columns) == Row("total", (None, None, None, None))
 
 
 def test_every_column_is_shown_somewhere() -> None:
-    hidden = [one.name for one in COLUMNS if not one.header and View.JSON not in one.view and not one.metric]
+    hidden = [
+        column.name
+        for column in COLUMNS
+        if not column.header and View.JSON not in column.view and not column.metric
+    ]
     assert hidden == []
 
 

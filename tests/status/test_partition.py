@@ -5,9 +5,9 @@ from tests.support.statuses import decided, heard, projected
 
 
 def test_places_have_names() -> None:
-    assert [one.label for one in (decided(1), heard(2))] == ["bank 1", "checkout < order 2"]
+    assert [status.label for status in (decided(1), heard(2))] == ["bank 1", "checkout < order 2"]
     assert projected(3).label == "recent < order.events 3"
-    assert [one.ready_key for one in (decided(1), heard(2), projected(3))] == [
+    assert [status.ready_key for status in (decided(1), heard(2), projected(3))] == [
         "bank:1",
         "checkout:order:2",
         "order:3",
@@ -28,8 +28,8 @@ def test_stopped_process_says_the_way_out() -> None:
 
 
 def test_idle_places_are_in_order() -> None:
-    places = [heard(1, idle="no owner"), decided(1, idle="warm"), decided(0), decided(2, idle="no owner")]
-    assert list(idle_partitions(places).items()) == [
+    partitions = [heard(1, idle="no owner"), decided(1, idle="warm"), decided(0), decided(2, idle="no owner")]
+    assert list(idle_partitions(partitions).items()) == [
         ("bank:1", "warm"),
         ("bank:2", "no owner"),
         ("checkout:order:1", "no owner"),

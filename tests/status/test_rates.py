@@ -33,8 +33,8 @@ def test_the_first_look_has_no_rates() -> None:
 
 
 def test_a_new_run_counts_from_zero() -> None:
-    found = rates(QUIET, replace(QUIET, owner=PartitionOwner("b"), counts=Counts(accepted=6)))
-    assert found is not None and found.done == 3
+    rates_now = rates(QUIET, replace(QUIET, owner=PartitionOwner("b"), counts=Counts(accepted=6)))
+    assert rates_now is not None and rates_now.done == 3
 
 
 def test_shrinking_numbers_are_no_rates() -> None:

@@ -37,9 +37,9 @@ def digest_of(folder: Path, state: bytes) -> int | None:
     store.apply(WriteBatch(store.token(), Positions(), Positions(), saved))
     store.close()
     place = PartitionStatus(AGGREGATE, "customer", "customer", TOPICS.commands, 0, topic_id="T")
-    (found,) = with_shards([place], TOPICS, folder, Customer)
-    assert found.shard is not None and found.shard.aggregates == 1
-    return found.shard.digest
+    (status,) = with_shards([place], TOPICS, folder, Customer)
+    assert status.shard is not None and status.shard.aggregates == 1
+    return status.shard.digest
 
 
 @pytest.mark.covers("state-is-events")

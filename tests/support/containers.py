@@ -59,7 +59,7 @@ def find_image(engine: docker.DockerClient, name: str) -> None:
 
 def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
     """Run a command, which must succeed, and return its output on both streams."""
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
         env=os.environ | (environment or {}),
@@ -67,9 +67,9 @@ def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None
         stderr=subprocess.STDOUT,
         text=True,
     )
-    if done.returncode:
-        pytest.fail(f"{' '.join(command)}: {done.stdout[-5000:]}", pytrace=False)
-    return done.stdout
+    if process.returncode:
+        pytest.fail(f"{' '.join(command)}: {process.stdout[-5000:]}", pytrace=False)
+    return process.stdout
 
 
 def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:

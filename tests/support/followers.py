@@ -76,12 +76,12 @@ def write_followers(folder: Path, *processes: str) -> None:
 
 def told(bank: TopicHarness) -> Heard:
     """Return the versions of each account in the log, along the partitions of its key."""
-    found = defaultdict[str, list[int]](list)
+    versions = defaultdict[str, list[int]](list)
     for partition in range(bank.partitions):  # a parent's number is lower than its target's
         for record in bank.records("events", partition):
             event = read_event(record.value)
-            found[event.subject].append(event.aggregateversion)
-    return dict(found)
+            versions[event.subject].append(event.aggregateversion)
+    return dict(versions)
 
 
 def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
@@ -91,21 +91,21 @@ def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
         for partition in range(bank.partitions)
         for event in (read_event(record.value) for record in bank.records("events", partition))
     }
-    found = defaultdict[str, list[int]](list)
+    versions_by_id = defaultdict[str, list[int]](list)
     for partition in range(counters.partitions):
         for record in counters.records("commands", partition):
             sent = msgspec.json.decode(record.value or b"")
             process, _, account = sent["subject"].partition("/")
             if process == name:
-                found[account].append(versions[sent["causationid"]])
-    return dict(found)
+                versions_by_id[account].append(versions[sent["causationid"]])
+    return dict(versions_by_id)
 
 
 def rows(database: Path) -> Heard:
     """Return the projected versions of each account, in order."""
     with closing(sqlite3.connect(database)) as db:
-        found = db.execute("select id, versions from stories").fetchall()
-    return {name: [int(one) for one in versions.split()] for name, versions in found}
+        found_rows = db.execute("select id, versions from stories").fetchall()
+    return {name: [int(version) for version in versions.split()] for name, versions in found_rows}
 
 
 class Told(NamedTuple):
@@ -129,10 +129,10 @@ class Listener(threading.Thread):
 
     def heard(self) -> Heard:
         """Return the versions of each account that it has received."""
-        found = defaultdict[str, list[int]](list)
-        for one in [*self.events]:
-            found[one.account].append(one.version)
-        return dict(found)
+        versions = defaultdict[str, list[int]](list)
+        for event in [*self.events]:
+            versions[event.account].append(event.version)
+        return dict(versions)
 
     def run(self) -> None:
         while not self.stopping.wait(0.1):
@@ -160,5 +160,5 @@ class Listener(threading.Thread):
 
 def served_at(log: Path) -> str | None:
     """Return the address that a gateway has printed, or None."""
-    found = re.findall(r"http://[\d.]+:\d+", log.read_text())
-    return found[0] if found else None
+    matches = re.findall(r"http://[\d.]+:\d+", log.read_text())
+    return matches[0] if matches else None

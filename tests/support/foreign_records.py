@@ -43,7 +43,7 @@ def rewrite(
 
 def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:
     """Return the record with other members in its document; None removes a member. `data` are members of its data."""
-    said = json.loads(record.value or b"") | members
-    said = {name: member for name, member in said.items() if member is not None}
-    said["data"] = said["data"] | (data or {})
-    return Record(record.offset, record.timestamp, record.key, json.dumps(said).encode(), record.headers)
+    document = json.loads(record.value or b"") | members
+    document = {name: member for name, member in document.items() if member is not None}
+    document["data"] = document["data"] | (data or {})
+    return Record(record.offset, record.timestamp, record.key, json.dumps(document).encode(), record.headers)

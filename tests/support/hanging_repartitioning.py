@@ -33,9 +33,9 @@ def begin(harness: TopicHarness) -> Hanging:
     """Return the transaction that activates 1 and imports deferred commands: `entries`, `lineage` and `position`."""
     claim = harness.standing()[1]
     assert claim is not None
-    found = [read_deferral(one.key, one.value or b"") for one in harness.records("deferred")]
-    ours = [replace(one, partition=0) for one in found if harness.home(one.subject) == 1]
-    entries = [(one.value(), one.key.encode(), 0) for one in ours]
+    deferrals = [read_deferral(record.key, record.value or b"") for record in harness.records("deferred")]
+    own_entries = [replace(entry, partition=0) for entry in deferrals if harness.home(entry.subject) == 1]
+    entries = [(entry.value(), entry.key.encode(), 0) for entry in own_entries]
     parts = {
         "entries": Output(harness.topics.deferred, 1, entries),
         "lineage": _noted(harness, Begun(1)),
@@ -47,12 +47,12 @@ def forward(harness: TopicHarness) -> Hanging:
     """Return the transaction that forwards undecided commands from 0 to 1: `commands`, `outcomes` and `position`."""
     offset, claim = harness.standing()
     assert offset is not None and claim is not None
-    records = [one for one in harness.records("commands") if one.offset >= offset]
+    records = [record for record in harness.records("commands") if record.offset >= offset]
     context = BatchContext(
         0, lambda _: None, lambda *_: None, lambda: 0, lambda _: 1, forward_target_of=lambda _: 1
     )
     decided = decide_batch(harness.aggregate, records, context)
-    moved = [(one.value, one.key, 0) for one in decided.forwards]
+    moved = [(forward.value, forward.key, 0) for forward in decided.forwards]
     parts = {
         "commands": Output(harness.topics.commands, 1, moved),
         "outcomes": Output(harness.topics.outcomes, 0, decided.outcomes),
@@ -60,14 +60,14 @@ def forward(harness: TopicHarness) -> Hanging:
     return _transaction(harness, 0, records[-1].offset + 1, claim, parts)
 
 
-def reach(harness: TopicHarness, broker: Raw, made: Callable[[TopicHarness], Hanging]) -> None:
+def reach(harness: TopicHarness, broker: Raw, begin_transaction: Callable[[TopicHarness], Hanging]) -> None:
     """Advance the repartitioning to this transaction. For `forward`, a round of commands is sent to 0."""
-    if made is begin:
+    if begin_transaction is begin:
         split(harness).leave(harness.connection, broker, ["lineage", "position"], [])
-    elif made is forward:
+    elif begin_transaction is forward:
         sent: dict[int, list[Sent]] = {0: [], 1: []}
-        for name, one in zip(SUBJECTS, round_of(2), strict=True):
-            sent[harness.home(name)].append(stale(one, 1))
+        for subject, command in zip(SUBJECTS, round_of(2), strict=True):
+            sent[harness.home(subject)].append(stale(command, 1))
         harness.send(*sent[0])
         quietly(harness.plan())
         harness.send(*sent[1])

@@ -86,12 +86,12 @@ class TopicHarness:
         return target_partition("murmur2", key.encode(), self.partitions)
 
     def plan(
-        self, once: bool = True, machine: str = "state", timing: Timing = IMPATIENT, **places: Any
+        self, once: bool = True, machine: str = "state", timing: Timing = IMPATIENT, **options: Any
     ) -> Plan:
         """Return the plan of a new run, whose shards are in the folder `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}
-        made = prepare(self.settings, self.connection, aggregates, once=once, **places)
-        return replace(made, state_dir=self.folder / machine, timing=timing)
+        plan = prepare(self.settings, self.connection, aggregates, once=once, **options)
+        return replace(plan, state_dir=self.folder / machine, timing=timing)
 
     def send(self, *records: Sent) -> None:
         """Append records to the commands, and wait for their acknowledgement."""
@@ -145,9 +145,9 @@ class TopicHarness:
         If an owner was killed, its commit is pending until its transaction times out.
         """
         group = clients.consumer(self.connection, group=self.topics.group)
-        found = offsets.committed_offsets(group, self.topics.commands, [partition], timeout=60)[partition]
+        committed = offsets.committed_offsets(group, self.topics.commands, [partition], timeout=60)[partition]
         group.close()
-        return found.offset, parse_claim(found.metadata)
+        return committed.offset, parse_claim(committed.metadata)
 
     def transaction(self, partition: int = 0) -> str:
         """Return the state of the writer's transaction, as the coordinator reports it."""
@@ -175,8 +175,8 @@ class TopicHarness:
 
     def check(self, machine: str = "state") -> None:
         """Assert that each command was decided once, as in one go, and that the shards agree with the events."""
-        for partition, wanted in enumerate(self.check_log()):
-            states = {id: pack(self.aggregate, id, folded) for id, folded in wanted.states.items()}
+        for partition, expected in enumerate(self.check_log()):
+            states = {id: pack(self.aggregate, id, folded) for id, folded in expected.states.items()}
             assert self.shard(machine, partition) == states
 
     def violations(self, machine: str | None = None) -> list[str]:
@@ -185,18 +185,18 @@ class TopicHarness:
         if machine is not None:
             shards = shard_folder(self.folder / machine, self.topics)
         verified = verify_in_process(plan_verify(self.connection, self.topics, self.settings, shards))
-        assert all(not found.skipped for found in verified.compared.values()), verified.compared
+        assert all(not comparison.skipped for comparison in verified.compared.values()), verified.compared
         return [str(violation) for violation in verified.violations]
 
     def check_log(self) -> list[Decisions]:
         """Assert that each command was decided once, as in one go. Return the decisions by partition."""
         decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
-        for partition, wanted in enumerate(decided):
-            assert _timeless(_written(self.records("outcomes", partition))) == _timeless(wanted.outcomes)
-            assert _written(self.records("events", partition)) == wanted.events
+        for partition, expected in enumerate(decided):
+            assert _timeless(_written(self.records("outcomes", partition))) == _timeless(expected.outcomes)
+            assert _written(self.records("events", partition)) == expected.events
             letters = self.records("dead-letters", partition)
             assert [(r.value, r.key, r.headers) for r in letters] == [
-                (letter.value, letter.key, letter.headers) for letter in wanted.dead_letters
+                (letter.value, letter.key, letter.headers) for letter in expected.dead_letters
             ]
         assert self.violations() == []
         return decided

@@ -19,9 +19,9 @@ _KUBERNETES = ("--kube-version", "1.35.0")
 
 def find_helm() -> Path:
     """Return the helm program, or skip the test. PyPI has helm only for the most common platforms."""
-    beside = Path(sys.executable).parent
-    if found := shutil.which("helm") or shutil.which("helm", path=str(beside)):
-        return Path(found)
+    folder = Path(sys.executable).parent
+    if path := shutil.which("helm") or shutil.which("helm", path=str(folder)):
+        return Path(path)
     pytest.skip("no helm is there")
 
 
@@ -38,12 +38,14 @@ def call(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.Completed
 
 def rendered(helm: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the manifests, and the manifests of the pods that Spark creates."""
-    done = call(helm, "template", values)
-    if done.returncode:
-        pytest.fail(done.stderr, pytrace=False)
-    found = [one for one in yaml.safe_load_all(done.stdout) if one]
-    templates = [one["data"]["pod.yaml"] for one in found if "pod.yaml" in one.get("data", {})]
+    result = call(helm, "template", values)
+    if result.returncode:
+        pytest.fail(result.stderr, pytrace=False)
+    documents = [document for document in yaml.safe_load_all(result.stdout) if document]
+    templates = [
+        document["data"]["pod.yaml"] for document in documents if "pod.yaml" in document.get("data", {})
+    ]
     pods = [yaml.safe_load(text) for text in templates]
     for pod in pods:
         pod["metadata"]["name"] = "executor"
-    return [*found, *pods]
+    return [*documents, *pods]

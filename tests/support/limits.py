@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 OVER = "over the limit"
 
 
-def warn(limit: str, found: Iterable[str], reasons: Mapping[str, str] | None = None) -> None:
+def warn(limit: str, messages: Iterable[str], reasons: Mapping[str, str] | None = None) -> None:
     """Warn of names above a limit without a listed reason. Fails for a reason that is not needed any more."""
-    over = set(found)
+    over = set(messages)
     if unexplained := sorted(over - set(reasons or ())):
         warnings.warn(f"{OVER} ({limit}): {', '.join(unexplained)}", stacklevel=2)
     assert set(reasons or ()) - over == set(), "these reasons are not needed any more"

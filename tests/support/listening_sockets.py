@@ -15,15 +15,15 @@ _LISTEN = "0A"
 
 def listening(pid: int) -> dict[int, Address]:
     """Return port → address of every listening TCP socket of the process; empty if it has ended."""
-    inodes = {found[1] for target in _targets(pid) if (found := re.fullmatch(r"socket:\[(\d+)\]", target))}
-    held = {}
+    inodes = {match[1] for target in _targets(pid) if (match := re.fullmatch(r"socket:\[(\d+)\]", target))}
+    names = {}
     for table in ("tcp", "tcp6"):
         for line in _lines(Path(f"/proc/{pid}/net/{table}")):
             _, local, _, state, *rest = line.split()
             if state == _LISTEN and rest[5] in inodes:
                 address, port = local.split(":")
-                held[int(port, 16)] = _address(address)
-    return held
+                names[int(port, 16)] = _address(address)
+    return names
 
 
 def _targets(pid: int) -> Iterator[str]:

@@ -29,16 +29,16 @@ class MariaDb:
     """A server that can be killed and started again. `options` are additional options of the server."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        found = programs()
-        assert found is not None
-        install, self._server = found
+        programs_found = programs()
+        assert programs_found is not None
+        install, self._server = programs_found
         self._folder, self._options = folder, options
         self._user = "nobody" if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(folder, self._user)
         self.port = free_port()
-        made = self._run(install, "--auth-root-authentication-method=normal", "--skip-test-db")
-        assert made.wait() == 0, (folder / "log").read_text()
+        install_result = self._run(install, "--auth-root-authentication-method=normal", "--skip-test-db")
+        assert install_result.wait() == 0, (folder / "log").read_text()
         self._process = self._run_server()
 
     def _run(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":

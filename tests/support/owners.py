@@ -30,9 +30,9 @@ _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 def owned_here(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
     """Own a task's share of a plan's partitions in this thread until all owners end. Return their results."""
     return [
-        one
-        for one in own_partitions(plan, plan.partitions()[task::tasks], attempt)
-        if isinstance(one, OwnerResult)
+        partition
+        for partition in own_partitions(plan, plan.partitions()[task::tasks], attempt)
+        if isinstance(partition, OwnerResult)
     ]
 
 

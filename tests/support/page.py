@@ -39,9 +39,9 @@ class Page:
 
 def typed(block: str) -> list[tuple[str, str]]:
     """Return the commands of a console block, each with the lines that it prints."""
-    said = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    assert sum(1 + printed.count("\n") for _, printed in said) == block.count("\n"), block
-    return said
+    matches = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    assert sum(1 + printed.count("\n") for _, printed in matches) == block.count("\n"), block
+    return matches
 
 
 def essence(printed: str) -> list[list[str]]:

@@ -10,23 +10,27 @@ from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Sp
 
 def deciding(lineage: PartitionLineage, home: PartitionAmong) -> list[int]:
     """Return the partitions that decide a key, by its partition among `count`. There is always exactly one."""
-    judging = ((one, lineage.active_count(one)) for one in range(lineage.counts[-1]))
-    return [one for one, count in judging if count is not None and home(count) == one]
+    judging = ((number, lineage.active_count(number)) for number in range(lineage.counts[-1]))
+    return [partition for partition, count in judging if count is not None and home(count) == partition]
 
 
-def split(lineage: PartitionLineage, partition: int, there: int) -> Split:
+def split(lineage: PartitionLineage, partition: int, number: int) -> Split:
     """Return the next split of a partition with empty logs."""
-    before, after = lineage.active_count(partition), lineage.next_count(partition, there)
+    before, after = lineage.active_count(partition), lineage.next_count(partition, number)
     assert before is not None and after is not None
     return Split(partition, before, after, 0, 0, 0, 0, 0)
 
 
 def possible(lineage: PartitionLineage, multiples: list[int]) -> list[LineageRecord]:
     """Return the records that may be appended next."""
-    last, there = lineage.counts[-1], range(lineage.counts[-1])
-    grown = [Grow(last, last * one) for one in multiples if last * one <= 24]
-    splits = [split(lineage, one, last) for one in there if lineage.phase(one, last) == "settle"]
-    return [*grown, *splits, *(Begun(one) for one in there if lineage.phase(one, last) == "adopt")]
+    last, numbers = lineage.counts[-1], range(lineage.counts[-1])
+    repartitionings = [Grow(last, last * multiple) for multiple in multiples if last * multiple <= 24]
+    splits = [split(lineage, number, last) for number in numbers if lineage.phase(number, last) == "settle"]
+    return [
+        *repartitionings,
+        *splits,
+        *(Begun(number) for number in numbers if lineage.phase(number, last) == "adopt"),
+    ]
 
 
 @st.composite

@@ -20,20 +20,20 @@ _USERS = ("postgres", "nobody")
 
 def binaries() -> Path | None:
     """Return the folder with `initdb` and `postgres` of the newest release; None if they are missing."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: path.parts)
-    if found:
-        return found[-1].parent
-    there = shutil.which("postgres")
-    return Path(there).resolve().parent if there else None
+    paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: path.parts)
+    if paths:
+        return paths[-1].parent
+    program = shutil.which("postgres")
+    return Path(program).resolve().parent if program else None
 
 
 class Postgres:
     """A server that can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
-        found = binaries()
-        assert found is not None
-        self._bin, self._folder = found, folder
+        programs = binaries()
+        assert programs is not None
+        self._bin, self._folder = programs, folder
         self._user = next(user for user in _USERS if _exists(user)) if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(folder, self._user)

@@ -9,11 +9,11 @@ from cqrs_cli.jobs.engine.session import DAEMON
 def family(pid: int) -> set[int]:
     """Return a process and all its descendants."""
     parents = {int(stat.parent.name): int(_fields(stat)[1]) for stat in Path("/proc").glob("[0-9]*/stat")}
-    found, before = {pid}, 0
-    while len(found) > before:
-        before = len(found)
-        found |= {child for child, parent in parents.items() if parent in found}
-    return found
+    pids, before = {pid}, 0
+    while len(pids) > before:
+        before = len(pids)
+        pids |= {child for child, parent in parents.items() if parent in pids}
+    return pids
 
 
 def living(pids: Iterable[int]) -> set[int]:

@@ -10,8 +10,8 @@ from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
 
-def snapshot(at: float, decided: int, lag: int = 0) -> Snapshot:
-    return Snapshot(at, {Partition("counter", 0): Counts(accepted=decided)}, lag)
+def snapshot(time: float, decided: int, lag: int = 0) -> Snapshot:
+    return Snapshot(time, {Partition("counter", 0): Counts(accepted=decided)}, lag)
 
 
 HERE = Partition("counter", 1)
@@ -37,9 +37,9 @@ def report(step: str = "decide", folding: FoldProgress | None = None) -> OwnerRe
     )
 
 
-def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
+def look(report: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
     counts = {HERE: Counts(accepted=3, rejected=2, events=6)}
-    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: one}, unowned=unowned, resubmissions=2)
+    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: report}, unowned=unowned, resubmissions=2)
 
 
 def reacting(claimed: bool = True) -> ProcessProgress:

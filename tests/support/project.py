@@ -40,14 +40,14 @@ class Project:
         return self._start(arguments, self.environment, log)
 
     def _start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], said: IO[bytes] | int
+        self, arguments: Sequence[str], environment: Mapping[str, str], stderr: IO[bytes] | int
     ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("cqrs")), *arguments],
             cwd=self.folder,
             env=environment,
-            stdout=said,
-            stderr=said,
+            stdout=stderr,
+            stderr=stderr,
             text=True,
             start_new_session=True,
         )
@@ -83,8 +83,8 @@ class Project:
         with self.running("run", bank.topics.aggregate, *arguments) as run:
             eventually(lambda: run.poll() is not None or _is_level(bank, before), within=180)
             run.send_signal(signal.SIGTERM)
-            _, said = run.communicate(timeout=60)
-        assert run.returncode == 128 + signal.SIGTERM, said
+            _, output = run.communicate(timeout=60)
+        assert run.returncode == 128 + signal.SIGTERM, output
 
     def harness(self, name: str = "bank_account", partitions: int = 2) -> TopicHarness:
         """Return the topics of an aggregate for use without `cqrs`. Missing topics are created."""
@@ -153,20 +153,20 @@ def increments(count: int) -> list[dict[str, object]]:
 
 def stages(project: Project, name: str) -> list[str | None]:
     """Return the repartitioning stage of each partition; None for a partition without one."""
-    (found,) = project.json("status", name)["aggregates"].values()
-    return [one["growth"] for one in found["partitions"]]
+    (aggregates,) = project.json("status", name)["aggregates"].values()
+    return [partition["growth"] for partition in aggregates["partitions"]]
 
 
 def ids(project: Project, name: str) -> list[str]:
     """Return the ids of all outcomes. An id names the command's partition and offset."""
     topic = Topics(name, project.prefix).outcomes
-    found = []
+    message_ids = []
     for partition, (start, end) in readers.bounds(
         project.connection, topic, range(readers.partition_count(project.connection, topic))
     ).items():
         for records in readers.read(project.connection, topic, partition, start, end):
-            found += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
-    return found
+            message_ids += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
+    return message_ids
 
 
 def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:

@@ -25,8 +25,10 @@ _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 
 def tracked(*patterns: str) -> list[Path]:
     """Return the tracked files that match, without the changelog."""
-    found = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True).stdout
-    paths = [ROOT / name for name in found.splitlines() if name != "CHANGELOG.md"]
+    tracked_paths = subprocess.run(
+        ["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    paths = [ROOT / name for name in tracked_paths.splitlines() if name != "CHANGELOG.md"]
     return [path for path in paths if path.exists()]
 
 

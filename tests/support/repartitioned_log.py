@@ -31,8 +31,10 @@ class GrowingCounters:
 
     def home(self, subject: str) -> int:
         """Return the partition that decides a key now."""
-        (found,) = deciding(self.lineage, lambda count: target_partition("murmur2", subject.encode(), count))
-        return found
+        (partition,) = deciding(
+            self.lineage, lambda count: target_partition("murmur2", subject.encode(), count)
+        )
+        return partition
 
     def count(self, *subjects: str) -> None:
         """Append an event of each counter to the current partition of its key."""
@@ -56,8 +58,8 @@ class GrowingCounters:
         self._note(Grow(self.lineage.counts[-1], count))
         admin_client = AdminClient(self.connection.librdkafka())
         names = [self.topics.name(kind) for kind in KINDS]
-        for done in admin_client.create_partitions([NewPartitions(name, count) for name in names]).values():
-            done.result(10)
+        for future in admin_client.create_partitions([NewPartitions(name, count) for name in names]).values():
+            future.result(10)
         self._producer = clients.producer(self.connection)  # a client that knows all partitions
         for name in names:
             eventually(lambda name=name: readers.partition_count(self.connection, name) == count)  # type: ignore[misc]
@@ -65,19 +67,19 @@ class GrowingCounters:
 
     def split(self, *partitions: int) -> None:
         """Split these partitions, or all partitions that have not split yet."""
-        for one in partitions or self._all("settle"):
+        for partition in partitions or self._all("settle"):
             before, after = (
-                self.lineage.active_count(one),
-                self.lineage.next_count(one, self.lineage.counts[-1]),
+                self.lineage.active_count(partition),
+                self.lineage.next_count(partition, self.lineage.counts[-1]),
             )
             assert before is not None and after is not None
-            self._note(Split(one, before, after, 0, self.end(one), 0, 0, 0))
+            self._note(Split(partition, before, after, 0, self.end(partition), 0, 0, 0))
             for child in self._all("adopt"):
                 self._note(Begun(child))
 
     def _all(self, phase: str) -> Iterable[int]:
         last = self.lineage.counts[-1]
-        return [one for one in range(last) if self.lineage.phase(one, last) == phase]
+        return [number for number in range(last) if self.lineage.phase(number, last) == phase]
 
     def _note(self, growth: LineageRecord) -> None:
         self.lineage = self.lineage.with_record(growth)

@@ -42,28 +42,30 @@ def stale(sent: Sent, count: int) -> Sent:
 
 def finals(harness: TopicHarness) -> dict[str, list[str]]:
     """Return the final outcomes of each command id, without duplicates."""
-    found: dict[str, list[str]] = {}
+    outcomes_by_id: dict[str, list[str]] = {}
     for partition in range(harness.partitions):
         for outcome in harness.outcomes(partition):
             if outcome.data.status not in ("deferred", "duplicate"):
-                found.setdefault(outcome.causationid or "", []).append(outcome.data.status)
-    return found
+                outcomes_by_id.setdefault(outcome.causationid or "", []).append(outcome.data.status)
+    return outcomes_by_id
 
 
 def reasons(harness: TopicHarness, partition: int) -> Counter[str]:
     """Count the reasons of a partition's outcomes; an outcome without a reason counts by its status."""
     outcomes = harness.outcomes(partition)
-    return Counter(one.data.reason or one.data.status for one in outcomes)
+    return Counter(outcome.data.reason or outcome.data.status for outcome in outcomes)
 
 
 def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
     known = lineage(harness)
-    found = []
+    lines = []
     for partition in known.segments(target_partition("murmur2", subject.encode(), known.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
-        found += [(one.aggregateversion, one.causationid or "") for one in events if one.subject == subject]
-    return found
+        lines += [
+            (event.aggregateversion, event.causationid or "") for event in events if event.subject == subject
+        ]
+    return lines
 
 
 def replayed(plan: ReplayPlan) -> Total:

@@ -100,8 +100,8 @@ def driven(
 ) -> Iterator["Future[Snapshot]"]:
     """Run a driver with these `times`. At the end of the block the run is retired, unless a later run took over."""
     plan = replace(plan, timing=replace(_HASTY, **times))
-    with ThreadPoolExecutor(1) as beside:
-        run = beside.submit(run_owners, cast(Any, context), plan, tasks, lambda _: None, notes.append)
+    with ThreadPoolExecutor(1) as executor:
+        run = executor.submit(run_owners, cast(Any, context), plan, tasks, lambda _: None, notes.append)
         try:
             yield run
         finally:

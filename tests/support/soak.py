@@ -103,8 +103,8 @@ class Soak:
         Does not wait for pending commits of killed owners.
         """
         partitions = range(self.bank.partitions)
-        standing = committed_offsets_now(self.bank.connection, self.bank.topics, partitions)
-        return sum(one.offset or 0 for one in standing.values())
+        claims = committed_offsets_now(self.bank.connection, self.bank.topics, partitions)
+        return sum(claim.offset or 0 for claim in claims.values())
 
     def kill_worker(self) -> str:
         os.kill(self._worker(), signal.SIGKILL)
@@ -129,8 +129,8 @@ class Soak:
 
     def take_over(self) -> str:
         before, self.current = self.current, self._start()
-        _, said = before.communicate(timeout=WITHIN)
-        assert before.returncode == 6, said
+        _, output = before.communicate(timeout=WITHIN)
+        assert before.returncode == 6, output
         return "took over with a second run"
 
     def kill_standby(self) -> str:
@@ -188,8 +188,8 @@ class Soak:
         """Signal the current run or a part of it. All its processes must end soon, with this exit status."""
         everybody = family(self.current.pid)
         os.kill(victim or self.current.pid, number)
-        _, said = self.current.communicate(timeout=WITHIN)
-        assert self.current.returncode == status, said
+        _, output = self.current.communicate(timeout=WITHIN)
+        assert self.current.returncode == status, output
         eventually(lambda: not living(everybody))
 
     def _worker(self) -> int:

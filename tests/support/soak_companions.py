@@ -76,8 +76,8 @@ class Companion:
         self._start()
 
     def _start(self) -> None:
-        with self.log.open("wb") as said:
-            self._running = self._project.start_logging(said, *self._arguments)
+        with self.log.open("wb") as log_file:
+            self._running = self._project.start_logging(log_file, *self._arguments)
 
     def kill(self) -> None:
         """Kill all its processes with SIGKILL, and start it again."""
@@ -156,19 +156,19 @@ class Beside:
 
     def _versions(self) -> dict[str, int]:
         """Return the version of each account, from its events."""
-        found: dict[str, int] = {}
+        versions: dict[str, int] = {}
         for partition in range(self._bank.partitions):
             for record in self._bank.records("events", partition):
                 event = read_event(record.value)
-                assert event.aggregateversion == found.get(event.subject, 0) + 1
-                found[event.subject] = event.aggregateversion
-        return found
+                assert event.aggregateversion == versions.get(event.subject, 0) + 1
+                versions[event.subject] = event.aggregateversion
+        return versions
 
-    def _served(self, wanted: dict[str, int]) -> dict[str, int]:
+    def _served(self, expected: dict[str, int]) -> dict[str, int]:
         """Return the versions of these accounts, as the gateway serves them."""
         address = re.findall(r"http://[\d.]+:\d+", self._companions["gateway"].log.read_text())
         try:
-            return {name: _version(f"{address[0]}/bank_account/{name}") for name in wanted}
+            return {name: _version(f"{address[0]}/bank_account/{name}") for name in expected}
         except (IndexError, OSError):  # the gateway is starting
             return {}
 

@@ -26,7 +26,9 @@ def standing_by(counters: TopicHarness, machine: str, after: float = AFTER) -> P
 
 def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
     """True if the run has the partition's latest claim. Does not wait for a pending commit of a killed run."""
-    return any(one.claim is not None and one.claim.run == plan.run for one in reader.read_claims().values())
+    return any(
+        claim.claim is not None and claim.claim.run == plan.run for claim in reader.read_claims().values()
+    )
 
 
 @contextmanager

@@ -38,5 +38,5 @@ def projected(partition: int = 0, **members: Any) -> PartitionStatus:
     return PartitionStatus(PROJECTION, "recent", "order", "order.events", partition, **known)
 
 
-def look(*places: PartitionStatus, clock: int = 60_000) -> StatusSnapshot:
-    return StatusSnapshot(clock, places)
+def look(*partitions: PartitionStatus, clock: int = 60_000) -> StatusSnapshot:
+    return StatusSnapshot(clock, partitions)

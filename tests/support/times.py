@@ -215,8 +215,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--times"):
         return
     if not os.environ.get("PYTEST_XDIST_WORKER"):
-        given = os.environ.get("PYTEST_ADDOPTS", "")
-        os.environ["PYTEST_ADDOPTS"] = given.replace("--times", "")  # not for a pytest that a test starts
+        options = os.environ.get("PYTEST_ADDOPTS", "")
+        os.environ["PYTEST_ADDOPTS"] = options.replace("--times", "")  # not for a pytest that a test starts
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="cqrs-times-")
         config.pluginmanager.register(Measuring(Path(os.environ[FOLDER])))
     config.pluginmanager.register(_Noting(Path(os.environ[FOLDER])))

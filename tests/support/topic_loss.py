@@ -21,20 +21,25 @@ def delete(harness: TopicHarness, *kinds: Kind) -> None:
 def delete_topics(connection: Connection, *names: str) -> None:
     """Delete topics of any kind and wait until the broker no longer lists them: it responds before they are gone."""
     admin = AdminClient(connection.librdkafka())
-    for done in admin.delete_topics(list(names), operation_timeout=10).values():
-        done.result(10)
-    with Admin(connection) as shown:
-        eventually(lambda: not shown.describe(names))
+    for future in admin.delete_topics(list(names), operation_timeout=10).values():
+        future.result(10)
+    with Admin(connection) as admin_client:
+        eventually(lambda: not admin_client.describe(names))
 
 
 def grow(harness: TopicHarness, *kinds: Kind, partitions: int) -> None:
     """Add partitions to topics, and wait until the broker shows them."""
     names = list(map(harness.topics.name, kinds))
     with _admin(harness) as admin:
-        for done in admin.create_partitions([NewPartitions(name, partitions) for name in names]).values():
-            done.result(10)
-    with Admin(harness.connection) as shown:
-        eventually(lambda: {one.partitions for one in shown.describe(names).values()} == {partitions})
+        for future in admin.create_partitions([NewPartitions(name, partitions) for name in names]).values():
+            future.result(10)
+    with Admin(harness.connection) as topic_admin:
+        eventually(
+            lambda: (
+                {description.partitions for description in topic_admin.describe(names).values()}
+                == {partitions}
+            )
+        )
 
 
 def remake(harness: TopicHarness, *kinds: Kind) -> None:
@@ -47,15 +52,15 @@ def shorten(harness: TopicHarness, kind: Kind, below: int) -> None:
     """Delete the records of partition 0 before an offset, as retention does."""
     place = TopicPartition(harness.topics.name(kind), 0, below)
     with _admin(harness) as admin:
-        for done in admin.delete_records([place]).values():
-            done.result(10)
+        for future in admin.delete_records([place]).values():
+            future.result(10)
 
 
 def forget_group(harness: TopicHarness) -> None:
     """Delete the committed offsets, as a broker does for a group that was unused for a week."""
     with _admin(harness) as admin:
-        for done in admin.delete_consumer_groups([harness.topics.group]).values():
-            done.result(10)
+        for future in admin.delete_consumer_groups([harness.topics.group]).values():
+            future.result(10)
 
 
 def move_group(harness: TopicHarness, offset: int) -> None:
@@ -63,8 +68,8 @@ def move_group(harness: TopicHarness, offset: int) -> None:
     place = TopicPartition(harness.topics.commands, 0, offset)
     moved = ConsumerGroupTopicPartitions(harness.topics.group, [place])
     with _admin(harness) as admin:
-        for done in admin.alter_consumer_group_offsets([moved]).values():
-            done.result(10)
+        for future in admin.alter_consumer_group_offsets([moved]).values():
+            future.result(10)
 
 
 @contextmanager

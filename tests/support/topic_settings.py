@@ -23,7 +23,7 @@ def configure(connection: Cluster, topic: str, configs: Mapping[str, str]) -> No
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     client = AdminClient(connection.librdkafka())
-    for done in client.incremental_alter_configs([resource]).values():
-        done.result(10)
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(10)
     with Admin(connection) as admin:
         eventually(lambda: admin.describe([topic])[topic].configs.items() >= configs.items())

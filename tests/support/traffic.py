@@ -51,12 +51,12 @@ class Client(threading.Thread):
         try:
             with ExitStack() as stack:
                 connection = self._bank.connection
-                made = (
+                producer = (
                     StaleProducer(connection, self._bank.partitions)
                     if self._stale
                     else CommandProducer(connection, "murmur2", reports=True)
                 )
-                sender = stack.enter_context(made)
+                sender = stack.enter_context(producer)
                 waiter = stack.enter_context(OutcomeWaiter(connection, sender))
                 while not self._stopping.is_set() or self.rounds % 6:  # release deferred commands first
                     self._round(waiter)
@@ -65,10 +65,10 @@ class Client(threading.Thread):
 
     def _round(self, waiter: OutcomeWaiter) -> None:
         for account in [*self.accounts, "shared"]:
-            said = self._command(account)
-            self.sent.setdefault(said["id"], said)
-            value = json.dumps(said).encode()
-            waiter.send(self._bank.topics, account.encode(), value, said["id"])
+            command = self._command(account)
+            self.sent.setdefault(command["id"], command)
+            value = json.dumps(command).encode()
+            waiter.send(self._bank.topics, account.encode(), value, command["id"])
         for _ in waiter.remaining(60):
             pass
         assert not waiter.outstanding, f"no outcome of {waiter.outstanding}"
@@ -100,39 +100,39 @@ class Client(threading.Thread):
 def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[list[Client]]:
     """Run clients while the block lasts. `stale` clients never learn of a repartitioning."""
     stopping = threading.Event()
-    found = [Client(bank, number, number < stale, stopping) for number in range(clients)]
-    for client in found:
+    all_clients = [Client(bank, number, number < stale, stopping) for number in range(clients)]
+    for client in all_clients:
         client.start()
     try:
-        yield found
+        yield all_clients
     finally:
         stopping.set()
-        for client in found:
+        for client in all_clients:
             client.join(120)
 
 
 def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
     """Return the final outcomes of each account's commands, in order along the partitions of its key."""
-    known, found = lineage(bank), dict[str, list[OutcomeEnvelope]]()
-    outcomes = [bank.outcomes(one) for one in range(bank.partitions)]
+    known, stories = lineage(bank), dict[str, list[OutcomeEnvelope]]()
+    outcomes = [bank.outcomes(number) for number in range(bank.partitions)]
     for home in range(known.counts[-1]):
         for partition in known.segments(home):
-            for one in outcomes[partition]:
-                subject = one.subject or ""
-                final = one.data.status not in ("deferred", "duplicate")
+            for outcome in outcomes[partition]:
+                subject = outcome.subject or ""
+                final = outcome.data.status not in ("deferred", "duplicate")
                 if final and target_partition("murmur2", subject.encode(), known.counts[-1]) == home:
-                    found.setdefault(subject, []).append(one)
-    return found
+                    stories.setdefault(subject, []).append(outcome)
+    return stories
 
 
 def in_one_go(bank: TopicHarness, sent: list[Document]) -> Decisions:
     """Return the decisions on commands in sequence, in one partition. A deferred command is decided at once."""
     records = [
-        Record(number, 0, one["subject"].encode(), json.dumps(_ripe(one)).encode(), [*HEADERS])
-        for number, one in enumerate(sent)
+        Record(number, 0, record["subject"].encode(), json.dumps(_ripe(record)).encode(), [*HEADERS])
+        for number, record in enumerate(sent)
     ]
     return decide_batch(bank.aggregate, records, BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
 
 
-def _ripe(said: Document) -> Document:
-    return {name: value for name, value in said.items() if name != "notbefore"}
+def _ripe(command: Document) -> Document:
+    return {name: value for name, value in command.items() if name != "notbefore"}

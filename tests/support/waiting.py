@@ -15,10 +15,10 @@ def eventually(condition: Callable[[], T], within: float = 30.0, every: float = 
     """
     deadline = time.monotonic() + within
     while True:
-        asked = time.monotonic()
-        if found := condition():
-            return found
+        start = time.monotonic()
+        if value := condition():
+            return value
         answered = time.monotonic()
         if answered > deadline:
-            raise AssertionError(f"not within {within:.0f} s: {condition}, last {found!r}")
-        time.sleep(max(every, answered - asked))
+            raise AssertionError(f"not within {within:.0f} s: {condition}, last {value!r}")
+        time.sleep(max(every, answered - start))

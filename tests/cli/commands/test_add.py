@@ -42,8 +42,8 @@ def test_what_is_added_is_sound(project: Path) -> None:
         ["ruff", "format", "--check", "."],
         ["mypy", "--strict", "."],
     ):
-        done = subprocess.run([sys.executable, "-m", *tool], cwd=project, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
+        process = subprocess.run([sys.executable, "-m", *tool], cwd=project, capture_output=True, text=True)
+        assert process.returncode == 0, process.stdout
 
 
 def test_process_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -60,8 +60,8 @@ def test_process_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixt
 def test_projection_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["add", "receipts", "--projection", "inventory", "-o", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    made = ["projections/__init__.py", "projections/receipts.py", "tests/test_receipts.py"]
-    assert document["files"] == made
+    files = ["projections/__init__.py", "projections/receipts.py", "tests/test_receipts.py"]
+    assert document["files"] == files
     assert document["next"] == ["python -m pytest tests/test_receipts.py", "cqrs project receipts --once"]
     loaded = load_projection("receipts", project, "aggregates")
     assert loaded.event_names == ("Received",)
@@ -101,10 +101,10 @@ def test_other_names_exit_2(
 
 def test_pyproject_names_what_it_needs(tmp_path: Path) -> None:
     scaffold.create(tmp_path / "My Shop!")
-    written = tomllib.loads((tmp_path / "My Shop!" / "pyproject.toml").read_text())
-    assert written["project"]["name"] == "my-shop"
-    assert written["project"]["dependencies"] == [f"cqrs-cli[gateway,projections]>={__version__}"]
-    assert written["project"]["optional-dependencies"]["dev"][:3] == [
+    document = tomllib.loads((tmp_path / "My Shop!" / "pyproject.toml").read_text())
+    assert document["project"]["name"] == "my-shop"
+    assert document["project"]["dependencies"] == [f"cqrs-cli[gateway,projections]>={__version__}"]
+    assert document["project"]["optional-dependencies"]["dev"][:3] == [
         "cqrs-cli[java]",
         "pytest",
         "hypothesis",
@@ -168,5 +168,5 @@ def test_processes_hear_rich_events(project: Path) -> None:
         in test
     )
     command = [sys.executable, "-m", "pytest", "-q", "tests/test_answer.py"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout

@@ -26,14 +26,14 @@ def test_a_wrong_certificate_ends_with_2(
 ) -> None:
     for name, kinds in {"other": ["events"], "own": KINDS}.items():
         topics = {f"counter.{kind}": TopicCertificate("id", []) for kind in kinds}
-        made = Certificate(aggregate="counter", cluster="c", made="then", topics=topics)
-        (tmp_path / name).write_bytes(write_certificate(made))
-    said = cqrs("certificate", *arguments)
-    assert (said.status, said.out) == (2, "")
-    assert complaint in said.err
+        certificate = Certificate(aggregate="counter", cluster="c", made="then", topics=topics)
+        (tmp_path / name).write_bytes(write_certificate(certificate))
+    result = cqrs("certificate", *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert complaint in result.err
 
 
 def test_an_unwritable_certificate_ends_with_3(cqrs: Cqrs) -> None:
-    said = cqrs("certificate", "bank_account", "--out", "nowhere/then.json")
-    assert (said.status, said.out) == (3, "")
-    assert "cannot write nowhere/then.json" in said.err
+    result = cqrs("certificate", "bank_account", "--out", "nowhere/then.json")
+    assert (result.status, result.out) == (3, "")
+    assert "cannot write nowhere/then.json" in result.err

@@ -30,10 +30,10 @@ def source(tmp_path: Path) -> Path:
 def cqrs(source: Path) -> Check:
     def call(*arguments: str) -> DeliveryReport:
         command = [sys.executable, "-m", "cqrs_cli", *arguments]
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=source.parents[1], capture_output=True, text=True, check=False, timeout=120
         )
-        return DeliveryReport(done.returncode, done.stdout, done.stderr)
+        return DeliveryReport(process.returncode, process.stdout, process.stderr)
 
     return call
 
@@ -52,8 +52,8 @@ def test_written_contract_is_green(cqrs: Check, source: Path) -> None:
     assert cqrs("check", "--write").status == 0
     assert (source.parents[1] / "schemas" / "counter.json").is_file()
     change(source, "Count up, or down", "Comments and docstrings change nothing. Count up, or down")
-    said = cqrs("check", "-o", "json")
-    assert (said.status, said.document["level"]) == (0, "green")
+    result = cqrs("check", "-o", "json")
+    assert (result.status, result.document["level"]) == (0, "green")
 
 
 @pytest.mark.program
@@ -62,9 +62,9 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     change(
         source, "class Incremented(cqrs.Event):\n    by: int", "class Incremented(cqrs.Event):\n    step: int"
     )
-    said = cqrs("check", "-o", "json")
-    assert (said.status, said.document["level"]) == (1, "red")
-    first = said.document["aggregates"]["counter"]["changes"][0]
+    result = cqrs("check", "-o", "json")
+    assert (result.status, result.document["level"]) == (1, "red")
+    first = result.document["aggregates"]["counter"]["changes"][0]
     assert first["what"] == "event Incremented, field by: is gone (renamed to step?)"
     assert "make a new event and read this one by an upcaster" in first["do"]
     assert "red  counter  event Incremented, field by: is gone" in cqrs("check").out
@@ -79,20 +79,20 @@ def test_forgotten_revision_is_said(cqrs: Check, source: Path) -> None:
     change(source, "if by != 0:", "if by > 0:")
     assert cqrs("check", "-o", "json").document["level"] == "green"
     change(source, "counter.value + by", "counter.value + 2 * by")
-    (one,) = cqrs("check", "-o", "json").document["aggregates"]["counter"]["changes"]
-    assert one["what"] == "the code of evolve changed but not the revision"
-    assert "Decider(…, revision=2)" in one["do"]
+    (first_change,) = cqrs("check", "-o", "json").document["aggregates"]["counter"]["changes"]
+    assert first_change["what"] == "the code of evolve changed but not the revision"
+    assert "Decider(…, revision=2)" in first_change["do"]
     change(source, "initial=Counter()", "initial=Counter(), revision=2")
-    (one,) = cqrs("check", "-o", "json").document["aggregates"]["counter"]["changes"]
-    assert one["what"] == "the revision is 2, it was 1"
+    (first_change,) = cqrs("check", "-o", "json").document["aggregates"]["counter"]["changes"]
+    assert first_change["what"] == "the revision is 2, it was 1"
 
 
 @pytest.mark.program
 def test_lost_aggregate_is_red(cqrs: Check, source: Path) -> None:
     cqrs("check", "--write")
     source.rename(source.with_name("tally.py"))
-    said = cqrs("check", "-o", "json")
-    assert (said.status, said.document["aggregates"]["counter"]["level"]) == (1, "red")
+    result = cqrs("check", "-o", "json")
+    assert (result.status, result.document["aggregates"]["counter"]["level"]) == (1, "red")
     assert cqrs("check", "tally").status == 0
     assert cqrs("check", "--write", "tally").status == 0
     assert cqrs("check").status == 1  # only --write without names removes the file
@@ -106,9 +106,9 @@ def test_foreign_file_exits_3(cqrs: Check, source: Path) -> None:
     (source.parents[1] / "schemas").mkdir()
     for text in ("{", "[]", "{}", '{"commands": 1}'):
         (source.parents[1] / "schemas" / "counter.json").write_text(text)
-        said = cqrs("check")
-        assert said.status == 3
-        assert "counter.json cannot be compared" in said.err
+        result = cqrs("check")
+        assert result.status == 3
+        assert "counter.json cannot be compared" in result.err
 
 
 @pytest.mark.kafka
@@ -122,12 +122,17 @@ def test_log_names_unreadable_events(cqrs: Check, connection: Connection, prefix
     for number, (kind, data) in enumerate(
         [("Incremented", {"by": 1}), ("Counted", {}), ("Counted", {}), ("WasReset", {"to": "x"})], 1
     ):
-        told = {"id": f"1/{number}/0", "type": f"counter.{kind}", "aggregateversion": number, "data": data}
-        producer.produce(f"{prefix}counter.events", json.dumps(event | told).encode(), b"a", 1)
+        envelope = {
+            "id": f"1/{number}/0",
+            "type": f"counter.{kind}",
+            "aggregateversion": number,
+            "data": data,
+        }
+        producer.produce(f"{prefix}counter.events", json.dumps(event | envelope).encode(), b"a", 1)
     producer.flush()
-    said = cqrs("check", "--log", *broker, "-o", "json")
-    assert (said.status, said.document["level"]) == (1, "red")
-    log = said.document["logs"]["counter"]
+    result = cqrs("check", "--log", *broker, "-o", "json")
+    assert (result.status, result.document["level"]) == (1, "red")
+    log = result.document["logs"]["counter"]
     assert log["events"] == 4
     assert [(bad["type"], bad["partition"], bad["offset"], bad["times"]) for bad in log["unreadable"]] == [
         ("counter.Counted", 1, 1, 2),

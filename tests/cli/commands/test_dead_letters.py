@@ -19,15 +19,17 @@ COMMAND = {"specversion": "1.0", "id": "c-1", "source": "/x", "type": "bank_acco
 
 
 def letter(value: bytes | None, headers: Headers) -> Record:
-    made = dead_letter(Record(7, 1000, b"acc", value, headers), "t.commands", 0, "HANDLER_ERROR", "it raised")
-    return Record(3, made.timestamp, made.key, made.value, made.headers)
+    record = dead_letter(
+        Record(7, 1000, b"acc", value, headers), "t.commands", 0, "HANDLER_ERROR", "it raised"
+    )
+    return Record(3, record.timestamp, record.key, record.value, record.headers)
 
 
 def test_retried_commands_are_what_they_were() -> None:
     spent = {"notbefore": "2999-01-01T00:00:00Z", "deferredfrom": "0/1", "attempt": "2"}
     whole = {**COMMAND, "expectedversion": 3, "correlationid": "x", "data": {"a": [1, 2.50]}}
     record = letter(json.dumps(whole | spent).encode(), list(HEADERS))
-    (failed,) = failed_commands(iter([(0, record)]), lambda one: True)
+    (failed,) = failed_commands(iter([(0, record)]), lambda letter: True)
     assert (failed.reason, failed.message, failed.place, failed.id) == (
         "HANDLER_ERROR",
         "it raised",
@@ -41,14 +43,14 @@ def test_retried_commands_are_what_they_were() -> None:
 
 def test_binary_commands_become_documents() -> None:
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in COMMAND.items()]
-    (failed,) = failed_commands(iter([(0, letter(b'{"a":1}', headers))]), lambda one: True)
+    (failed,) = failed_commands(iter([(0, letter(b'{"a":1}', headers))]), lambda letter: True)
     again = retry_command("bank_account", failed)
     assert again is not None and json.loads(again.value) == {**COMMAND, "data": {"a": 1}}
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b'{"specversion":"1.0"}'])
 def test_what_is_no_command_stays(value: bytes | None) -> None:
-    (failed,) = failed_commands(iter([(0, letter(value, list(HEADERS)))]), lambda one: True)
+    (failed,) = failed_commands(iter([(0, letter(value, list(HEADERS)))]), lambda letter: True)
     assert failed.command is None and retry_command("bank_account", failed) is None
 
 
@@ -74,16 +76,16 @@ def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
         ("c-b", "UNKNOWN_TYPE"),
     ]
     for narrow in (["--id", "c-a"], ["--aggregate-id", "a"]):
-        (one,) = failing("dead-letters", "list", "bank_account", "--full", "-o", "json", *narrow).lines
-        assert one["record"]["message"]["id"] == "c-a"
+        (letter,) = failing("dead-letters", "list", "bank_account", "--full", "-o", "json", *narrow).lines
+        assert letter["record"]["message"]["id"] == "c-a"
     assert failing("dead-letters", "list", "bank_account", "--before", "1h").out == ""
     assert failing("dead-letters", "list", "bank_account", "--reason", "EXPIRED").status == 2
     assert failing("dead-letters", "retry", "bank_account").status == 2
     before = len(failing("tail", "bank_account", "commands", "-o", "json").lines)
     rehearsed = failing("dead-letters", "retry", "bank_account", "--all", "--dry-run", "-o", "json")
     assert len(rehearsed.lines) == 3
-    said = failing("dead-letters", "retry", "bank_account", "--all", "-o", "json")
-    assert (said.lines[0]["sent"], said.lines[0]["unreadable"]) == (2, 1)
+    result = failing("dead-letters", "retry", "bank_account", "--all", "-o", "json")
+    assert (result.lines[0]["sent"], result.lines[0]["unreadable"]) == (2, 1)
     assert len(failing("tail", "bank_account", "commands", "-o", "json").lines) == before + 2
 
 
@@ -133,7 +135,7 @@ def test_open_letters_are_those_left(
     failing("send", "--file", str(tmp_path / "again.ndjson"))
     failing("dead-letters", "retry", "bank_account", "--id", "c-b")
     quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
-    left = failing(*listed).lines
-    assert sorted(line["id"] or "" for line in left) == ["", "c-b"]
+    remaining = failing(*listed).lines
+    assert sorted(line["id"] or "" for line in remaining) == ["", "c-b"]
     (first, last) = failing("dead-letters", "list", "bank_account", "--id", "c-b", "-o", "json").lines
-    assert last["offset"] in [line["offset"] for line in left] and first["offset"] != last["offset"]
+    assert last["offset"] in [line["offset"] for line in remaining] and first["offset"] != last["offset"]

@@ -77,7 +77,7 @@ def test_dry_runs_see_what_waits(waiting: Cqrs) -> None:
     later = waiting(*call, "--not-before", "2999-01-01T00:00:00Z").document["outcome"]["data"]
     assert (later["status"], later["reason"]) == ("deferred", "NOT_YET")
     assert later["due"] == "2999-01-01T00:00:00.000Z"
-    said = waiting(
+    result = waiting(
         "send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "--not-before", "2999-01-01"
     )
-    assert "deferred   a  bank_account.Open  version 0  due 2999-01-01T00:00:00.000Z  NOT_YET" in said.out
+    assert "deferred   a  bank_account.Open  version 0  due 2999-01-01T00:00:00.000Z  NOT_YET" in result.out

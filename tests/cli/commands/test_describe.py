@@ -10,10 +10,10 @@ from tests.core.personal.customer import CUSTOMER
 
 
 def test_aggregates_are_described(cqrs: Cqrs) -> None:
-    said = cqrs("describe")
-    assert said.status == 0
-    assert "bank_account\n  A bank account that is never overdrawn." in said.out
-    assert "\n  Increment, Reset\n" in said.out
+    result = cqrs("describe")
+    assert result.status == 0
+    assert "bank_account\n  A bank account that is never overdrawn." in result.out
+    assert "\n  Increment, Reset\n" in result.out
 
 
 def test_messages_have_fields_and_docstrings(cqrs: Cqrs) -> None:
@@ -30,8 +30,8 @@ def test_command_is_shown_as_sent(cqrs: Cqrs) -> None:
 
 def test_nested_fields_are_spelled_as_sent() -> None:
     """The two fields belong to the same item. `[]` in each would create two items."""
-    shown = message_text(SHOPPING, SHOPPING.commands["shopping.Place"])
-    spelled = [line.split()[0] for line in shown.splitlines() if line.lstrip().startswith("lines[")]
+    text = message_text(SHOPPING, SHOPPING.commands["shopping.Place"])
+    spelled = [line.split()[0] for line in text.splitlines() if line.lstrip().startswith("lines[")]
     assert spelled[:2] == ["lines[0][sku]", "lines[0][quantity]"]
     composed = compose(
         SHOPPING, "o-1", "Place", ["customer[name]=Ada", f"{spelled[0]}=tea", f"{spelled[1]}=2"]
@@ -40,8 +40,8 @@ def test_nested_fields_are_spelled_as_sent() -> None:
 
 
 def test_personal_fields_are_told() -> None:
-    shown = message_text(CUSTOMER, CUSTOMER.commands["customer.Register"])
-    assert [line.split()[0] for line in shown.splitlines() if line.endswith("  personal")] == ["name", "mail"]
+    text = message_text(CUSTOMER, CUSTOMER.commands["customer.Register"])
+    assert [line.split()[0] for line in text.splitlines() if line.endswith("  personal")] == ["name", "mail"]
 
 
 def test_json_is_json_schema(cqrs: Cqrs) -> None:
@@ -50,8 +50,8 @@ def test_json_is_json_schema(cqrs: Cqrs) -> None:
     assert schema["commands"]["bank_account.Deposit"] == {"$ref": "#/$defs/Deposit"}
     assert schema["$defs"]["Deposit"]["required"] == ["amount"]
     assert schema["state"] == {"$ref": "#/$defs/Account"}
-    one = cqrs("describe", "bank_account", "Opened", "-o", "json").document
-    assert one["$ref"] == "#/$defs/Opened" and one["$defs"]["Opened"]["required"] == ["owner"]
+    document = cqrs("describe", "bank_account", "Opened", "-o", "json").document
+    assert document["$ref"] == "#/$defs/Opened" and document["$defs"]["Opened"]["required"] == ["owner"]
     assert set(cqrs("describe", "-o", "json").document["aggregates"]) >= {"bank_account", "order"}
 
 
@@ -73,6 +73,6 @@ def test_asyncapi_is_json_either_way(cqrs: Cqrs, form: str) -> None:
     ],
 )
 def test_unknown_names_exit_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
-    said = cqrs(*arguments)
-    assert said.status == 2
-    assert complaint in said.err
+    result = cqrs(*arguments)
+    assert result.status == 2
+    assert complaint in result.err

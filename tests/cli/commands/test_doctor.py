@@ -40,9 +40,9 @@ class Doctor:
 
     def __call__(self, *arguments: str) -> int:
         status = main(["doctor", *arguments, "-q", "-o", "json"])
-        said = self.capfd.readouterr()
-        assert said.err == ""
-        self.document: Any = json.loads(said.out)
+        output = self.capfd.readouterr()
+        assert output.err == ""
+        self.document: Any = json.loads(output.out)
         return status
 
     def of(self, name: str) -> list[tuple[str, str]]:
@@ -76,10 +76,10 @@ def test_settings_have_origins_and_no_secrets(doctor: Doctor, root: Path) -> Non
     (root / "client.properties").write_text("client.id=me\nsasl.password=hunter2\n")
     (root / "cqrs.toml").write_text('partitions = 7\ncommand_config = "client.properties"\n')
     assert doctor("--topic-prefix", "x.") == 0
-    held = doctor.document["settings"]
-    assert held["partitions"] == {"value": "7", "origin": str(root / "cqrs.toml")}
-    assert held["topic_prefix"] == {"value": "x.", "origin": "flag --topic-prefix"}
-    assert held["-X client.id"] == {"value": "me", "origin": str(root / "client.properties")}
+    settings = doctor.document["settings"]
+    assert settings["partitions"] == {"value": "7", "origin": str(root / "cqrs.toml")}
+    assert settings["topic_prefix"] == {"value": "x.", "origin": "flag --topic-prefix"}
+    assert settings["-X client.id"] == {"value": "me", "origin": str(root / "client.properties")}
     assert "hunter2" not in json.dumps(doctor.document)
 
 
@@ -120,8 +120,8 @@ def test_readonly_state_folders_exit_3(doctor: Doctor, root: Path) -> None:
 def test_states_in_memory_need_no_folder(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"\nstore = "memory"\nstore_limit = "2GiB"')
     doctor()
-    said = "in memory, 2.0 GiB at most in each process of a run; rebuilt from the log at each start"
-    assert doctor.of("state") == [("ok", said)]
+    expected = "in memory, 2.0 GiB at most in each process of a run; rebuilt from the log at each start"
+    assert doctor.of("state") == [("ok", expected)]
 
 
 @pytest.mark.program
@@ -235,11 +235,11 @@ def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Conn
     upcaster = "initial=Counter(), upcasters={'Counted': lambda old: Incremented(old['by'])})"
     source = COUNTER.read_text().replace("initial=Counter())", upcaster)
     (root / "aggregates" / "counter.py").write_text(source)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "cqrs_cli", "doctor", *broker, "-o", "json"], capture_output=True, check=False
     )
-    checks = {check["name"]: check["status"] for check in json.loads(done.stdout)["checks"]}
-    assert (done.returncode, checks["events"]) == (0, "ok")
+    checks = {check["name"]: check["status"] for check in json.loads(process.stdout)["checks"]}
+    assert (process.returncode, checks["events"]) == (0, "ok")
 
 
 @pytest.mark.program

@@ -49,12 +49,12 @@ def test_gateway_of_the_project_is_known(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running_gateway(connection, accounts, shop / "state") as gateway:
-        at = f"http://127.0.0.1:{gateway.port}"
-        assert found(capfd, "--gateway", at) == [
-            ("ok", f"{at} answers"),
-            ("ok", f"{at} has processed the events from before its start"),
-            ("ok", f"{at} requires no token"),
-            ("ok", f"{at} serves bank_account with this project's code, and accepts commands"),
+        url = f"http://127.0.0.1:{gateway.port}"
+        assert found(capfd, "--gateway", url) == [
+            ("ok", f"{url} answers"),
+            ("ok", f"{url} has processed the events from before its start"),
+            ("ok", f"{url} requires no token"),
+            ("ok", f"{url} serves bank_account with this project's code, and accepts commands"),
         ]
 
 
@@ -64,9 +64,9 @@ def test_other_code_is_noticed(
     code = shop / "aggregates/bank_account.py"
     code.write_text(code.read_text().replace("    owner: str\n", "    owner: str\n    city: str = ''\n", 1))
     with running_gateway(connection, accounts, shop / "state") as gateway:
-        at = f"http://127.0.0.1:{gateway.port}"
-        assert found(capfd, "--gateway", at)[3:] == [
-            ("warn", f"{at} serves bank_account with other code than this project's")
+        url = f"http://127.0.0.1:{gateway.port}"
+        assert found(capfd, "--gateway", url)[3:] == [
+            ("warn", f"{url} serves bank_account with other code than this project's")
         ]
 
 
@@ -76,20 +76,20 @@ def test_token_opens_the_gateway(
     with running_gateway(
         connection, accounts, shop / "state", read_only=True, tokens=GatewayTokens(TOKEN)
     ) as gateway:
-        at = f"http://127.0.0.1:{gateway.port}"
-        assert [status for status, _ in found(capfd, "--gateway", at)] == ["ok", "ok", "warn"]
-        assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [
-            ("ok", f"{at} requires a token, and accepts this token"),
-            ("ok", f"{at} serves bank_account with this project's code, and accepts no commands"),
+        url = f"http://127.0.0.1:{gateway.port}"
+        assert [status for status, _ in found(capfd, "--gateway", url)] == ["ok", "ok", "warn"]
+        assert found(capfd, "--gateway", url, "--token-file", "token")[2:] == [
+            ("ok", f"{url} requires a token, and accepts this token"),
+            ("ok", f"{url} serves bank_account with this project's code, and accepts no commands"),
         ]
         (shop / "token").write_text(TOKEN[::-1])
-        assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [
-            ("fail", f"{at} rejects this token")
+        assert found(capfd, "--gateway", url, "--token-file", "token")[2:] == [
+            ("fail", f"{url} rejects this token")
         ]
         other = f"http://localhost:{gateway.port}"
         assert found(capfd, "--gateway", other) == [("fail", f"{other} does not accept this host name")]
 
 
 def test_token_file_is_for_a_gateway(cqrs: Cqrs) -> None:
-    said = cqrs("doctor", "--token-file", "token")
-    assert said.status == 2 and "name it: --gateway URL" in said.err
+    result = cqrs("doctor", "--token-file", "token")
+    assert result.status == 2 and "name it: --gateway URL" in result.err

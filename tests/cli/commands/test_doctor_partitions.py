@@ -10,19 +10,19 @@ from tests.support import statuses
 
 
 def test_quiet_places_are_counted() -> None:
-    found = partition_checks(
+    checks = partition_checks(
         statuses.look(statuses.decided(lag=2, rates=Rates(1, 1, 0)), statuses.heard(owned=False))
     )
-    assert list(found) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
+    assert list(checks) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
 
 
 def test_remarks_are_warnings() -> None:
-    found = partition_checks(
+    checks = partition_checks(
         statuses.look(
             statuses.decided(trial="on trial", lag=1), statuses.heard(stopped_at=7, way_out="--skip")
         )
     )
-    first, second = found
+    first, second = checks
     assert first == warn("partitions", "bank 0: on trial", "")
     assert second.detail == "checkout < order 0: process checkout was stopped by order.events:0@7"
     assert second.hint == "correct it, or leave the event out: --skip"
@@ -41,5 +41,8 @@ def test_silent_runs_are_warnings() -> None:
 @pytest.mark.kafka
 def test_doctor_looks_at_partitions(decided: Cqrs) -> None:
     checks = decided("doctor", "-o", "json").document["checks"]
-    (found,) = [check for check in checks if check["name"] == "partitions"]
-    assert (found["status"], found["detail"]) == ("ok", "2 partitions, 2 without an owner; lag 7")
+    (partition_check,) = [check for check in checks if check["name"] == "partitions"]
+    assert (partition_check["status"], partition_check["detail"]) == (
+        "ok",
+        "2 partitions, 2 without an owner; lag 7",
+    )

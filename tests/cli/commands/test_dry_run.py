@@ -54,19 +54,19 @@ def test_dry_runs_decide_as_owners_do(on_broker: Cqrs, owner: Owner) -> None:
         on_broker(*call)
         owner.decide()
         outcome = on_broker("tail", "bank_account", "outcomes", *JSON).lines[-1]["message"]
-        made = on_broker("tail", "bank_account", "events", *JSON).lines
+        lines = on_broker("tail", "bank_account", "events", *JSON).lines
         foretold = rehearsed.document
         assert verdict(foretold["outcome"]) == verdict(outcome)
         count = outcome["data"]["events"]
-        real = [event["message"] for event in made[len(made) - count :]]
+        real = [event["message"] for event in lines[len(lines) - count :]]
         assert [
             (event["type"], event["data"], event["aggregateversion"]) for event in foretold["events"]
         ] == [(event["type"], event["data"], event["aggregateversion"]) for event in real]
 
 
 def test_text_shows_outcome_and_events(on_broker: Cqrs) -> None:
-    said = on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada", "--dry-run")
-    assert (said.status, said.out) == (
+    result = on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada", "--dry-run")
+    assert (result.status, result.out) == (
         0,
         'accepted   acc-42  bank_account.Open  version 1\n  v1  bank_account.Opened  {"owner":"Ada"}\n',
     )
@@ -85,17 +85,17 @@ def test_lines_see_those_before_them(on_broker: Cqrs, tmp_path: Path) -> None:
         for subject, kind, data in lines
     )
     (tmp_path / "many.ndjson").write_text(text)
-    said = on_broker("send", "--file", "many.ndjson", "--dry-run", *JSON)
-    told = [row["outcome"]["data"] for row in said.lines]
-    assert [(data["status"], data["version"]) for data in told] == [
+    result = on_broker("send", "--file", "many.ndjson", "--dry-run", *JSON)
+    rows = [row["outcome"]["data"] for row in result.lines]
+    assert [(data["status"], data["version"]) for data in rows] == [
         ("accepted", 1),
         ("accepted", 1),
         ("accepted", 2),
         ("rejected", 2),
         ("accepted", 3),
     ]
-    assert said.status == 7
-    assert json.loads(said.err)["error"]["message"] == "1 of 5 commands refused"
+    assert result.status == 7
+    assert json.loads(result.err)["error"]["message"] == "1 of 5 commands refused"
     assert sent(on_broker) == 0
 
 
@@ -104,13 +104,13 @@ def test_undecided_commands_are_named(
 ) -> None:
     on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    said = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *place)
-    assert "bank_account: up to 1 command there not decided yet" in said.err
-    assert "dry run: nothing was sent\n" in said.err
+    result = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *place)
+    assert "bank_account: up to 1 command there not decided yet" in result.err
+    assert "dry run: nothing was sent\n" in result.err
 
 
 def test_missing_topics_name_the_remedy(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    said = cqrs("send", "counter", "c", "Increment", "--dry-run", *place)
-    assert said.status == 3
-    assert "create what is missing: cqrs init" in said.err
+    result = cqrs("send", "counter", "c", "Increment", "--dry-run", *place)
+    assert result.status == 3
+    assert "create what is missing: cqrs init" in result.err

@@ -36,13 +36,15 @@ class Customers:
     def decide(self) -> None:
         """Write the decisions. May be called only once."""
         start, end = readers.bounds(self.connection, self.topics.commands, [0])[0]
-        found = readers.read(self.connection, self.topics.commands, 0, start, end)
-        done = decide_batch(
-            CUSTOMER, [one for batch in found for one in batch], context(table=DeferralTable())
+        batches = readers.read(self.connection, self.topics.commands, 0, start, end)
+        decisions = decide_batch(
+            CUSTOMER, [record for batch in batches for record in batch], context(table=DeferralTable())
         )
-        self.write(self.topics.events, *((value, key) for value, key, _ in done.events))
-        self.write(self.topics.outcomes, *((value, key) for value, key, _ in done.outcomes))
-        self.write(self.topics.dead_letters, *((one.value, one.key) for one in done.dead_letters))
+        self.write(self.topics.events, *((value, key) for value, key, _ in decisions.events))
+        self.write(self.topics.outcomes, *((value, key) for value, key, _ in decisions.outcomes))
+        self.write(
+            self.topics.dead_letters, *((letter.value, letter.key) for letter in decisions.dead_letters)
+        )
 
     def write(self, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
         producer = clients.producer(self.connection)
@@ -99,9 +101,9 @@ def test_verbose_shows_no_value(cqrs: Cqrs, shop: Cqrs) -> None:
     def broken(_: object) -> None:
         raise KeyError("Ann")
 
-    said = cqrs("erase", "customer", "c-1", "--dry-run", "-v", connect=broken)
-    assert said.err.endswith("error: KeyError\n")
-    assert "in broken" in said.err and "KeyError: " not in said.err
+    result = cqrs("erase", "customer", "c-1", "--dry-run", "-v", connect=broken)
+    assert result.err.endswith("error: KeyError\n")
+    assert "in broken" in result.err and "KeyError: " not in result.err
 
 
 def lines_of(file: Path) -> list[dict[str, str]]:
@@ -110,9 +112,9 @@ def lines_of(file: Path) -> list[dict[str, str]]:
 
 def test_erasing_prints_the_outcome(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
     with customers.deciding(4):
-        done = shop("erase", "customer", "c-1", "-o", "json")
-    assert (done.status, done.document["type"]) == (0, "cqrs.Erase.accepted")
-    assert "1 event from before the fields were personal: their plain text stays" in done.err
+        result = shop("erase", "customer", "c-1", "-o", "json")
+    assert (result.status, result.document["type"]) == (0, "cqrs.Erase.accepted")
+    assert "1 event from before the fields were personal: their plain text stays" in result.err
     before, line = lines_of(tmp_path / "erasures.ndjson")
     *_, erased = shop("tail", "customer", "events", "-o", "json").lines
     assert (line["aggregate"], line["id"]) == ("customer", "c-1")
@@ -122,8 +124,8 @@ def test_erasing_prints_the_outcome(shop: Cqrs, customers: Customers, tmp_path: 
 
 def test_dry_runs_say_what_there_is(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
     customers.decide()
-    there = shop("erase", "customer", "c-1", "--dry-run", "-o", "json")
-    assert there.document == {
+    result = shop("erase", "customer", "c-1", "--dry-run", "-o", "json")
+    assert result.document == {
         "aggregate": "customer",
         "id": "c-1",
         "events": 2,
@@ -132,23 +134,23 @@ def test_dry_runs_say_what_there_is(shop: Cqrs, customers: Customers, tmp_path: 
         "commands": 2,
         "dead_letters": 0,
     }
-    said = shop("erase", "customer", "c-1", "--dry-run")
-    assert "customer c-1: 2 events, whose personal fields become unreadable" in said.out
+    result = shop("erase", "customer", "c-1", "--dry-run")
+    assert "customer c-1: 2 events, whose personal fields become unreadable" in result.out
     assert customers.sent() == 3
     assert not (tmp_path / "erasures.ndjson").exists()
 
 
 def test_nobody_need_wait(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
     ledger = tmp_path / "apart.ndjson"
-    done = shop("erase", "customer", "c-1", "--no-wait", "--erasures", str(ledger))
-    assert (done.status, done.out[:23]) == (0, "sent cqrs.Erase to c-1 ")
-    assert [one["id"] for one in lines_of(ledger)] == ["c-1"]
+    result = shop("erase", "customer", "c-1", "--no-wait", "--erasures", str(ledger))
+    assert (result.status, result.out[:23]) == (0, "sent cqrs.Erase to c-1 ")
+    assert [line["id"] for line in lines_of(ledger)] == ["c-1"]
 
 
 def test_no_outcome_is_kept_too(shop: Cqrs, tmp_path: Path) -> None:
     """The command may still be decided."""
     assert shop("erase", "customer", "c-1", "--timeout", "10ms").status == 8
-    assert [one["id"] for one in lines_of(tmp_path / "erasures.ndjson")] == ["c-1"]
+    assert [line["id"] for line in lines_of(tmp_path / "erasures.ndjson")] == ["c-1"]
 
 
 def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
@@ -156,9 +158,9 @@ def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Pa
     events = customers.topics.events
     customers.write(events, (b"?", b"c-1"))
     with customers.deciding(4):
-        done = shop("erase", "customer", "c-1")
-    assert done.status == 0
-    assert "its events were not read: " in done.err and f"{events} partition 0 offset 1" in done.err
+        result = shop("erase", "customer", "c-1")
+    assert result.status == 0
+    assert "its events were not read: " in result.err and f"{events} partition 0 offset 1" in result.err
     (line,) = lines_of(tmp_path / "erasures.ndjson")
     assert line.keys() == {"aggregate", "id", "time", "command"}
 
@@ -169,9 +171,9 @@ def test_restored_backups_are_erased_again(shop: Cqrs, customers: Customers, tmp
     file = tmp_path / "repeated.ndjson"
     file.write_text('{"aggregate":"customer","id":"c-1","key":"AAAAAAAAAAA"}\n')
     with customers.deciding(5):
-        done = shop("erase", "--file", str(file), "-o", "json")
-    assert [(one["subject"], one["data"]["status"]) for one in done.lines] == [("c-1", "unchanged")]
-    assert done.status == 0
+        result = shop("erase", "--file", str(file), "-o", "json")
+    assert [(line["subject"], line["data"]["status"]) for line in result.lines] == [("c-1", "unchanged")]
+    assert result.status == 0
     printed = tmp_path / "events.ndjson"
     tailed = shop("tail", "customer", "events", "--type", "cqrs.Erased", "-o", "json")
     assert tailed.err == ""
@@ -193,8 +195,8 @@ def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, 
         ("customer", "c-1", "--erasures", "no/where"): "no/where cannot be written",
     }
     for call, complaint in calls.items():
-        done = shop("erase", *call)
-        assert (done.status in (2, 3), complaint in done.err) == (True, True), done.err
+        result = shop("erase", *call)
+        assert (result.status in (2, 3), complaint in result.err) == (True, True), result.err
     assert customers.sent() == 3
 
 
@@ -203,6 +205,6 @@ def test_new_topic_of_keys_is_told(shop: Cqrs, customers: Customers) -> None:
     plan, topics = TopicPlan(personal=True), customers.topics
     for kind in KINDS:
         configure(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))
-    done = shop("init", "customer")
-    assert done.status == 0 and f"{topics.keys} was missing, and customer has events" in done.err
+    result = shop("init", "customer")
+    assert result.status == 0 and f"{topics.keys} was missing, and customer has events" in result.err
     assert "was missing" not in shop("init", "customer").err

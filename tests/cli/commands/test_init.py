@@ -34,8 +34,8 @@ def init(
     def run(*arguments: str) -> tuple[int, Any]:
         broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
         status = main(["init", *arguments, *broker, "-q", "-o", "json"])
-        said = capfd.readouterr()
-        return status, json.loads(said.out or said.err)
+        output = capfd.readouterr()
+        return status, json.loads(output.out or output.err)
 
     return run
 
@@ -82,11 +82,11 @@ def test_growing_partitions_exits_3(init: DeliveryReport) -> None:
 
 def test_dry_runs_start_no_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
-    said = capfd.readouterr()
-    document = json.loads(said.out)
+    output = capfd.readouterr()
+    document = json.loads(output.out)
     assert {topic["result"] for topic in document["topics"]} == {"unknown"}
     assert {topic["partitions"] for topic in document["topics"]} == {3}
-    assert "the embedded Kafka does not run" in said.err
+    assert "the embedded Kafka does not run" in output.err
     assert embedded.broker_status(root) is None
     assert not (root / ".cqrs").exists()
 
@@ -107,26 +107,26 @@ def test_a_project_without_aggregates_exits_2(
 
 def test_spark_secrets_are_not_repeated(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-b", "127.0.0.1:1", "--conf", "spark.authenticate.secret=hunter2"]) == 2
-    said = capfd.readouterr().err
-    assert "SPARK_CONF_DIR" in said
-    assert "hunter2" not in said
+    output = capfd.readouterr().err
+    assert "SPARK_CONF_DIR" in output
+    assert "hunter2" not in output
 
 
 def test_unreachable_brokers_take_one_line(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "-q", "-b", "127.0.0.1:1"]) == 4
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert said.err.startswith("error: no answer from Kafka at 127.0.0.1:1 (connection refused); ")
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert output.err.startswith("error: no answer from Kafka at 127.0.0.1:1 (connection refused); ")
 
 
 def test_secret_flags_and_unknown_properties_fail(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "-X", "sasl.password=hunter2"]) == 2
     assert main(["init", "-b", "127.0.0.1:1", "-X", "max.poll.recrods=5"]) == 3
-    said = capfd.readouterr().err
-    assert "--command-config" in said
-    assert "max.poll.recrods" in said
-    assert "hunter2" not in said
+    output = capfd.readouterr().err
+    assert "--command-config" in output
+    assert "max.poll.recrods" in output
+    assert "hunter2" not in output
 
 
 def test_manifests_need_no_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -146,10 +146,10 @@ def test_personal_fields_get_keys(root: Path, capfd: pytest.CaptureFixture[str])
     shutil.copy(ROOT / "examples/customers/customers/customer.py", root / "aggregates")
     assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
     topics = json.loads(capfd.readouterr().out)["topics"]
-    keys = [one for one in topics if one["topic"].endswith(".keys")]
+    keys = [topic for topic in topics if topic["topic"].endswith(".keys")]
     assert keys == [{"topic": "customer.keys", "result": "unknown", "partitions": 3}]
     assert main(["init", "--strimzi", "kafka", "-o", "json"]) == 0
     items = json.loads(capfd.readouterr().out)["items"]
-    assert [one["metadata"]["name"] for one in items if one["metadata"]["name"].endswith(".keys")] == [
+    assert [item["metadata"]["name"] for item in items if item["metadata"]["name"].endswith(".keys")] == [
         "customer.keys"
     ]

@@ -39,8 +39,11 @@ def test_another_broker_is_refused(
 def test_unreadable_settings_start_nothing(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "cqrs.toml").write_text("partitions =")
     assert main(["kafka", "stop"]) == 3
-    said = capfd.readouterr()
-    assert (said.out, said.err.startswith(f"error: {project / 'cqrs.toml'} cannot be read: ")) == ("", True)
+    output = capfd.readouterr()
+    assert (output.out, output.err.startswith(f"error: {project / 'cqrs.toml'} cannot be read: ")) == (
+        "",
+        True,
+    )
 
 
 def test_start_without_java_exits_4(

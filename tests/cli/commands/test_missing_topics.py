@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kafka
 def test_missing_topics_end_with_3(
     on_broker: Cqrs, command: tuple[str, ...], connection: Connection, prefix: str
 ) -> None:
-    said = on_broker(*command)
-    assert (said.status, said.out) == (3, "")
+    result = on_broker(*command)
+    assert (result.status, result.out) == (3, "")
     place = f"-b {connection.bootstrap_server} --topic-prefix {prefix}"
-    assert said.err.endswith(f"does not exist; create it: cqrs init {place}\n")
+    assert result.err.endswith(f"does not exist; create it: cqrs init {place}\n")

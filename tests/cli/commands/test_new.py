@@ -16,10 +16,10 @@ from cqrs_cli.settings.settings import load_settings
 
 def test_new_projects_have_all_files(tmp_path: Path) -> None:
     assert main(["new", str(tmp_path / "shop")]) == 0
-    made = {
+    files = {
         str(path.relative_to(tmp_path / "shop")) for path in (tmp_path / "shop").rglob("*") if path.is_file()
     }
-    assert made == set(scaffold.FILES)
+    assert files == set(scaffold.FILES)
 
 
 def test_bare_projects_have_an_aggregate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -58,8 +58,8 @@ def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
 @pytest.mark.program
 def test_make_lists_its_targets(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
-    said = subprocess.check_output(["make", "-s"], cwd=tmp_path, text=True)
-    targets = {line.split()[1] for line in said.splitlines()}
+    output = subprocess.check_output(["make", "-s"], cwd=tmp_path, text=True)
+    targets = {line.split()[1] for line in output.splitlines()}
     assert {"setup", "test", "check", "run", "image", "up"} <= targets
 
 
@@ -115,11 +115,11 @@ def test_new_aggregates_and_settings_load(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("more", "tests"), [([], 6), (["--aggregate", "room"], 3)])
 def test_a_new_projects_tests_pass(tmp_path: Path, more: list[str], tests: int) -> None:
     assert main(["new", str(tmp_path), "-q", *more]) == 0
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout
-    assert f"{tests} passed" in done.stdout
+    assert process.returncode == 0, process.stdout
+    assert f"{tests} passed" in process.stdout
 
 
 def test_projects_begin_with_ones_own(
@@ -128,12 +128,12 @@ def test_projects_begin_with_ones_own(
     """The project contains nothing of the example, and all files fit the aggregate."""
     assert main(["new", str(tmp_path / "hotel"), "--aggregate", "room", "-o", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    made = {
+    files = {
         str(path.relative_to(tmp_path / "hotel"))
         for path in (tmp_path / "hotel").rglob("*.*")
         if path.is_file()
     }
-    assert {"aggregates/room.py", "tests/test_room.py", "schemas/room.json"} <= made
+    assert {"aggregates/room.py", "tests/test_room.py", "schemas/room.json"} <= files
     assert "cqrs send room first Register label=one" in document["next"]
     texts = [(tmp_path / "hotel" / file).read_text() for file in document["files"]]
     assert not any(word in text for text in texts for word in ("inventory", "tea "))
@@ -150,8 +150,8 @@ def test_names_that_cannot_be_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy", "--strict"]])
 def test_a_new_projects_code_is_clean(tmp_path: Path, tool: list[str]) -> None:
     scaffold.create(tmp_path)
-    done = subprocess.run([sys.executable, "-m", *tool, "."], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run([sys.executable, "-m", *tool, "."], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout
 
 
 def test_folders_with_files_are_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -42,13 +42,13 @@ def test_gc_spares_what_records_name(
     assert store.file(unused, folder).exists()
     assert "1 put aside (6 bytes)" in on_broker("payloads", "gc", "bank_account").out
     assert (store.path / folder / named).exists() and not store.file(unused, folder).exists()
-    shown = on_broker("tail", "bank_account", "commands", "-o", "json").lines[0]["message"]
-    assert shown["data"] == {"owner": "x" * 2000} and "datasha256" not in shown
+    message = on_broker("tail", "bank_account", "commands", "-o", "json").lines[0]["message"]
+    assert message["data"] == {"owner": "x" * 2000} and "datasha256" not in message
 
 
 def test_gc_needs_a_store(on_broker: Cqrs) -> None:
-    ended = on_broker("payloads", "gc")
-    assert ended.status == 3 and "payload_store" in ended.err
+    result = on_broker("payloads", "gc")
+    assert result.status == 3 and "payload_store" in result.err
 
 
 @pytest.fixture
@@ -80,23 +80,23 @@ def test_lost_payloads_can_be_worked_with(
     bank.send("ada", "Open", f"owner={LARGE}")
     reference = find_reference(bank.harness.records("commands")[0].value)
     assert reference is not None
-    kept = bank.store.file(reference, bank.folder).read_bytes()
+    payload = bank.store.file(reference, bank.folder).read_bytes()
     bank.store.lose(reference, bank.folder)
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE"]
     (failed,) = cqrs("dead-letters", "list", "bank_account", "-o", "json", *flags).lines
     assert failed["reason"] == "PAYLOAD_UNAVAILABLE" and reference.sha256 in failed["message"]
-    bank.store.put(kept, bank.folder)
+    bank.store.put(payload, bank.folder)
     assert cqrs("dead-letters", "retry", "bank_account", "--all", *flags).status == 0
     assert find_reference(bank.harness.records("commands")[-1].value) == reference
     assert bank.decide()[-1] == "accepted"
     bank.store.lose(reference, bank.folder)
-    shown = cqrs("show", "bank_account", "ada", *flags)
+    result = cqrs("show", "bank_account", "ada", *flags)
     assert (
-        shown.status == 4 and f"events:0@0 refers to payload {reference.sha256}: it is missing" in shown.err
+        result.status == 4 and f"events:0@0 refers to payload {reference.sha256}: it is missing" in result.err
     )
     followed = cqrs("trace", bank.harness.outcomes()[0].correlationid, "-o", "json", *flags).document
-    asked = followed["commands"][-1]
-    assert [asked["data"], asked["events"][0]["data"]] == [reference.sha256] * 2
+    command = followed["commands"][-1]
+    assert [command["data"], command["events"][0]["data"]] == [reference.sha256] * 2
 
 
 @pytest.mark.objects
@@ -117,5 +117,5 @@ def test_clients_say_what_to_do(
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
         hint = "check the credentials in the environment, and the rights that they have"
     for call in (large, collect):
-        ended = on_broker(*call)
-        assert (ended.status, ended.err.count("\n")) == (4, 1) and hint in ended.err, ended
+        result = on_broker(*call)
+        assert (result.status, result.err.count("\n")) == (4, 1) and hint in result.err, result

@@ -27,20 +27,20 @@ def pieces(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
 
 
 def test_the_others_are_described(pieces: Cqrs) -> None:
-    said = pieces("describe")
-    assert said.status == 0 and "counter" in said.out and BROKEN in said.err
+    result = pieces("describe")
+    assert result.status == 0 and "counter" in result.out and BROKEN in result.err
 
 
 def test_broken_one_is_named_alone(pieces: Cqrs) -> None:
-    said = pieces("describe", "broken")
-    assert said.status == 3 and "error: aggregates/broken.py:1: ZeroDivisionError" in said.err
+    result = pieces("describe", "broken")
+    assert result.status == 3 and "error: aggregates/broken.py:1: ZeroDivisionError" in result.err
 
 
 def test_project_of_broken_ones_fails(pieces: Cqrs, tmp_path: Path) -> None:
     for name in ("counter", "fresh"):
         (tmp_path / "aggregates" / f"{name}.py").unlink()
-    said = pieces("describe")
-    assert said.status == 3 and "error: aggregates/broken.py:1" in said.err
+    result = pieces("describe")
+    assert result.status == 3 and "error: aggregates/broken.py:1" in result.err
 
 
 @pytest.mark.kafka
@@ -52,8 +52,8 @@ def test_others_get_topics_and_status(
     settings = load_settings({"topic_prefix": prefix}, tmp_path)
     assert without_topics(settings, connection, ["counter", "fresh"]) == ["fresh"]
     assert without_topics(settings, connection, ["fresh"]) == []  # `prepare` reports missing topics
-    said = pieces("status", *cluster)
-    assert said.status == 0 and "counter" in said.out and BROKEN in said.err
-    said = pieces("init", *cluster)
-    assert said.status == 3 and "fresh.commands" in said.out and BROKEN in said.err
+    result = pieces("status", *cluster)
+    assert result.status == 0 and "counter" in result.out and BROKEN in result.err
+    result = pieces("init", *cluster)
+    assert result.status == 3 and "fresh.commands" in result.out and BROKEN in result.err
     assert without_topics(settings, connection, ["counter", "fresh"]) == []

@@ -9,11 +9,11 @@ from tests.cli.conftest import Cqrs
 
 @pytest.mark.kafka
 def test_result_names_each_shard(on_broker: Cqrs, tmp_path: Path, prefix: str) -> None:
-    said = on_broker("rebuild", "bank_account", "-o", "json")
-    assert said.status == 0
+    result = on_broker("rebuild", "bank_account", "-o", "json")
+    assert result.status == 0
     assert [
-        (one["aggregate"], one["partition"], one["aggregates"], one["in_use"])
-        for one in said.document["shards"]
+        (shard["aggregate"], shard["partition"], shard["aggregates"], shard["in_use"])
+        for shard in result.document["shards"]
     ] == [("bank_account", 0, 0, False), ("bank_account", 1, 0, False)]
     shards = tmp_path / ".cqrs" / "state" / f"{prefix}bank_account"
     assert sorted(path.name for path in shards.iterdir()) == ["0", "1"]
@@ -24,24 +24,24 @@ def test_result_names_each_shard(on_broker: Cqrs, tmp_path: Path, prefix: str) -
 
 @pytest.mark.kafka
 def test_shards_of_a_growth_are_named(on_broker: Cqrs) -> None:
-    said = on_broker("rebuild", "bank_account", "--partitions", "4", "--state-dir", "grown", "-o", "json")
-    assert [one["partition"] for one in said.document["shards"]] == [0, 1, 2, 3]
+    result = on_broker("rebuild", "bank_account", "--partitions", "4", "--state-dir", "grown", "-o", "json")
+    assert [shard["partition"] for shard in result.document["shards"]] == [0, 1, 2, 3]
     refused = on_broker("rebuild", "bank_account", "--partitions", "3")
     assert refused.status == 2 and "3 is not a multiple" in refused.err
 
 
 def test_growth_is_of_one_aggregate(cqrs: Cqrs) -> None:
-    said = cqrs("rebuild", "bank_account", "counter", "--partitions", "4")
-    assert said.status == 2 and "--partitions needs one aggregate" in said.err
+    result = cqrs("rebuild", "bank_account", "counter", "--partitions", "4")
+    assert result.status == 2 and "--partitions needs one aggregate" in result.err
 
 
 def test_memory_has_no_shards(cqrs: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "cqrs.toml").write_text('store = "memory"')
-    said = cqrs("rebuild")
-    assert (said.status, said.out) == (3, "")
-    assert "there are no shards" in said.err
+    result = cqrs("rebuild")
+    assert (result.status, result.out) == (3, "")
+    assert "there are no shards" in result.err
 
 
 def test_unknown_aggregate_is_named(cqrs: Cqrs) -> None:
-    said = cqrs("rebuild", "nothing")
-    assert (said.status, said.out) == (2, "") and "nothing" in said.err
+    result = cqrs("rebuild", "nothing")
+    assert (result.status, result.out) == (2, "") and "nothing" in result.err

@@ -8,9 +8,12 @@ pytestmark = pytest.mark.kafka
 
 
 def test_dry_run_says_what_moves(decided: Cqrs) -> None:
-    said = decided("repartition", "bank_account", "--partitions", "6", "--dry-run", "-o", "json").document
-    assert (said["dry_run"], said["from"], said["to"]) == (True, 2, 6)
-    assert [(one["partition"], one["children"]) for one in said["partitions"]] == [(0, [2, 4]), (1, [3, 5])]
+    document = decided("repartition", "bank_account", "--partitions", "6", "--dry-run", "-o", "json").document
+    assert (document["dry_run"], document["from"], document["to"]) == (True, 2, 6)
+    assert [(partition["partition"], partition["children"]) for partition in document["partitions"]] == [
+        (0, [2, 4]),
+        (1, [3, 5]),
+    ]
     assert decided("init", "bank_account", "--partitions", "2").status == 0
 
 
@@ -44,11 +47,16 @@ def test_same_call_again_completes(decided: Cqrs) -> None:
 
 def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
     decided("repartition", "bank_account", "--partitions", "4")
-    said = decided("status", "bank_account", "-o", "json").document["aggregates"]["bank_account"]
-    assert [one["growth"] for one in said["partitions"]] == ["settles", "settles", "waits", "waits"]
+    status = decided("status", "bank_account", "-o", "json").document["aggregates"]["bank_account"]
+    assert [partition["growth"] for partition in status["partitions"]] == [
+        "settles",
+        "settles",
+        "waits",
+        "waits",
+    ]
     assert "settles, waits" in decided("status", "bank_account").out
     checks = decided("doctor", "-o", "json").document["checks"]
-    (growth,) = [one for one in checks if one["name"] == "topics" and "grows to 4" in one["detail"]]
+    (growth,) = [check for check in checks if check["name"] == "topics" and "grows to 4" in check["detail"]]
     assert (growth["status"], growth["hint"]) == ("warn", "the next run splits: cqrs run")
 
 
@@ -56,20 +64,22 @@ def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
     ("partitions", "says"), [("1", "Kafka cannot remove partitions"), ("3", "3 is not a multiple")]
 )
 def test_other_numbers_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
-    said = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")
-    assert (said.status, said.out) == (2, "") and says in said.err
+    result = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")
+    assert (result.status, result.out) == (2, "") and says in result.err
 
 
 def test_unchecked_homes_end_with_3(decided: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_PARTITIONER", "none")
-    said = decided("repartition", "bank_account", "--partitions", "4")
-    assert said.status == 3 and 'with partitioner = "none"' in said.err
+    result = decided("repartition", "bank_account", "--partitions", "4")
+    assert result.status == 3 and 'with partitioner = "none"' in result.err
 
 
 def test_init_names_the_command(decided: Cqrs) -> None:
     """The hint of `init` repeats the options of the call."""
     assert decided("repartition", "bank_account", "--partitions", "4").status == 0
-    said = decided("init", "bank_account", "--partitions", "8")
+    result = decided("init", "bank_account", "--partitions", "8")
     assert (
-        said.status == 3 and "cqrs repartition -b " in said.err and "bank_account --partitions 8" in said.err
+        result.status == 3
+        and "cqrs repartition -b " in result.err
+        and "bank_account --partitions 8" in result.err
     )

@@ -7,5 +7,5 @@ from tests.cli.conftest import Cqrs
 
 @pytest.mark.parametrize("flag", ["--once", "--reload"])
 def test_standby_goes_on(cqrs: Cqrs, flag: str) -> None:
-    said = cqrs("run", "--standby", flag)
-    assert said.status == 2 and f"--standby does not go with {flag}" in said.err
+    result = cqrs("run", "--standby", flag)
+    assert result.status == 2 and f"--standby does not go with {flag}" in result.err

@@ -51,24 +51,24 @@ def test_commands_go_where_keys_belong(on_broker: Cqrs, connection: Connection, 
 
 def test_missing_topics_name_the_remedy(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    said = cqrs("send", "counter", "c", "Increment", *place)
-    assert said.status == 3
+    result = cqrs("send", "counter", "c", "Increment", *place)
+    assert result.status == 3
     missing = f"topic {prefix}counter.commands does not exist"
-    assert said.err == f"error: {missing}; create it: cqrs init {' '.join(place)}\n"
+    assert result.err == f"error: {missing}; create it: cqrs init {' '.join(place)}\n"
 
 
 def test_an_unreachable_broker_ends_with_4(cqrs: Cqrs) -> None:
-    said = cqrs("send", "counter", "c", "Increment", "-b", "127.0.0.1:1")
-    assert said.status == 4
-    assert said.err.startswith("error: no answer from Kafka at 127.0.0.1:1")
+    result = cqrs("send", "counter", "c", "Increment", "-b", "127.0.0.1:1")
+    assert result.status == 4
+    assert result.err.startswith("error: no answer from Kafka at 127.0.0.1:1")
 
 
 def test_waiting_prints_the_outcome(on_broker: Cqrs, owner: Owner) -> None:
     with owner.deciding():
-        said = on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "-o", "json")
-    assert said.status == 0
-    assert said.document["data"]["status"] == "accepted"
-    assert said.document["subject"] == "a"
+        result = on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "-o", "json")
+    assert result.status == 0
+    assert result.document["data"]["status"] == "accepted"
+    assert result.document["subject"] == "a"
 
 
 def test_refusals_end_with_7(on_broker: Cqrs, owner: Owner) -> None:
@@ -88,9 +88,9 @@ def test_refusals_end_with_7(on_broker: Cqrs, owner: Owner) -> None:
 
 def test_missing_outcomes_end_with_8(on_broker: Cqrs) -> None:
     waited = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
-    said = on_broker(*waited)
-    assert (said.status, said.out) == (8, "")
-    again = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", said.err)
+    result = on_broker(*waited)
+    assert (result.status, result.out) == (8, "")
+    again = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", result.err)
     assert again is not None
     error = json.loads(on_broker(*waited, *again[1].split(), "-o", "json").err)["error"]
     assert error["without_outcome"] == [again[1].removeprefix("--id ")]
@@ -108,11 +108,11 @@ def test_waiting_says_that_nobody_decides(
     cqrs: Cqrs, on_broker: Cqrs, connection: Connection, prefix: str
 ) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    said = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *place)
+    result = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *place)
     home = partition_for("murmur2", b"acc-42", 2)
     start = f"unless a run is starting, start one: cqrs run {' '.join(place)}"
-    assert f"no run owns bank_account, partition {home}; {start}; still waiting\n" in said.err
-    assert f"it may still be decided: {start}; sending again" in said.err
+    assert f"no run owns bank_account, partition {home}; {start}; still waiting\n" in result.err
+    assert f"it may still be decided: {start}; sending again" in result.err
 
 
 def test_a_living_owner_is_not_missed(single_bank: TopicHarness, cqrs: Cqrs) -> None:
@@ -130,10 +130,10 @@ def test_json_names_all_missing_outcomes(on_broker: Cqrs, tmp_path: Path) -> Non
     (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(5)))
     waited = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
     assert on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
-    said = on_broker(*waited, "-o", "json")
+    result = on_broker(*waited, "-o", "json")
     sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
-    without = json.loads(said.err)["error"]["without_outcome"]
-    assert (said.status, len(without)) == (8, 5)
+    without = json.loads(result.err)["error"]["without_outcome"]
+    assert (result.status, len(without)) == (8, 5)
     assert set(without) < {record["message"]["id"] for record in sent}
 
 
@@ -151,15 +151,15 @@ def test_stopping_the_wait_names_the_id(
 
     monkeypatch.setattr(OutcomeWaiter, "remaining", remaining)
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    said = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
-    assert "sending again with the same id is safe: --id id-7\n" in said.err
+    result = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
+    assert "sending again with the same id is safe: --id id-7\n" in result.err
 
 
 def test_other_commands_outcomes_are_ignored(on_broker: Cqrs, owner: Owner) -> None:
     on_broker("send", "bank_account", "a", "Open", "owner=Ada")
     with owner.deciding():
-        said = on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
-    assert said.document["type"] == "bank_account.Close.accepted"
+        result = on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
+    assert result.document["type"] == "bank_account.Close.accepted"
 
 
 def test_a_file_is_sent_and_counted(on_broker: Cqrs, tmp_path: Path) -> None:
@@ -178,27 +178,27 @@ def test_a_file_can_be_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path)
         "".join(line(f"a{n}", owner="x") for n in range(3000)) + line("b", "Close")
     )
     with owner.deciding():
-        said = on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
-    assert said.status == 7
-    assert len(said.lines) == 3001
-    assert sum(outcome["data"]["status"] == "accepted" for outcome in said.lines) == 3000
+        result = on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
+    assert result.status == 7
+    assert len(result.lines) == 3001
+    assert sum(outcome["data"]["status"] == "accepted" for outcome in result.lines) == 3000
 
 
 def test_bad_lines_end_with_2(on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n" + line("b", owner="x"))
-    said = on_broker("send", "--file", "bad.ndjson")
-    assert said.status == 2
-    assert said.err.startswith("error: line 2: ")
-    assert "1 command was sent before it" in said.err
+    result = on_broker("send", "--file", "bad.ndjson")
+    assert result.status == 2
+    assert result.err.startswith("error: line 2: ")
+    assert "1 command was sent before it" in result.err
     assert len(on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
 
 
 def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n")
     with owner.deciding():
-        said = on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
-    assert (said.status, said.document["data"]["status"]) == (2, "accepted")
-    assert json.loads(said.err)["error"]["message"].startswith("line 2: ")
+        result = on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
+    assert (result.status, result.document["data"]["status"]) == (2, "accepted")
+    assert json.loads(result.err)["error"]["message"].startswith("line 2: ")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +221,6 @@ def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_pa
     ],
 )
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
-    said = cqrs("send", *arguments)
-    assert (said.status, said.out) == (2, "")
-    assert complaint in said.err
+    result = cqrs("send", *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert complaint in result.err

@@ -38,26 +38,26 @@ def test_it_serves_until_stopped(project: Project) -> None:
 @pytest.mark.kafka
 def test_topics_must_be_there(project: Project) -> None:
     with project.running("serve", "counter", "--port", "0") as serving:
-        _, said = serving.communicate(timeout=60)
-    assert serving.returncode == 3 and "cqrs init" in said
+        _, output = serving.communicate(timeout=60)
+    assert serving.returncode == 3 and "cqrs init" in output
 
 
 def test_others_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
-    said = cqrs("serve", "--host", "0.0.0.0")
-    assert said.status == 2 and "--token-file" in said.err
+    result = cqrs("serve", "--host", "0.0.0.0")
+    assert result.status == 2 and "--token-file" in result.err
     (tmp_path / "token").write_text("short\n")
-    said = cqrs("serve", "--token-file", str(tmp_path / "token"))
-    assert said.status == 3 and "16 characters" in said.err
-    said = cqrs("serve", "--token-file", str(tmp_path / "none"))
-    assert said.status == 3 and "write the token into the file" in said.err
+    result = cqrs("serve", "--token-file", str(tmp_path / "token"))
+    assert result.status == 3 and "16 characters" in result.err
+    result = cqrs("serve", "--token-file", str(tmp_path / "none"))
+    assert result.status == 3 and "write the token into the file" in result.err
 
 
 def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
     """The port is checked first: no topic is read, and no broker is started."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = cqrs("serve", "--port", str(taken.getsockname()[1]))
-    assert said.status == 3 and "cannot be used: Address already in use" in said.err
-    assert len(said.err.splitlines()) == 1
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        result = cqrs("serve", "--port", str(listener.getsockname()[1]))
+    assert result.status == 3 and "cannot be used: Address already in use" in result.err
+    assert len(result.err.splitlines()) == 1
 
 
 @pytest.mark.kafka
@@ -67,7 +67,7 @@ def test_second_gateway_is_refused(project: Project) -> None:
     with project.running("serve", "counter", "--port", "0") as first:
         assert first.stderr is not None and "serving" in first.stderr.readline()
         with project.running("serve", "counter", "--port", "0") as second:
-            _, said = second.communicate(timeout=60)
-        assert second.returncode == 3 and "give each gateway its own state_dir" in said
+            _, output = second.communicate(timeout=60)
+        assert second.returncode == 3 and "give each gateway its own state_dir" in output
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=60)

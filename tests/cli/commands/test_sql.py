@@ -24,9 +24,9 @@ from tests.cli.conftest import Cqrs
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    said = cqrs("sql", *arguments)
-    assert (said.status, said.out) == (2, "")
-    assert complaint in said.err
+    result = cqrs("sql", *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert complaint in result.err
 
 
 TYPED = """

@@ -110,15 +110,15 @@ def test_shards_of_earlier_topics_are_hidden(
 
 
 def test_status_leaves_out_missing_topics(decided: Cqrs) -> None:
-    said = decided("status", "-o", "json")
-    assert (said.status, list(said.document["aggregates"])) == (0, ["bank_account"])
-    assert said.document["missing"] == ["counter", "order", "payment", "reservation", "sensor"]
+    result = decided("status", "-o", "json")
+    assert (result.status, list(result.document["aggregates"])) == (0, ["bank_account"])
+    assert result.document["missing"] == ["counter", "order", "payment", "reservation", "sensor"]
 
 
 def test_status_without_topics_ends_with_3(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
-    said = cqrs("status", "-o", "json", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    assert (said.status, said.out) == (3, "")
-    assert json.loads(said.err)["error"]["message"] == f"topic {prefix}bank_account.commands does not exist"
+    result = cqrs("status", "-o", "json", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert (result.status, result.out) == (3, "")
+    assert json.loads(result.err)["error"]["message"] == f"topic {prefix}bank_account.commands does not exist"
 
 
 def test_status_names_hiding_transaction(
@@ -132,11 +132,11 @@ def test_status_names_hiding_transaction(
     assert (first["transactional_id"], second) == (f"{topic}.writer", None)
     assert re.fullmatch(r"20..-..-..T..:..:..\....Z", first["since"])
     assert f"abort --topic {topic} --partition 0 --start-offset {first['offset']}" in first["way_out"]
-    said = decided("status").out
+    output = decided("status").out
     offset = first["offset"]
     hidden = f"{topic} partition 0: the records from offset {offset} on are invisible"
-    assert hidden in " ".join(said.split())
-    assert "end the program that opened it, or kafka-transactions.sh" in " ".join(said.split())
+    assert hidden in " ".join(output.split())
+    assert "end the program that opened it, or kafka-transactions.sh" in " ".join(output.split())
     client.abort_transaction(10)
     settled(connection, topic)
     assert hiders(decided("status", "-o", "json").document) == [None, None]

@@ -62,16 +62,16 @@ def test_tail_shows_one_places_record(decided: Cqrs) -> None:
 
 
 def test_tailing_unknown_partitions_ends_with_2(decided: Cqrs, prefix: str) -> None:
-    said = decided("tail", "bank_account", "events", "--partition", "2")
-    assert (said.status, said.err) == (
+    result = decided("tail", "bank_account", "events", "--partition", "2")
+    assert (result.status, result.err) == (
         2,
         f"error: {prefix}bank_account.events has no partition 2; it has 0 to 1\n",
     )
 
 
 def test_tail_filters_by_aggregate_id(decided: Cqrs) -> None:
-    said = decided("tail", "bank_account", "events", "--aggregate-id", "b")
-    assert [text.split("  ", 3)[3] for text in said.out.splitlines()] == [
+    result = decided("tail", "bank_account", "events", "--aggregate-id", "b")
+    assert [text.split("  ", 3)[3] for text in result.out.splitlines()] == [
         'v1  bank_account.Opened  {"owner":"Bob"}',
         'v2  bank_account.Deposited  {"amount":5}',
     ]
@@ -109,8 +109,8 @@ def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], r
     ],
 )
 def test_impossible_wishes_end_with_2(on_broker: Cqrs, arguments: tuple[str, ...], said: str) -> None:
-    done = on_broker("tail", "bank_account", *arguments)
-    assert done.status == 2 and said in done.err
+    result = on_broker("tail", "bank_account", *arguments)
+    assert result.status == 2 and said in result.err
 
 
 def test_following_begins_at_the_end(decided: Cqrs, connection: Connection, prefix: str) -> None:
@@ -147,7 +147,7 @@ def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix:
 
 def test_unknown_types_are_named(decided: Cqrs, cqrs: Cqrs, connection: Connection, prefix: str) -> None:
     """The type may be an event that the code has dropped, so the message is only a note."""
-    here = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
-    said = cqrs("tail", "bank_account", "events", "--type", "Opend", *here)
-    assert said.status == 0 and "no such command or event; did you mean Opened?" in said.err
-    assert cqrs("tail", "bank_account", "outcomes", "--type", "Withdraw.accepted", *here).err == ""
+    options = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+    result = cqrs("tail", "bank_account", "events", "--type", "Opend", *options)
+    assert result.status == 0 and "no such command or event; did you mean Opened?" in result.err
+    assert cqrs("tail", "bank_account", "outcomes", "--type", "Withdraw.accepted", *options).err == ""

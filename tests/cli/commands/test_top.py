@@ -13,6 +13,6 @@ from tests.cli.conftest import Cqrs
     ],
 )
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
-    said = cqrs("top", *arguments)
-    assert (said.status, said.out) == (2, "")
-    assert complaint in said.err
+    result = cqrs("top", *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert complaint in result.err

@@ -39,8 +39,8 @@ def traced(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path)
 
 
 def test_a_correlation_finds_its_messages(traced: Cqrs) -> None:
-    said = traced("trace", "order-9", *JSON)
-    opened, deposited = said.document["commands"]
+    result = traced("trace", "order-9", *JSON)
+    opened, deposited = result.document["commands"]
     assert (opened["id"], opened["outcome"]["status"]) == ("a", "accepted")
     assert [event["type"] for event in opened["events"]] == ["bank_account.Opened"]
     (counted,) = opened["commands"]
@@ -48,30 +48,30 @@ def test_a_correlation_finds_its_messages(traced: Cqrs) -> None:
     assert [event["data"] for event in counted["events"]] == [{"by": 2}]
     assert (deposited["id"], deposited["outcome"]["status"]) == ("b", "failed")
     assert deposited["dead_letter"]["reason"].startswith("INVALID_PAYLOAD: ")
-    searched = said.document["searched"]
+    searched = result.document["searched"]
     assert (searched["aggregates"], searched["records"]) == (["bank_account", "counter"], 15)
     assert {"order", "reservation", "sensor"} <= set(searched["missing"])
 
 
 def test_a_command_finds_its_correlation(traced: Cqrs) -> None:
-    wanted = traced("trace", "order-9", *JSON).document
-    found = traced("trace", "b", *JSON).document
-    assert found["commands"] == wanted["commands"]
-    assert found["correlations"] == ["order-9"]
+    expected = traced("trace", "order-9", *JSON).document
+    document = traced("trace", "b", *JSON).document
+    assert document["commands"] == expected["commands"]
+    assert document["correlations"] == ["order-9"]
 
 
 def test_a_lone_command_is_found(traced: Cqrs) -> None:
-    found = traced("trace", "y", *JSON).document
-    assert [command["id"] for command in found["commands"]] == ["y"]
+    document = traced("trace", "y", *JSON).document
+    assert [command["id"] for command in document["commands"]] == ["y"]
 
 
 def test_an_aggregate_is_tried_last(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
     """The result includes all messages of the correlations of its commands, also in other aggregates."""
-    wanted = traced("trace", "order-9", *JSON).document
-    said = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
-    assert said.document["commands"] == wanted["commands"]
-    assert (said.document["searched"]["by"], wanted["searched"]["by"]) == ("aggregate", "correlation")
-    assert "no correlation and no command has the id acc: it is the id of an aggregate" in said.err
+    expected = traced("trace", "order-9", *JSON).document
+    result = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
+    assert result.document["commands"] == expected["commands"]
+    assert (result.document["searched"]["by"], expected["searched"]["by"]) == ("aggregate", "correlation")
+    assert "no correlation and no command has the id acc: it is the id of an aggregate" in result.err
 
 
 def test_many_correlations_are_not_followed(
@@ -83,14 +83,14 @@ def test_many_correlations_are_not_followed(
     ]
     (tmp_path / "rows.ndjson").write_text("\n".join(map(json.dumps, rows)))
     assert traced("send", "--file", "rows.ndjson").status == 0
-    found = trace_messages(connection, {"bank_account": Topics("bank_account", prefix)}, "busy", 0, print)
-    assert (found.of_aggregate, found.skipped_correlations, len(found.messages)) == (True, 60, 60)
+    trace = trace_messages(connection, {"bank_account": Topics("bank_account", prefix)}, "busy", 0, print)
+    assert (trace.of_aggregate, trace.skipped_correlations, len(trace.messages)) == (True, 60, 60)
 
 
 def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    said = cqrs("trace", "order-9", *place)
-    lines = [line.split("Z  ")[-1].split("  id ")[0] for line in said.out.splitlines()]
+    result = cqrs("trace", "order-9", *place)
+    lines = [line.split("Z  ")[-1].split("  id ")[0] for line in result.out.splitlines()]
     assert lines == [
         "order-9",
         'bank_account acc  Open {"owner":"Ada"}',
@@ -103,7 +103,7 @@ def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix
         "    ├── failed  version 1  INVALID_PAYLOAD  Expected `int`, got `str` - at `$.amount`",
         "    └── dead letter  INVALID_PAYLOAD: Expected `int`, got `str` - at `$.amount`",
     ]
-    assert "searched 15 records since 20" in said.err
+    assert "searched 15 records since 20" in result.err
 
 
 def test_waiting_commands_say_so(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
@@ -116,12 +116,12 @@ def test_waiting_commands_say_so(cqrs: Cqrs, traced: Cqrs, connection: Connectio
 
 
 def test_the_search_is_bounded(traced: Cqrs) -> None:
-    said = traced("trace", "order-9", "--since", "2999-01-01")
-    assert said.status == 1
-    assert said.err.startswith(
+    result = traced("trace", "order-9", "--since", "2999-01-01")
+    assert result.status == 1
+    assert result.err.startswith(
         "error: no correlation, no command and no aggregate has the id order-9: searched 0 "
     )
-    assert "search further back, with --since 7d; all events of an aggregate: cqrs show " in said.err
+    assert "search further back, with --since 7d; all events of an aggregate: cqrs show " in result.err
     only = traced("trace", "order-9", "--aggregate", "counter", *JSON).document
     assert [command["id"] for command in only["commands"]] == ["c"]
 

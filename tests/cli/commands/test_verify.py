@@ -18,9 +18,9 @@ from tests.cli.conftest import Cqrs
     ],
 )
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
-    said = cqrs("verify", *arguments)
-    assert (said.status, said.out) == (2, "")
-    assert complaint in said.err
+    result = cqrs("verify", *arguments)
+    assert (result.status, result.out) == (2, "")
+    assert complaint in result.err
 
 
 def test_nothing_is_made_of_a_time(cqrs: Cqrs, tmp_path: Path) -> None:

@@ -67,11 +67,11 @@ class Projecting:
     def rows(self) -> list[tuple[str, int]]:
         engine = create_engine(f"sqlite:///{self.file}")
         with engine.connect() as db:
-            found = [
+            rows = [
                 (str(row.aggregate_id), int(row.times)) for row in db.execute(text("SELECT * FROM opened"))
             ]
         engine.dispose()
-        return found
+        return rows
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def test_own_writes_are_read(added: Cqrs, connection: Connection, prefix: str, t
 
 
 def test_unknown_projections_send_nothing(added: Cqrs) -> None:
-    said = added(*OPEN)
-    assert said.status == 3
-    assert "no position of projection 'opened'" in said.err
+    result = added(*OPEN)
+    assert result.status == 3
+    assert "no position of projection 'opened'" in result.err
     assert added(*OPEN, "--to", "mysql://h/d").status == 2
     assert added("tail", "bank_account", "commands").out == ""

@@ -11,7 +11,7 @@ PLACES = [decided(number, name, lag=lag) for (name, number), lag in LAGS.items()
 
 
 def order(choices: Choices) -> list[str]:
-    return [one.label for one in choices.rows(PLACES, COLUMNS)]
+    return [row.label for row in choices.rows(PLACES, COLUMNS)]
 
 
 def test_keys_sort_the_rows() -> None:
@@ -44,8 +44,8 @@ def test_pausing_and_quitting_are_keys() -> None:
 
 def test_reasons_are_of_the_last_minute() -> None:
     reasons = Reasons()
-    for at, count in ((0.0, 9), (50.0, 2), (70.0, 3)):
-        place = decided(at=at, reasons={"EMPTY": count, "CLOSED": 1})
-        reasons.add_snapshot(look(place, replace(heard(), at=at)))
+    for time, count in ((0.0, 9), (50.0, 2), (70.0, 3)):
+        place = decided(at=time, reasons={"EMPTY": count, "CLOSED": 1})
+        reasons.add_snapshot(look(place, replace(heard(), at=time)))
     assert reasons.most_frequent(1) == [("bank", "EMPTY", 5)]
     assert reasons.most_frequent(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]

@@ -35,9 +35,9 @@ def test_a_row_has_its_numbers() -> None:
 
 
 def test_the_screen_is_never_overfull() -> None:
-    said = look(*(decided(number, waits_for="n") for number in range(20)))
+    screen = look(*(decided(number, waits_for="n") for number in range(20)))
     for height in (8, 12, 20, 40):
-        assert len(drawn(said, height=height)) <= max(height, 12)
+        assert len(drawn(screen, height=height)) <= max(height, 12)
     assert any("and 14 more: a shows aggregates" in line for line in drawn(NOW, height=13))
 
 

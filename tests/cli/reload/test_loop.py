@@ -66,9 +66,9 @@ class Reloading:
 
     def end_child(self, code: int) -> None:
         """Let the child of the reloader end with this exit code."""
-        written = self.end.with_name("ending")
-        written.write_text(str(code))
-        written.replace(self.end)
+        marker = self.end.with_name("ending")
+        marker.write_text(str(code))
+        marker.replace(self.end)
 
     def change(self, old: str, new: str) -> None:
         assert old in self.text
@@ -77,13 +77,13 @@ class Reloading:
 
 @pytest.fixture
 def reloading(tmp_path: Path) -> Iterator[Reloading]:
-    made = Reloading(tmp_path)
-    made.wait_for("started")
-    yield made
-    if made.thread.is_alive():
-        made.end_child(TakenOverError.exit_code)
-        made.thread.join(30)
-    assert not made.thread.is_alive()
+    reloading_loop = Reloading(tmp_path)
+    reloading_loop.wait_for("started")
+    yield reloading_loop
+    if reloading_loop.thread.is_alive():
+        reloading_loop.end_child(TakenOverError.exit_code)
+        reloading_loop.thread.join(30)
+    assert not reloading_loop.thread.is_alive()
 
 
 @pytest.mark.program
@@ -165,6 +165,6 @@ def test_lines_have_their_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("flag", ["--once", "-o json"])
 def test_a_reload_has_limits(cqrs: Cqrs, flag: str) -> None:
-    said = cqrs("run", "--reload", *flag.split())
-    assert said.status == 2
-    assert "--reload" in said.err
+    result = cqrs("run", "--reload", *flag.split())
+    assert result.status == 2
+    assert "--reload" in result.err

@@ -69,8 +69,10 @@ def without(part: str) -> dict[str, Any]:
     [(without("events"), ["event Counted is gone"]), (without("commands"), [])],
 )
 def test_events_stay_and_commands_may_go(today: dict[str, Any], why: list[str]) -> None:
-    found = objections({"tally": BEFORE}, {"tally": today})
-    assert [one.partition("; ")[0] for one in found] == [f"tally: {one}" for one in why]
+    found_objections = objections({"tally": BEFORE}, {"tally": today})
+    assert [objection.partition("; ")[0] for objection in found_objections] == [
+        f"tally: {reason}" for reason in why
+    ]
 
 
 def test_new_aggregates_are_fine() -> None:

@@ -20,21 +20,26 @@ def test_listening_is_no_warning(cqrs: Cqrs) -> None:
     def connection(cli: Cli) -> None:
         with RunDisplay(cli) as display:
             looks: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
-            for at, claimed in enumerate(looks):
-                ends = dict.fromkeys(subscriptions, 3) if at else {}  # the broker did not respond at first
+            for index, claimed in enumerate(looks):
+                ends = dict.fromkeys(subscriptions, 3) if index else {}  # the broker did not respond at first
                 claims = frozenset(subscriptions[number] for number in claimed)
-                processes = ProcessProgress(at, {}, ends, claims)
-                display.show(replace(snapshot(at, 0), processes=processes))
+                processes = ProcessProgress(index, {}, ends, claims)
+                display.show(replace(snapshot(index, 0), processes=processes))
         raise KeyboardInterrupt
 
-    (said,) = cqrs("run", "counter", connect=connection).err.splitlines()
-    assert " info: checkout: subscribed; every event from now on will be handled" in said
+    (line,) = cqrs("run", "counter", connect=connection).err.splitlines()
+    assert " info: checkout: subscribed; every event from now on will be handled" in line
 
 
 def test_result_without_aggregates_names_positions() -> None:
-    at = Subscription("checkout", EventPartition("order", "order.events", 0))
-    done = Snapshot(0.0, processes=ProcessProgress(0.0, {at: 7}, {at: 9}, events=5, commands=4, seconds=2.0))
-    document, text = run_result(done)
+    subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
+    snapshot = Snapshot(
+        0.0,
+        processes=ProcessProgress(
+            0.0, {subscription: 7}, {subscription: 9}, events=5, commands=4, seconds=2.0
+        ),
+    )
+    document, text = run_result(snapshot)
     assert text == "checkout: 5 events led to 4 commands in 2 s; at 7 of 9 records"
     assert document["reactions"] == {"events": 5, "commands": 4, "seconds": 2.0}
     assert document["processes"]["checkout"] == {"lag": 2, "positions": {"order.events": {"0": 7}}}

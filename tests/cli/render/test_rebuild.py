@@ -41,7 +41,7 @@ def test_shards_are_summed_for_people() -> None:
 def test_programs_get_each_shard() -> None:
     document = rebuild_result(DONE, 3.21).document
     assert document["seconds"] == 3.21
-    assert [(one["aggregate"], one["partition"], one["in_use"]) for one in document["shards"]] == [
+    assert [(shard["aggregate"], shard["partition"], shard["in_use"]) for shard in document["shards"]] == [
         ("counter", 0, False),
         ("order", 0, False),
         ("order", 1, True),

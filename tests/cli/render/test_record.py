@@ -15,9 +15,9 @@ OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_
 
 def shown(value: bytes | None, **more: Any) -> Any:
     """Return the JSON document of a record with this value."""
-    written = json_line(record_document(1, Record(7, 1000, b"k", value, **more)))
-    assert b"\n" not in written
-    return json.loads(written)
+    line = json_line(record_document(1, Record(7, 1000, b"k", value, **more)))
+    assert b"\n" not in line
+    return json.loads(line)
 
 
 def test_records_are_shown_with_their_place() -> None:
@@ -58,8 +58,8 @@ def test_plain_content_types_are_not_shown() -> None:
 
 
 def test_text_sums_up_an_event() -> None:
-    said = record_line(1, Record(7, 1000, b"acc", EVENT))
-    assert said == '1970-01-01T00:00:01.000Z  1@7  acc  v3  a.Opened  {"owner":"Ada"}'
+    line = record_line(1, Record(7, 1000, b"acc", EVENT))
+    assert line == '1970-01-01T00:00:01.000Z  1@7  acc  v3  a.Opened  {"owner":"Ada"}'
 
 
 def test_text_names_a_payload() -> None:

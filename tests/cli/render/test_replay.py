@@ -28,14 +28,14 @@ def test_terminal_gets_a_bar() -> None:
 
 
 def test_log_gets_news_now_and_then() -> None:
-    now, said = 0.0, list[str]()
-    say = ProgressThrottle(said.append, clock=lambda: now)
+    now, messages = 0.0, list[str]()
+    say = ProgressThrottle(messages.append, clock=lambda: now)
     for part in ("1%", "2%", "2%", "3%", "4%"):
         now += PLAIN_INTERVAL / 2
         say(part)
     now += PLAIN_INTERVAL
     say("4%")
-    assert said == ["2%", "3%", "4%"]
+    assert messages == ["2%", "3%", "4%"]
 
 
 @pytest.mark.parametrize(("quiet", "noted"), [(False, "folding …\n50%\n"), (True, "")])

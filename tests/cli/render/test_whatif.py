@@ -9,16 +9,20 @@ from tests.support.results import lines_of
 
 def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[str]:
     """Return the text about `count` differences, of which one is shown."""
-    one = HistoryDifference("outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}")
-    done = DecidedAgain(9, 1, 0, [], Counter({one.label: count}), {one.label: [one]}, 1.0)
-    return lines_of(whatif_result("tally", "drafts.tally", done, target))
+    difference = HistoryDifference(
+        "outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}"
+    )
+    summary = DecidedAgain(
+        9, 1, 0, [], Counter({difference.label: count}), {difference.label: [difference]}, 1.0
+    )
+    return lines_of(whatif_result("tally", "drafts.tally", summary, target))
 
 
 def test_differences_left_out_are_counted() -> None:
     assert not any("not shown" in line for line in told(1))
     assert "           1,999 more are not shown: --out DIR writes all" in told(2000)
-    written = told(2000, target=Target("there", "json"))
-    assert "           1,999 more are not shown: all are written" in written
+    text = told(2000, target=Target("there", "json"))
+    assert "           1,999 more are not shown: all are written" in text
 
 
 def test_cut_values_say_how_much() -> None:

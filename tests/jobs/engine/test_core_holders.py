@@ -20,14 +20,14 @@ TOLD = "all of its 4 cores are in use: cqrs run bank_account (app-1, user ada) h
 
 
 @contextmanager
-def web_ui(told: bytes) -> Iterator[int]:
+def web_ui(response: bytes) -> Iterator[int]:
     """Run a web UI that responds to `/json/`, and yield its port."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/json/" else 404)
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(response)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -97,17 +97,17 @@ def waiting(port: int, cores: Iterator[int]) -> Any:
     )
 
 
-def none_until(told: list[str]) -> Iterator[int]:
+def none_until(notes: list[str]) -> Iterator[int]:
     """Yield no cores until a message is reported."""
     while True:
-        yield 2 if told else 0
+        yield 2 if notes else 0
 
 
 def test_waiting_is_told_once() -> None:
-    told: list[str] = []
+    notes: list[str] = []
     with web_ui(json.dumps(HELD).encode()) as port:
-        assert wait_for_slots(waiting(port, none_until(told)), report=told.append, report_after=0.0) == 2
-    assert told == [f"waiting for cores of spark://127.0.0.1:7077: {TOLD}"]
+        assert wait_for_slots(waiting(port, none_until(notes)), report=notes.append, report_after=0.0) == 2
+    assert notes == [f"waiting for cores of spark://127.0.0.1:7077: {TOLD}"]
 
 
 def test_the_end_of_waiting_names_the_holder() -> None:

@@ -36,8 +36,8 @@ def loaded(_: Iterable[int]) -> list[tuple[str, bool, list[str]]]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    left = [place for place in sys.path if home in Path(place).parents]
-    return [(pyspark.__file__, "cqrs_cli.runs.task" in sys.modules, left)]
+    paths = [place for place in sys.path if home in Path(place).parents]
+    return [(pyspark.__file__, "cqrs_cli.runs.task" in sys.modules, paths)]
 
 
 @pytest.mark.spark
@@ -50,8 +50,8 @@ def test_workers_take_the_installed_pyspark(spark: "SparkContext") -> None:
 @pytest.mark.program
 def test_what_is_loaded_starts_no_thread() -> None:
     """A forked process would not have the thread."""
-    said = subprocess.run([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, check=True)
-    assert said.stdout.split() == ["1", "1", "True", "True"]
+    process = subprocess.run([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, check=True)
+    assert process.stdout.split() == ["1", "1", "True", "True"]
 
 
 def test_archives_of_the_installed_go() -> None:

@@ -14,9 +14,9 @@ class Result(NamedTuple):
 
 
 def finished(results: dict[int, Result]) -> dict[int, Result]:
-    told: Any = SimpleNamespace(value=results)
+    partitions: Any = SimpleNamespace(value=results)
     context: Any = None
-    return run_job(context, told, lambda: None, lambda found: None, range(3))
+    return run_job(context, partitions, lambda: None, lambda result: None, range(3))
 
 
 def test_every_partition_has_its_result() -> None:

@@ -118,10 +118,10 @@ def test_stopped_driver_leaves_nothing(
 @pytest.mark.slow
 def test_session_logs_to_its_file(tmp_path: Path) -> None:
     log = tmp_path / "log" / "spark.log"
-    done = python(SESSION, "local[1]", log)
-    assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
+    process = python(SESSION, "local[1]", log)
+    assert (process.stdout, process.stderr, process.returncode) == ("3\n", "", 0)
     assert "NativeCodeLoader" in log.read_text()
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (log, log.parent)] == [0o600, 0o700]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (log, log.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.spark
@@ -137,8 +137,8 @@ def test_session_logs_to_its_file(tmp_path: Path) -> None:
     ],
 )
 def test_refusal_of_spark_is_one_line(tmp_path: Path, master: str, conf: list[str], reason: str) -> None:
-    done = python(SESSION, master, tmp_path / "spark.log", *conf)
-    assert f"cqrs_cli.errors.ConfigurationError: {reason}" in done.stderr.splitlines()[-1]
+    process = python(SESSION, master, tmp_path / "spark.log", *conf)
+    assert f"cqrs_cli.errors.ConfigurationError: {reason}" in process.stderr.splitlines()[-1]
 
 
 @pytest.mark.spark
@@ -151,8 +151,8 @@ def test_two_sessions_in_one_process(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_unwritable_log_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = python(SESSION, "local[1]", tmp_path / "file" / "spark.log")
-    assert "ConfigurationError: cannot write" in done.stderr.splitlines()[-1]
+    process = python(SESSION, "local[1]", tmp_path / "file" / "spark.log")
+    assert "ConfigurationError: cannot write" in process.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("key", FIXED)
@@ -165,9 +165,9 @@ def test_fixed_settings_cannot_be_changed(tmp_path: Path, key: str) -> None:
 
 
 def test_missing_master_is_reported_at_once(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"spark://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"spark://127.0.0.1:{listener.getsockname()[1]}"
         with (
             pytest.raises(UnavailableError, match=f"no Spark master at {url}"),
             session(url, {}, tmp_path, "x"),
@@ -182,8 +182,10 @@ def test_local_master_names_its_slots(spark: "SparkContext") -> None:
 
 @pytest.mark.spark
 def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
-    asked = spark.parallelize(range(4), 4).map(lambda _: (sys.executable, os.environ["PYTHONHASHSEED"]))
-    assert set(asked.collect()) == {(sys.executable, "0")}
+    environments = spark.parallelize(range(4), 4).map(
+        lambda _: (sys.executable, os.environ["PYTHONHASHSEED"])
+    )
+    assert set(environments.collect()) == {(sys.executable, "0")}
 
 
 @pytest.mark.spark
@@ -235,8 +237,8 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
 def test_first_words_of_an_error_are_told() -> None:
     """Errors of PySpark 4.1 begin with an empty line."""
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
-    told = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
-    assert told == "Spark gave up: An exception was thrown."
+    message = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
+    assert message == "Spark gave up: An exception was thrown."
 
 
 @pytest.mark.spark
@@ -281,5 +283,5 @@ def test_group_signal_spares_the_jvm(spark: "SparkContext") -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_ctrl_c_shows_no_traceback(tmp_path: Path) -> None:
-    ended = python(INTERRUPTED, tmp_path / "spark.log")
-    assert (ended.stdout, ended.stderr) == ("interrupted\n", "")
+    process = python(INTERRUPTED, tmp_path / "spark.log")
+    assert (process.stdout, process.stderr) == ("interrupted\n", "")

@@ -45,8 +45,8 @@ def log_of(aggregate: Aggregate, partition: int) -> PartitionLog:
 
 def rows(*values: bytes | None, aggregate: Aggregate = BANK) -> list[dict[str, Any]]:
     records = [Record(offset, 0, b"k", value) for offset, value in enumerate(values)]
-    found: list[dict[str, Any]] = EventBatches(aggregate, log_of(aggregate, 3)).batch(records).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = EventBatches(aggregate, log_of(aggregate, 3)).batch(records).to_pylist()
+    return rows
 
 
 def test_each_type_has_its_column() -> None:
@@ -99,8 +99,8 @@ def test_unreadable_events_name_their_place(value: bytes | None) -> None:
 
 def test_lines_are_as_they_were_written() -> None:
     plain, spread = counted("a", 1), counted("b", 1).replace(b"{", b"{\n ", 1)
-    made = event_lines(log_of(COUNTER, 0), [Record(0, 0, b"a", plain), Record(1, 0, b"b", spread)])
-    assert made.column(0).to_pylist() == [plain.decode(), counted("b", 1).decode()]
+    lines = event_lines(log_of(COUNTER, 0), [Record(0, 0, b"a", plain), Record(1, 0, b"b", spread)])
+    assert lines.column(0).to_pylist() == [plain.decode(), counted("b", 1).decode()]
 
 
 def test_lines_are_events() -> None:

@@ -37,11 +37,11 @@ def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path:
             home = ord(json.loads(value)["subject"]) % partitions
             append(connection, topics.events, home, [value])
         plan = plan_export(connection, topics, "aggregates", ROOT)
-        done = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format))
+        summary = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format))
         if format == "parquet":
             states = Target(str(tmp_path / f"states-{partitions}"), "parquet")
             replay_events(spark, plan_replay(connection, topics, "aggregates", ROOT), states)
-        return done
+        return summary
 
     return exported
 
@@ -56,7 +56,7 @@ def read(folder: Path, *without: str) -> list[dict[str, Any]]:
 def test_exports_are_their_owners_only(export: Export, tmp_path: Path) -> None:
     export(1, "jsonl")
     (file,) = (tmp_path / "1").glob("*.jsonl")
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "1", file)] == [0o700, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "1", file)] == [0o700, 0o600]
 
 
 @pytest.mark.nightly

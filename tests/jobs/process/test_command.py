@@ -38,14 +38,14 @@ def shop(project: Project) -> Project:
 def happened(harness: TopicHarness, subject: str) -> list[str]:
     """Return the types of an aggregate's events; none while an open transaction of a killed owner hides some."""
     try:
-        found = [
-            read_event(one.value)
+        events = [
+            read_event(record.value)
             for number in range(harness.partitions)
-            for one in harness.records("events", number)
+            for record in harness.records("events", number)
         ]
     except StalledError:
         return []
-    return [event.type for event in found if event.subject == subject]
+    return [event.type for event in events if event.subject == subject]
 
 
 def send(harness: TopicHarness, subject: str, *commands: tuple[str, dict[str, Any]]) -> None:
@@ -65,8 +65,8 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
     shop.cqrs("init", "-q")
     log = tmp_path / "said"
     with ExitStack() as stack:
-        said = stack.enter_context(log.open("wb"))
-        process = shop.start_logging(said, "run", "order", "payment", "--process", "checkout", *LOCAL)
+        log_file = stack.enter_context(log.open("wb"))
+        process = shop.start_logging(log_file, "run", "order", "payment", "--process", "checkout", *LOCAL)
         stack.callback(_end, process)
         eventually(lambda: "checkout: subscribed" in log.read_text(), within=180)
         for number in range(20):
@@ -87,7 +87,7 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
         assert happened(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
         assert happened(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]
     for harness, each in ((orders, 4), (payments, 2)):
-        sent = [one for number in range(2) for one in harness.records("commands", number)]
+        sent = [record for number in range(2) for record in harness.records("commands", number)]
         assert len(sent) == 20 * each
 
 
@@ -108,12 +108,12 @@ def test_stopped_processes_end_with_one(shop: Project) -> None:
         "run", "--process", "checkout", "--once", "--from", "beginning", "-o", "json"
     ) as process:
         _, err = process.communicate(timeout=180)
-    said = json.loads(err.splitlines()[-1])["error"]
+    document = json.loads(err.splitlines()[-1])["error"]
     assert process.returncode == 1
-    assert f"process checkout raised on order.Placed {shop.prefix}order.events:" in said["message"]
-    assert f"checkout.py:{line}: ZeroDivisionError: division by zero" in said["message"]
-    skip = said["hint"].partition("--skip ")[2].split()[0]
-    done = shop.json("run", "--process", "checkout", "--once", "--skip", skip)
-    reactions = done["reactions"]
+    assert f"process checkout raised on order.Placed {shop.prefix}order.events:" in document["message"]
+    assert f"checkout.py:{line}: ZeroDivisionError: division by zero" in document["message"]
+    skip = document["hint"].partition("--skip ")[2].split()[0]
+    summary = shop.json("run", "--process", "checkout", "--once", "--skip", skip)
+    reactions = summary["reactions"]
     assert (reactions["events"], reactions["commands"]) == (0, 0)
-    assert done["processes"]["checkout"]["lag"] == 0
+    assert summary["processes"]["checkout"]["lag"] == 0

@@ -33,9 +33,9 @@ Folds = Callable[..., ReplaySummary]
 @pytest.fixture
 def topics(connection: Connection, prefix: str) -> Topics:
     """The topics of the aggregate `counter`, with two partitions."""
-    made = Topics("counter", prefix)
-    create(connection, made, partitions=2)
-    return made
+    topics = Topics("counter", prefix)
+    create(connection, topics, partitions=2)
+    return topics
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def log(connection: Connection, topics: Topics) -> Callable[..., None]:
 def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds:
     """A function that replays the committed events."""
 
-    def folds(target: Target | None = None, parts: int = 1, **asked: Any) -> ReplaySummary:
-        plan = plan_replay(connection, topics, "aggregates", ROOT, **asked)
+    def folds(target: Target | None = None, parts: int = 1, **request: Any) -> ReplaySummary:
+        plan = plan_replay(connection, topics, "aggregates", ROOT, **request)
         return replay_events(spark, replace(plan, parts=parts), target)
 
     return folds
@@ -101,16 +101,16 @@ def test_aggregates_are_written_as_rows(
 ) -> None:
     log(0, counted("a", 1, 2))
     log(1, counted("b", 1, time=LATER))
-    done = fold(Target(str(tmp_path / "out"), format), parts=2)
-    assert done.total[:2] == (2, 2)
+    summary = fold(Target(str(tmp_path / "out"), format), parts=2)
+    assert summary.total[:2] == (2, 2)
     if format == "json":
-        wanted: list[Any] = [{"time": NOON, "state": {"value": 2}}, {"time": LATER, "state": {"value": 1}}]
+        rows: list[Any] = [{"time": NOON, "state": {"value": 2}}, {"time": LATER, "state": {"value": 1}}]
     else:
         times = [datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (12, 13)]
-        wanted = [{"time": times[0], "value": 2}, {"time": times[1], "value": 1}]
+        rows = [{"time": times[0], "value": 2}, {"time": times[1], "value": 1}]
     assert read(tmp_path / "out", format) == [
-        {"id": "a", "version": 1, **wanted[0]},
-        {"id": "b", "version": 1, **wanted[1]},
+        {"id": "a", "version": 1, **rows[0]},
+        {"id": "b", "version": 1, **rows[1]},
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
@@ -195,7 +195,7 @@ def test_command_prints_its_document(
         "--master",
         "local[2]",
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--at", "2026-11-21T13:00:00+01:00"],
         cwd=tmp_path,
         env={
@@ -207,8 +207,8 @@ def test_command_prints_its_document(
         text=True,
         timeout=120,
     )
-    assert (done.stderr, done.returncode) == ("", 0)
-    document = json.loads(done.stdout)
+    assert (process.stderr, process.returncode) == ("", 0)
+    document = json.loads(process.stdout)
     assert list(document) == ["aggregate", "aggregates", "events", "digest", "at", "seconds"]
     assert [document[name] for name in ("aggregates", "events", "at")] == [1, 1, NOON]
     assert len(document["digest"]) == 64

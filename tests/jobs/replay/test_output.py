@@ -46,8 +46,8 @@ def row(state: Any) -> AggregateRow:
 
 
 def test_fields_have_their_types() -> None:
-    made = StateColumns(Rich).batch([row(Rich()), row(Rich(name="Ada"))])
-    first, second = made.to_pylist()
+    batch = StateColumns(Rich).batch([row(Rich()), row(Rich(name="Ada"))])
+    first, second = batch.to_pylist()
     assert first == {
         "id": "a",
         "version": 1,
@@ -67,7 +67,7 @@ def test_fields_have_their_types() -> None:
         "anything": '"1"',
     }
     assert second["name"] == "Ada"
-    assert str(made.schema.field("time").type) == "timestamp[us, tz=UTC]"
+    assert str(batch.schema.field("time").type) == "timestamp[us, tz=UTC]"
 
 
 @pytest.mark.parametrize("state", [Rich(id=2**63), Rich(at=datetime(2026, 1, 1))])

@@ -37,9 +37,9 @@ Talkative = partial(ReplayProgress, every=0.0)
 @pytest.fixture
 def words() -> Iterator[Heard]:
     """The reports of three tasks. The first two read the same partition."""
-    heard = Heard({0: 100, 1: 100, 2: 50})
-    with heard:
-        yield heard
+    listener = Heard({0: 100, 1: 100, 2: 50})
+    with listener:
+        yield listener
 
 
 def test_share_moves_within_a_task(words: Heard) -> None:
@@ -72,9 +72,9 @@ def test_ended_tasks_have_done_all(words: Heard) -> None:
 
 def test_late_words_take_nothing_back(words: Heard) -> None:
     """Datagrams may overtake each other, and Spark may run a task again."""
-    for at in (39, 9):
+    for count in (39, 9):
         with closing(Talkative(words.address, 2, 0)) as progress:
-            progress.report_read(at, at, 0)
+            progress.report_read(count, count, 0)
     assert told(words, 6).done == 40
 
 
@@ -91,8 +91,8 @@ def test_events_on_disk_are_to_come(words: Heard) -> None:
     with closing(ReplayFold(AGGREGATE, None, Most(4), progress=progress)) as fold:
         for at in range(0, 50, 10):
             fold.fold(values[at : at + 10], range(at, 50).__getitem__)
-        read = told(words, 6).done
-        assert 10 <= read < 30  # at most 5 of the 10 aggregates fit in memory
+        done_count = told(words, 6).done
+        assert 10 <= done_count < 30  # at most 5 of the 10 aggregates fit in memory
         assert fold.total().events == 50
         eventually(lambda: words.progress({}).done == 50)
         assert words.progress({}).records == 50

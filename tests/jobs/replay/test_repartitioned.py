@@ -43,7 +43,7 @@ def test_grown_log_replays_like_another(log: GrowingCounters, prefix: str) -> No
         assert replay(log) == replay(even)
 
     counted_alike()
-    four, before = {one: log.end(one) for one in range(4)}, replay(even)
+    four, before = {number: log.end(number) for number in range(4)}, replay(even)
     for count in (8, 16):
         log.grow(count)
         counted_alike()
@@ -69,29 +69,29 @@ def test_grown_log_shows_and_exports_in_order(log: GrowingCounters) -> None:
         for made in exported_rows(plan, home, "jsonl")
         for row in made.column(0).to_pylist()
     ]
-    seen = [(row["subject"], row["aggregateversion"]) for row in rows]
-    assert sorted(seen) == sorted((one, version) for one in MANY for version in (1, 2))
-    assert all(seen.index((one, 1)) < seen.index((one, 2)) for one in MANY)
-    for one in MANY[:8]:
-        places = find_ranges(log.connection, log.topics, one.encode(), "murmur2")
-        found = fold_history(
+    rows_seen = [(row["subject"], row["aggregateversion"]) for row in rows]
+    assert sorted(rows_seen) == sorted((subject, version) for subject in MANY for version in (1, 2))
+    assert all(rows_seen.index((subject, 1)) < rows_seen.index((subject, 2)) for subject in MANY)
+    for subject in MANY[:8]:
+        ranges = find_ranges(log.connection, log.topics, subject.encode(), "murmur2")
+        history = fold_history(
             load("counter", "aggregates", ROOT),
-            one,
-            read_records(log.connection, one.encode(), places),
+            subject,
+            read_records(log.connection, subject.encode(), ranges),
             parse_at(None),
         )
-        assert found.version == 2 and len(places) == len({log.home(one), log.home(one) % 4})
+        assert history.version == 2 and len(ranges) == len({log.home(subject), log.home(subject) % 4})
 
 
 def test_fault_behind_a_growth_names_its_place(log: GrowingCounters) -> None:
     log.count(*MANY)
     log.grow(8)
     log.split()
-    one = next(one for one in MANY if log.home(one) >= 4)
-    append(log.connection, log.topics.events, log.home(one), [counted(one, 3)])
+    subject = next(subject for subject in MANY if log.home(subject) >= 4)
+    append(log.connection, log.topics.events, log.home(subject), [counted(subject, 3)])
     plan = plan_replay(log.connection, log.topics, "aggregates", ROOT)
-    error = total_part(plan, log.home(one)).error
+    error = total_part(plan, log.home(subject)).error
     assert isinstance(error, ContradictionError)
-    assert f"{log.topics.events}:{log.home(one)}@0" in str(error) or f"partition {log.home(one)}" in str(
+    assert f"{log.topics.events}:{log.home(subject)}@0" in str(
         error
-    )
+    ) or f"partition {log.home(subject)}" in str(error)

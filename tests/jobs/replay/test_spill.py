@@ -31,11 +31,11 @@ histories = st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=200)
 
 def events(history: list[tuple[int, bool]]) -> list[bytes]:
     versions: dict[int, int] = {}
-    found = []
+    events = []
     for number, is_later in history:
         version = versions[number] = versions.get(number, 0) + 1
-        found.append(counted(f"a{number}", version, number, time=LATER if is_later else NOON))
-    return found
+        events.append(counted(f"a{number}", version, number, time=LATER if is_later else NOON))
+    return events
 
 
 def folded(
@@ -46,8 +46,8 @@ def folded(
     batch: int = 7,
 ) -> tuple[Total, list[AggregateRow]]:
     with closing(ReplayFold(AGGREGATE, until, None if most is None else Most(most), part)) as fold:
-        for at in range(0, len(values), batch):
-            fold.fold(values[at : at + batch], range(at, len(values)).__getitem__)
+        for number in range(0, len(values), batch):
+            fold.fold(values[number : number + batch], range(number, len(values)).__getitem__)
         rows = sorted(fold.rows())
         return fold.total(), rows
 
@@ -70,8 +70,8 @@ def test_parts_make_the_whole(history: list[tuple[int, bool]], most: int | None,
     rows: list[AggregateRow] = []
     keys = [f"a{number}".encode() for number, _ in history]
     for part in [part_of(number, parts) for number in range(parts)]:
-        found, some = folded(list(compress(values, in_part(keys, part))), most, part=part)
-        total, rows = total.plus(found), rows + some
+        first, rest = folded(list(compress(values, in_part(keys, part))), most, part=part)
+        total, rows = total.plus(first), rows + rest
     assert (total, sorted(rows)) == folded(values, None)
 
 
@@ -86,8 +86,8 @@ def test_waiting_contradiction_has_its_offset() -> None:
 def test_limit_counts_what_reached_it() -> None:
     """Freed memory is not returned to the system: the count at which the limit was reached stays the maximum."""
     used = [100, 100, 1001, 1001, 1001, 1100]
-    found = MemoryLimit(1000, lambda: used.pop(0), fewest=2)
-    assert [found.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
+    limit = MemoryLimit(1000, lambda: used.pop(0), fewest=2)
+    assert [limit.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
 
 
 def test_few_aggregates_are_never_too_many() -> None:

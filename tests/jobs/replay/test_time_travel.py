@@ -30,8 +30,8 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
     choice, sent = random.Random(seed), list(mixture(150, seed=seed))
     while sent:
         count = choice.randrange(20, 100)
-        some, sent = sent[:count], sent[count:]
-        bank.send(*some)
+        before, sent = sent[:count], sent[count:]
+        bank.send(*before)
         quietly(bank.plan())
         eventually(lambda: bank.settled("events"))
         positions = {partition: bank.end("events", partition) for partition in (0, 1)}
@@ -40,17 +40,20 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
             (positions, max(times), bank.digest(), bank.shard(partition=bank.home("acc-1"))["acc-1"])
         )
 
-    def digest(**asked: Any) -> str:
-        plan = plan_replay(bank.connection, bank.topics, "aggregates", ROOT, **asked)
+    def digest(**request: Any) -> str:
+        plan = plan_replay(bank.connection, bank.topics, "aggregates", ROOT, **request)
         return as_hex(replay_events(spark, plan).total.digest)
 
     for positions, time, live, account in stops:
         assert digest(positions=positions) == live
         assert digest(until=time) == live
-        places = find_ranges(bank.connection, bank.topics, b"acc-1", "murmur2", positions)
-        records = read_records(bank.connection, b"acc-1", places)
-        shown = fold_history(bank.aggregate, "acc-1", records, parse_at(None))
-        assert (shown.version, bank.aggregate.encode_state(shown.state)) == (account.version, account.state)
+        ranges = find_ranges(bank.connection, bank.topics, b"acc-1", "murmur2", positions)
+        records = read_records(bank.connection, b"acc-1", ranges)
+        history = fold_history(bank.aggregate, "acc-1", records, parse_at(None))
+        assert (history.version, bank.aggregate.encode_state(history.state)) == (
+            account.version,
+            account.state,
+        )
 
 
 @pytest.mark.parametrize(

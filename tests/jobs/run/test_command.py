@@ -25,8 +25,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 def attempts(project: Project, name: str) -> set[int]:
     """Return the attempts in the committed claims."""
-    found = offsets.committed_offsets_now(project.connection, Topics(name, project.prefix), range(4)).values()
-    return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
+    claims = offsets.committed_offsets_now(
+        project.connection, Topics(name, project.prefix), range(4)
+    ).values()
+    return {claim.attempt for offset in claims if (claim := parse_claim(offset.metadata))}
 
 
 def test_lost_task_and_takeover_decide_once(project: Project) -> None:
@@ -40,9 +42,9 @@ def test_lost_task_and_takeover_decide_once(project: Project) -> None:
         project.send(increments(50))
         decided(project, 100)
         with project.running("run", *NAMES, *LOCAL) as second:
-            _, said = first.communicate(timeout=90)
-            assert first.returncode == 6 and "took over these topics" in said
-            assert "a task was lost" in said
+            _, output = first.communicate(timeout=90)
+            assert first.returncode == 6 and "took over these topics" in output
+            assert "a task was lost" in output
             project.send([command("Withdraw", f"a-{n}", {"amount": 1}) for n in range(50)])
             project.send(increments(50))
             decided(project, 150)
@@ -106,7 +108,7 @@ def test_service_streams_and_gets_ready(project: Project) -> None:
     with project.running("run", "counter", *LOCAL, "--metrics-address", "0", "-o", "json") as run:
         assert run.stdout is not None
         lines = map(json.loads, iter(run.stdout.readline, ""))
-        url = next(found[0] for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+", str(line))))
+        url = next(match[0] for line in lines if (match := re.search(r"http://127\.0\.0\.1:\d+", str(line))))
         eventually(lambda: get(f"{url}/readyz")[0] == 200, within=90)
         assert get(f"{url}/healthz")[0] == 200
         decided(project, 20, ["counter"])
@@ -132,8 +134,8 @@ def get(url: str) -> tuple[int, str]:
 
 def sample(url: str, name: str) -> float:
     """Return a sample of the metrics, or 0 if it is missing."""
-    found = [line for line in get(f"{url}/metrics")[1].splitlines() if line.startswith(f"{name} ")]
-    return float(found[0].rpartition(" ")[2]) if found else 0.0
+    samples = [line for line in get(f"{url}/metrics")[1].splitlines() if line.startswith(f"{name} ")]
+    return float(samples[0].rpartition(" ")[2]) if samples else 0.0
 
 
 @pytest.mark.parametrize(

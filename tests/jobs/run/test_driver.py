@@ -38,9 +38,9 @@ def is_lost_after_work(plan: Plan) -> Iterable[OwnerResult]:
 
 def test_what_was_decided_is_summed_up(counters: TopicHarness) -> None:
     counters.send(*increments(7))
-    done = drive(Context(works), counters.plan())
-    assert done.summary()["aggregates"]["counter"]["accepted"] == done.total("commands") == 7
-    assert done.lag == 0
+    result = drive(Context(works), counters.plan())
+    assert result.summary()["aggregates"]["counter"]["accepted"] == result.total("commands") == 7
+    assert result.lag == 0
 
 
 def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
@@ -56,8 +56,8 @@ def test_transaction_that_hides_commands_is_named(counters: TopicHarness) -> Non
     counters.send(*increments(3))
     client = begin(counters.connection, counters.topics.commands, [b"?"])
     notes: list[str] = []
-    with ThreadPoolExecutor(1) as beside:
-        run = beside.submit(drive, Context(works), counters.plan(), notes, hidden_check_interval=0.0)
+    with ThreadPoolExecutor(1) as executor:
+        run = executor.submit(drive, Context(works), counters.plan(), notes, hidden_check_interval=0.0)
         eventually(lambda: notes)
         client.abort_transaction(10)
         assert run.result(60).total("commands") == 3
@@ -74,8 +74,8 @@ def test_once_waits_for_hidden_commands(counters: TopicHarness) -> None:
     """An acknowledged command waits behind a client's open transaction."""
     client = begin(counters.connection, counters.topics.commands, [b"?"])
     counters.send(*increments(2))
-    with ThreadPoolExecutor(1) as beside:
-        run = beside.submit(drive, Context(works), counters.plan())
+    with ThreadPoolExecutor(1) as executor:
+        run = executor.submit(drive, Context(works), counters.plan())
         eventually(counters.owner)
         client.abort_transaction(10)
         assert run.result(60).total("commands") == 2
@@ -85,11 +85,11 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     counters.send(*increments(7))
     notes: list[str] = []
     context = Context(is_lost, is_lost_after_work, works)
-    done = drive(context, counters.plan(), notes)
+    result = drive(context, counters.plan(), notes)
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
-    assert done.resubmissions == 2
+    assert result.resubmissions == 2
     assert "a task was lost (the worker is gone); resubmitting in" in notes[0]
-    assert done.total("commands") == 7  # also the commands of the lost submission
+    assert result.total("commands") == 7  # also the commands of the lost submission
     counters.check()
 
 
@@ -131,11 +131,11 @@ def test_lost_task_has_a_deadline_of_its_own(counters: TopicHarness) -> None:
 
 def before_each_look(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Call `act` before each response of the broker to the driver."""
-    read = Progress.poll_broker
+    poll = Progress.poll_broker
 
     def reads(progress: Progress) -> BrokerAnswer:
         act()
-        return read(progress)
+        return poll(progress)
 
     monkeypatch.setattr(Progress, "poll_broker", reads)
 
@@ -172,12 +172,12 @@ def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest
     before_each_look(monkeypatch, waits)
 
     def works_late(plan: Plan) -> list[OwnerResult]:
-        done = owned_here(plan)
+        results = owned_here(plan)
         decided.set()
-        return done
+        return results
 
-    done = drive(Context(is_lost, is_lost, works_late), counters.plan(), progress_poll_timeout=0.0)
-    assert (done.resubmissions, done.total("commands")) == (2, 7)
+    result = drive(Context(is_lost, is_lost, works_late), counters.plan(), progress_poll_timeout=0.0)
+    assert (result.resubmissions, result.total("commands")) == (2, 7)
     counters.check()
 
 
@@ -222,8 +222,8 @@ def test_notes_come_while_owners_work(counters: TopicHarness) -> None:
 def test_owners_measure_what_they_do(counters: TopicHarness) -> None:
     counters.send(*increments(7), Sent(b"k", b"?"))
     looks: list[Snapshot] = []
-    done = drive(Context(works), counters.plan(), watch=looks.append)
-    report = done.reports[Partition("counter", 0)]
+    result = drive(Context(works), counters.plan(), watch=looks.append)
+    report = result.reports[Partition("counter", 0)]
     assert report.step == "ended" and report.shard_bytes > 0
     assert sum(report.latency[0]) == report.batches[1] == 8
     assert (report.reasons, set(report.counts.values())) == ({"INVALID_ENVELOPE": 1}, {0})

@@ -57,9 +57,9 @@ def asked(endpoint: Endpoint[Snapshot], path: str) -> tuple[int, Any]:
     return status, json.loads(text)
 
 
-def look(at: float, step: str, *unowned: Partition) -> Snapshot:
+def look(time: float, step: str, *unowned: Partition) -> Snapshot:
     reports = {HERE: OwnerReport(*HERE, 0, 0, 1, step)}
-    return Snapshot(at, lags={HERE: 7}, reports=reports, unowned=unowned)
+    return Snapshot(time, lags={HERE: 7}, reports=reports, unowned=unowned)
 
 
 def test_open_listener_would_be_seen() -> None:
@@ -75,8 +75,8 @@ def test_metrics_listen_on_loopback_only() -> None:
     assert address is not None
     endpoint = Endpoint(Metrics(), *address)
     try:
-        added = {port: at for port, at in listening(os.getpid()).items() if port not in before}
-        assert {port: str(at) for port, at in added.items()} == {endpoint.port: "127.0.0.1"}
+        added = {port: address for port, address in listening(os.getpid()).items() if port not in before}
+        assert {port: str(address) for port, address in added.items()} == {endpoint.port: "127.0.0.1"}
         with pytest.raises(ConfigurationError, match=f"port {endpoint.port} cannot be used"):
             Endpoint(Metrics(), "127.0.0.1", endpoint.port)
     finally:

@@ -23,33 +23,35 @@ def test_own_pauses_are_no_rest() -> None:
         now += 60.0
         return {PLACE: CommittedClaim(next(offsets), OTHER)}
 
-    left = wait_for_idle_names(look, {PLACE: 2}, lambda at: at.aggregate, notes.append, 5.0, lambda: now)
-    assert (left, len(notes)) == (set(), 1)
+    idle = wait_for_idle_names(
+        look, {PLACE: 2}, lambda partition: partition.aggregate, notes.append, 5.0, lambda: now
+    )
+    assert (idle, len(notes)) == (set(), 1)
 
 
 def test_blocked_runs_are_waited_for() -> None:
     """A client's open transaction hides the remaining commands for longer than the timeout."""
     moments, blocked = iter(map(float, range(0, 99, 9))), iter([True, False])
-    left = wait_for_idle_names(
+    idle = wait_for_idle_names(
         lambda: {PLACE: CommittedClaim(1, OTHER)},
         {PLACE: 2},
-        lambda at: at.aggregate,
+        lambda partition: partition.aggregate,
         lambda _: None,
         5.0,
         lambda: next(moments),
         lambda partition, committed: next(blocked),
     )
-    assert (left, next(blocked, None)) == ({"counter"}, None)
+    assert (idle, next(blocked, None)) == ({"counter"}, None)
 
 
 def test_resting_runs_are_not_waited_for() -> None:
     moments = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
-    left = wait_for_idle_names(
+    idle = wait_for_idle_names(
         lambda: {PLACE: CommittedClaim(1, OTHER)},
         {PLACE: 2},
-        lambda at: at.aggregate,
+        lambda partition: partition.aggregate,
         lambda _: None,
         5.0,
         lambda: next(moments),
     )
-    assert (left, next(moments, None)) == ({"counter"}, None)
+    assert (idle, next(moments, None)) == ({"counter"}, None)

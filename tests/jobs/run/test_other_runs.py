@@ -92,7 +92,7 @@ def test_only_what_is_left_is_decided(counters: TopicHarness, bank: TopicHarness
     counters.send(*increments(5))
     quietly(counters.plan())
     bank.send(*mixture(5))
-    one, other = bank.plan(), counters.plan()
-    assert one.targets is not None and other.targets is not None
-    both = replace(one, topics={**one.topics, **other.topics}, targets={**one.targets, **other.targets})
-    assert undecided_part(both, notes.append) == one
+    plan, other = bank.plan(), counters.plan()
+    assert plan.targets is not None and other.targets is not None
+    both = replace(plan, topics={**plan.topics, **other.topics}, targets={**plan.targets, **other.targets})
+    assert undecided_part(both, notes.append) == plan

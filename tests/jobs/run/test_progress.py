@@ -31,10 +31,10 @@ def test_error_replaces_the_client(
     counters.send(*increments(3))
     plan = counters.plan()
     quietly(plan)
-    asked = []
+    clients = []
 
     def fails(client: object, *_: object) -> None:
-        asked.append(client)
+        clients.append(client)
         raise error
 
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
@@ -43,7 +43,7 @@ def test_error_replaces_the_client(
             for _ in range(2):
                 with pytest.raises(UnavailableError, match="no answer from Kafka"):
                     progress.poll_progress()
-        assert asked[0] is not asked[1]
+        assert clients[0] is not clients[1]
         assert progress.poll_progress().total("commands") == 3
 
 
@@ -55,5 +55,5 @@ def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
         quietly(plan)
         assert not progress.poll_progress().unowned
         quietly(counters.plan(machine="second"))
-        seen = progress.poll_progress()
-        assert seen.unowned == tuple(plan.partitions()) and seen.total("commands") == 3
+        snapshot = progress.poll_progress()
+        assert snapshot.unowned == tuple(plan.partitions()) and snapshot.total("commands") == 3

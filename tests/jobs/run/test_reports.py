@@ -83,8 +83,8 @@ def test_each_note_is_told_once(reports: Reports) -> None:
 @pytest.mark.covers("no-foreign-code")
 def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
     table = Path("/proc/net/udp").read_text().splitlines()[1:]
-    places = [line.split()[1].split(":") for line in table]
-    hosts = {host for host, port in places if int(port, 16) == reports.address.port}
+    addresses = [line.split()[1].split(":") for line in table]
+    hosts = {host for host, port in addresses if int(port, 16) == reports.address.port}
     assert {socket.inet_ntoa(bytes.fromhex(host)[::-1]) for host in hosts} == {"127.0.0.1"}
 
 
@@ -96,8 +96,8 @@ def test_notes_of_processes_are_said_once(reports: Reports) -> None:
     send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
     assert reports.new_messages() == ["process checkout waits", "a slow one"]
     assert reports.new_messages() == []
-    ended = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
-    assert not reports.is_new(ended.subject, "process checkout waits")
+    result = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
+    assert not reports.is_new(result.subject, "process checkout waits")
 
 
 def test_silence_is_counted_by_polls() -> None:

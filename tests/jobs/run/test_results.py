@@ -39,9 +39,9 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
     older = replace(older, topics={**older.topics, "other": other})
     newer = counters.plan()
     owned_here(newer)
-    taken = [OwnerResult(Partition("counter", 0), TakenOverError("taken"))]
+    results = [OwnerResult(Partition("counter", 0), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
-        drive(Context(lambda _: taken), older)
+        drive(Context(lambda _: results), older)
     assert raised.value.message == f"run {newer.run} took over counter; no run decides for other now"
     assert raised.value.hint.endswith(": cqrs run other")
 

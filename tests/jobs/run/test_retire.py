@@ -58,7 +58,7 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
     counters.send(*increments(2))
     plan = counters.plan()
     quietly(plan)
-    places, retired = plan.partitions(), list[Partition]()
+    partitions, retired = plan.partitions(), list[Partition]()
 
     def retire(run: str, connection: Connection = counters.connection) -> list[Partition]:
         retired.clear()
@@ -66,8 +66,10 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
         return retired
 
     assert retire("another") == []
-    assert retire(plan.run) == places
-    assert retire(plan.run, Connection("127.0.0.1:1")) == places  # without a broker, the claims are unknown
+    assert retire(plan.run) == partitions
+    assert (
+        retire(plan.run, Connection("127.0.0.1:1")) == partitions
+    )  # without a broker, the claims are unknown
     retiring.retire(plan)
     assert retire(plan.run) == []
 
@@ -79,16 +81,16 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
     plan = counters.plan()
     quietly(plan)
     (place,) = plan.partitions()
-    begun, asked = list[int](), list[Claim]()
+    begun, attempts = list[int](), list[Claim]()
 
     def beginning() -> OwnerSession:
         begun.append(len(begun))
         return OwnerSession(plan, place, plan.claim(place, 0), 1, Measures())
 
     def change(_: int, claim: Claim) -> Claim | None:
-        if len(begun) == 1 and asked:
+        if len(begun) == 1 and attempts:
             quietly(replace(plan, submission=1))  # between our fence and our claim
-        asked.append(claim)
+        attempts.append(claim)
         return terminal_claim(claim, plan.run)
 
     fence_and_replace_claim(beginning, change)

@@ -19,7 +19,12 @@ def test_last_logs_are_kept(tmp_path: Path) -> None:
     log = tmp_path / "log" / "run.log"
     for number in range(6):
         assert write(log, f"{number}") == log
-    assert [log.read_text(), *(Path(f"{log}.{one}").read_text() for one in (1, 2, 3))] == ["5", "4", "3", "2"]
+    assert [log.read_text(), *(Path(f"{log}.{number}").read_text() for number in (1, 2, 3))] == [
+        "5",
+        "4",
+        "3",
+        "2",
+    ]
     assert len([*log.parent.iterdir()]) == 1 + KEPT_LOGS
 
 

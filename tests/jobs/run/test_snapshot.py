@@ -16,7 +16,7 @@ def look(*reports: OwnerReport, unowned: tuple[Partition, ...] = (), partitions:
     return Snapshot(
         0.0,
         lags={at(n): 0 for n in range(partitions)},
-        reports={Partition(one.aggregate, one.partition): one for one in reports},
+        reports={Partition(report.aggregate, report.partition): report for report in reports},
         unowned=unowned,
     )
 

@@ -112,10 +112,10 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
     """The task may be lost with its executor, because it has no partitions any more."""
 
     def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
-        found = list(works(plan, share, ends))
+        results = list(works(plan, share, ends))
         if plan.submission == 0:
             raise RuntimeError("the executor is gone")
-        return found
+        return results
 
     context, notes = Cluster(1, dies), list[str]()
     with driven(context, two.plan(once=False), 1, notes, drain_timeout=60.0):
@@ -133,12 +133,12 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
 
 def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
     """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
-    ended = threading.Event()
+    stopped = threading.Event()
 
     def cancelled(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
         if plan.submission == 0:
             assert ends.wait(60)
-            ended.set()
+            stopped.set()
             raise RuntimeError("cancelled")
         return works(plan, share, ends)
 
@@ -147,7 +147,7 @@ def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
     with driven(context, two.plan(once=False), 2, notes):
         eventually(lambda: len(context.begun) == 2)
         context.drained.add("2")
-        assert ended.wait(60)
+        assert stopped.wait(60)
         decide(two, 0)
         assert context.begun[-1] == (1, (0, 1))
     assert notes == ["2 tasks have 1 slot: restarting with 1"]

@@ -48,19 +48,19 @@ def test_views_and_errors(
     quietly(bank.plan())
     flags = {"bootstrapServer": bank.connection.bootstrap_server, "prefix": bank.topics.prefix}
     session = SqlSession(spark, bank.connection, bank.settings, flags=flags)
-    asked = """SELECT count(*), sum(s.balance), sum(e.version) FROM bank_account_STATE s
+    query = """SELECT count(*), sum(s.balance), sum(e.version) FROM bank_account_STATE s
                JOIN (SELECT subject, max(version) version FROM bank_account_events GROUP BY 1) e
                ON e.subject = s.id AND e.version = s.version"""
     states = {id: json.loads(saved.state) for n in (0, 1) for id, saved in bank.shard(partition=n).items()}
-    (row,) = session.query(asked).collect()
+    (row,) = session.query(query).collect()
     assert tuple(row)[:2] == (len(states), sum(state["balance"] for state in states.values()))
     answer = session.query("SELECT id, balance FROM bank_account_state ORDER BY id")
     assert session.write(answer, Target(str(tmp_path / "states"), "csv")) == len(states)
     (file,) = (tmp_path / "states").glob("*.csv")
     assert file.read_text().splitlines()[0] == "id,balance"
-    shown = {row.viewName for row in session.query("SHOW VIEWS").collect()}
-    assert {"bank_account_state", "order_placed", "counter_events"} <= shown
-    assert "counter_state" not in shown
+    views = {row.viewName for row in session.query("SHOW VIEWS").collect()}
+    assert {"bank_account_state", "order_placed", "counter_events"} <= views
+    assert "counter_state" not in views
     for text, complaint in (
         ("SELEC 1", "not SQL: .*PARSE_SYNTAX_ERROR"),
         ("SELECT * FROM bank_acount_events", "did you mean bank_account_events"),
@@ -98,8 +98,8 @@ def test_command_answers_several_queries(project: Project) -> None:
     deposits = sum(
         b'"bank_account.Deposited"' in (r.value or b"") for n in (0, 1) for r in bank.records("events", n)
     )
-    said = project.cqrs("sql", "--at", "1d", "-o", "json", "--master", "local[2]", "--", queries)
-    assert [json.loads(line) for line in said.splitlines()] == [
+    summary = project.cqrs("sql", "--at", "1d", "-o", "json", "--master", "local[2]", "--", queries)
+    assert [json.loads(line) for line in summary.splitlines()] == [
         {"deposits": deposits},
         {"status": "accepted"},
         {"then": 0},
@@ -185,8 +185,8 @@ def test_answers_are_exact(spark: "SparkContext", tmp_path: Path, monkeypatch: p
     assert [*csv.DictReader(io.StringIO(b"\r\n".join(lines).decode(), newline=""))] == [
         {"text": text, "list": "[1,2]", "at": times[0], "until": times[1]} for text in texts
     ]
-    written: Any = SimpleNamespace(_context=spark, _spark=session, one_line_errors=nullcontext)
-    assert SqlSession.write(written, answer, Target(str(tmp_path / "out"), "csv")) == 6
+    spark_session: Any = SimpleNamespace(_context=spark, _spark=session, one_line_errors=nullcontext)
+    assert SqlSession.write(spark_session, answer, Target(str(tmp_path / "out"), "csv")) == 6
     files = [file.read_text() for file in sorted((tmp_path / "out").glob("*.csv"))]
     rows = [row for text in files for row in csv.DictReader(io.StringIO(text, newline=""))]
     assert [row["text"] for row in rows] == texts

@@ -49,16 +49,16 @@ def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
     """Send commands, decide them, and write the results once. The data keys are `key(1)`, `key(2)` and so on."""
     harness.send(*commands)
     topics = harness.topics
-    made = map(key, count(1)).__next__
+    next_id = map(key, count(1)).__next__
     context = BatchContext(
-        0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_data_key=made
+        0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_data_key=next_id
     )
-    done = decide_batch(harness.aggregate, harness.records("commands"), context)
-    append(harness, "outcomes", *_records(done.outcomes))
-    append(harness, "events", *_records(done.events))
-    for subject, one in done.data_keys.items():
-        put_key(harness, subject, one)
-    return done
+    decisions = decide_batch(harness.aggregate, harness.records("commands"), context)
+    append(harness, "outcomes", *_records(decisions.outcomes))
+    append(harness, "events", *_records(decisions.events))
+    for subject, data_key in decisions.data_keys.items():
+        put_key(harness, subject, data_key)
+    return decisions
 
 
 def put_key(harness: TopicHarness, subject: str, key: DataKey | None) -> None:

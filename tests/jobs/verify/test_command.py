@@ -20,14 +20,17 @@ from tests.support.results import lines_of
 
 
 def test_shard_behind_is_printed_as_behind() -> None:
-    done = VerifySummary({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
-    assert lines_of(verify_result("bank_account", done))[1:] == [
+    summary = VerifySummary({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
+    assert lines_of(verify_result("bank_account", summary))[1:] == [
         "1 of 2 shards compared: 7 aggregates",
         "partition 0: the shard lags, compared up to offset 0 of 25",
         "no violation",
     ]
     behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
-    assert verify_result("bank_account", done).document["compared"] == {"0": behind, "1": {"aggregates": 7}}
+    assert verify_result("bank_account", summary).document["compared"] == {
+        "0": behind,
+        "1": {"aggregates": 7},
+    }
 
 
 @pytest.mark.parametrize(
@@ -39,8 +42,8 @@ def test_shard_behind_is_printed_as_behind() -> None:
 )
 def test_one_is_printed_in_singular(count: int, words: str) -> None:
     report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
-    done = VerifySummary({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)
-    assert lines_of(verify_result("counter", done)) == [
+    summary = VerifySummary({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)
+    assert lines_of(verify_result("counter", summary)) == [
         f"counter: {words}",
         "deleted by retention: 1 command, 2 dead letters",
         f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",
@@ -49,12 +52,12 @@ def test_one_is_printed_in_singular(count: int, words: str) -> None:
 
 
 def test_empty_shards_count_as_uncompared() -> None:
-    done = VerifySummary(
+    summary = VerifySummary(
         {}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0
     )
-    assert nothing_compared(done)
-    assert not nothing_compared(done._replace(compared={**done.compared, 2: ShardComparison(7)}))
-    assert not nothing_compared(done._replace(compared={}))
+    assert nothing_compared(summary)
+    assert not nothing_compared(summary._replace(compared={**summary.compared, 2: ShardComparison(7)}))
+    assert not nothing_compared(summary._replace(compared={}))
 
 
 @pytest.mark.program
@@ -66,17 +69,19 @@ def test_benchmark_reads_long_output(tmp_path: Path) -> None:
 
 
 def test_given_up_commands_are_printed() -> None:
-    done = VerifySummary({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
-    assert "given up unread, their bytes are not kept: 3 commands" in lines_of(verify_result("counter", done))
-    assert verify_result("counter", done).document["given_up"] == 3
+    summary = VerifySummary({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
+    assert "given up unread, their bytes are not kept: 3 commands" in lines_of(
+        verify_result("counter", summary)
+    )
+    assert verify_result("counter", summary).document["given_up"] == 3
 
 
 def test_new_findings_are_printed_apart() -> None:
-    done = VerifySummary(
+    summary = VerifySummary(
         {0: Report(9, violation_count=3)}, [], 3, {}, 1.0, {0: Report(7, violation_count=2)}, {0: "so"}
     )
-    assert "since the last verify: 2 commands, 1 violation" in lines_of(verify_result("counter", done))
-    printed = verify_result("counter", done).document
+    assert "since the last verify: 2 commands, 1 violation" in lines_of(verify_result("counter", summary))
+    printed = verify_result("counter", summary).document
     assert (printed["new"]["commands"], printed["new"]["violation_count"]) == (2, 1)
     assert (printed["violation_count"], printed["proved_again"]) == (3, {"0": "so"})
 
@@ -85,39 +90,45 @@ def test_new_findings_are_printed_apart() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
-    done = call(decided, "verify", "bank_account", "--state", "-o", "json")
-    assert (done.stderr, done.returncode) == ("", 0)
-    printed = json.loads(done.stdout)
+    result = call(decided, "verify", "bank_account", "--state", "-o", "json")
+    assert (result.stderr, result.returncode) == ("", 0)
+    printed = json.loads(result.stdout)
     assert list(printed) == [
         *("aggregate", "commands", "outcomes", "events", "dead_letters", "aggregates", "deleted"),
         *("accepted_losses", "given_up", "violations", "violation_count", "seconds", "compared"),
     ]
     assert [printed[name] for name in ("commands", "outcomes", "violations")] == [300, 300, []]
     assert printed["deleted"] == {"commands": 0, "outcomes": 0, "dead_letters": 0}
-    assert sum(found["aggregates"] for found in printed["compared"].values()) == printed["aggregates"]
+    assert (
+        sum(comparison["aggregates"] for comparison in printed["compared"].values()) == printed["aggregates"]
+    )
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
 def test_topics_are_proved_without_code(decided: TopicHarness) -> None:
-    done = call(decided, "verify", "bank_account", "--incremental", "proved/", "-o", "json", with_code=False)
-    assert (json.loads(done.stdout)["violations"], done.returncode) == ([], 0)
+    result = call(
+        decided, "verify", "bank_account", "--incremental", "proved/", "-o", "json", with_code=False
+    )
+    assert (json.loads(result.stdout)["violations"], result.returncode) == ([], 0)
     assert (decided.folder / "project" / "proved" / HEAD_FILE).is_file()
-    done = call(decided, "verify", "bank_account", "--state", with_code=False)
-    assert "there is no package 'aggregates' with aggregates in" in done.stderr
+    result = call(decided, "verify", "bank_account", "--state", with_code=False)
+    assert "there is no package 'aggregates' with aggregates in" in result.stderr
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
 def test_violations_end_with_5(decided: TopicHarness) -> None:
-    (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
-    done = call(decided, "verify", "bank_account")
-    assert done.returncode == 5
-    assert done.stdout.splitlines()[0].startswith(f"{decided.topics.outcomes} partition 0 offset {at} is of")
-    assert done.stdout.splitlines()[-1] == "1 violation"
-    assert done.stderr == (
+    (offset,) = append(decided, "outcomes", decided.records("outcomes")[7])
+    result = call(decided, "verify", "bank_account")
+    assert result.returncode == 5
+    assert result.stdout.splitlines()[0].startswith(
+        f"{decided.topics.outcomes} partition 0 offset {offset} is of"
+    )
+    assert result.stdout.splitlines()[-1] == "1 violation"
+    assert result.stderr == (
         "error: 1 violation in the topics of bank_account; "
-        f"look at the first: cqrs tail bank_account outcomes --partition 0 --from {at} -n 1\n"
+        f"look at the first: cqrs tail bank_account outcomes --partition 0 --from {offset} -n 1\n"
     )

@@ -23,23 +23,23 @@ pytestmark = pytest.mark.kafka
 
 
 def test_repeated_event_is_found(decided: TopicHarness) -> None:
-    (at,) = append(decided, "events", decided.records("events")[3])
+    (offset,) = append(decided, "events", decided.records("events")[3])
     (violation,) = decided.violations()
-    assert violation.startswith(f"{decided.topics.events} partition 0 offset {at} is of command ")
+    assert violation.startswith(f"{decided.topics.events} partition 0 offset {offset} is of command ")
 
 
 def test_repeated_outcome_is_found(decided: TopicHarness) -> None:
-    (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
+    (offset,) = append(decided, "outcomes", decided.records("outcomes")[7])
     (violation,) = decided.violations()
-    assert violation.startswith(f"{decided.topics.outcomes} partition 0 offset {at} is of command ")
+    assert violation.startswith(f"{decided.topics.outcomes} partition 0 offset {offset} is of command ")
 
 
 def test_event_without_command_is_found(decided: TopicHarness) -> None:
     last = decided.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
-    (at,) = append(decided, "events", edited(last, id="0/9999/0", aggregateversion=version))
+    (offset,) = append(decided, "events", edited(last, id="0/9999/0", aggregateversion=version))
     assert decided.violations() == [
-        f"{decided.topics.events} partition 0 offset {at} is of command 9999, which is not decided yet"
+        f"{decided.topics.events} partition 0 offset {offset} is of command 9999, which is not decided yet"
     ]
 
 
@@ -58,10 +58,10 @@ def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
     last = decided.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
     strange = edited(last, type="bank_account.Borrowed", id="0/9999/0", aggregateversion=version)
-    (at,) = append(decided, "events", strange)
-    what = f"{decided.topics.events} partition 0 offset {at} cannot be "
-    (found,) = [each for each in decided.violations("state") if each.startswith(what)]
-    assert "the code knows no event bank_account.Borrowed" in found
+    (offset,) = append(decided, "events", strange)
+    what = f"{decided.topics.events} partition 0 offset {offset} cannot be "
+    (violation,) = [violation for violation in decided.violations("state") if violation.startswith(what)]
+    assert "the code knows no event bank_account.Borrowed" in violation
     settings = decided.settings.model_copy(update={"aggregates": "nowhere"})
     without_code = verify_in_process(plan_verify(decided.connection, decided.topics, settings))
     assert not [each for each in without_code.violations if str(each).startswith(what)]
@@ -70,8 +70,8 @@ def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
 def test_given_up_commands_are_counted(bank: TopicHarness) -> None:
     bank.send(*mixture(20))
     quietly(bank.plan(fail=["bank_account:0@3"]))
-    done = verified(bank)
-    assert (done.total("given_up"), done.violations) == (1, [])
+    report = verified(bank)
+    assert (report.total("given_up"), report.violations) == (1, [])
 
 
 def test_unreadable_records_are_found(decided: TopicHarness) -> None:

@@ -25,7 +25,7 @@ def proved_on(people: TopicHarness) -> list[str]:
     """The violations that `verify --incremental` finds, from one call to the next."""
     plan = plan_verify(people.connection, people.topics, people.settings)
     with new_generation(people.folder / "proved", checkpoint_scope(plan)) as work:
-        return [str(one) for one in verify_in_process(replace(plan, since=work)).violations]
+        return [str(violation) for violation in verify_in_process(replace(plan, since=work)).violations]
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     Half are erased before the repartitioning, a quarter after it.
     """
     people = customers(connection, prefix, tmp_path)
-    waiting = [command("customer.Register", one, f"{one}.late", LATE, notbefore=FAR) for one in NAMES]
+    waiting = [command("customer.Register", name, f"{name}.late", LATE, notbefore=FAR) for name in NAMES]
     people.send(*map(register, NAMES), *waiting, *map(erase, NAMES[:4]))
     quietly(people.plan())
     assert proved_on(people) == []
     grow(people, 2)
-    people.send(*(stale(register(one, 1), 1) for one in NAMES[:2]), *map(erase, NAMES[4:6]))
-    people.send(*(command("cqrs.Release", one, f"{one}.go", {"id": f"{one}.late"}) for one in NAMES))
+    people.send(*(stale(register(name, 1), 1) for name in NAMES[:2]), *map(erase, NAMES[4:6]))
+    people.send(*(command("cqrs.Release", name, f"{name}.go", {"id": f"{name}.late"}) for name in NAMES))
     quietly(people.plan())
     quietly(people.plan())
     return people
@@ -52,13 +52,13 @@ LATE = {"name": "late-needle-77", "mail": "late-needle-77@home"}
 
 @pytest.mark.covers("verifiable")
 def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
-    reasons = [one.data.reason for number in (0, 1) for one in people.outcomes(number)]
+    reasons = [outcome.data.reason for number in (0, 1) for outcome in people.outcomes(number)]
     assert reasons.count("ERASED") == 6
     assert people.violations("state") == []
     assert proved_on(people) == []
-    done = verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
-    assert [*map(str, done.findings), *map(str, done.topics.findings), *done.endless] == []
-    assert (done.count, sorted(done.topics.erased)) == (0, NAMES[:6])
+    report = verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
+    assert [*map(str, report.findings), *map(str, report.topics.findings), *report.endless] == []
+    assert (report.count, sorted(report.topics.erased)) == (0, NAMES[:6])
 
 
 @pytest.mark.covers("verifiable")
@@ -68,6 +68,9 @@ def test_lost_keys_are_named_over_a_growth(people: TopicHarness) -> None:
     put_key(people, NAMES[7], None)
     put_key(people, NAMES[0], None)
     lost = people.violations()
-    assert sorted(name for one in lost for name in NAMES if f"{name!r}" in one) == [NAMES[0], *NAMES[6:]]
-    assert {people.home(one) for one in NAMES} == {0, 1}
+    assert sorted(name for violation in lost for name in NAMES if f"{name!r}" in violation) == [
+        NAMES[0],
+        *NAMES[6:],
+    ]
+    assert {people.home(name) for name in NAMES} == {0, 1}
     assert len(lost) == 3

@@ -34,9 +34,9 @@ Talkative = partial(LogProgress, interval=0.0)
 @pytest.fixture
 def words() -> Iterator[Heard]:
     """The reports of three tasks, whose offsets are unknown before they start."""
-    heard = Heard(dict.fromkeys(range(3)))
-    with heard:
-        yield heard
+    listener = Heard(dict.fromkeys(range(3)))
+    with listener:
+        yield listener
 
 
 def test_share_moves_within_a_partition(words: Heard) -> None:
@@ -113,8 +113,8 @@ def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
         result = prove_partition(replace(planned(decided, state), words=words.address, tell_every=0.0), 0)
         assert result.error is None and result.report.violations == ()
         report = result.report
-        read = report.commands + report.outcomes + report.events + report.dead_letters
-        assert result.records == read + (report.events if state else 0)
+        record_count = report.commands + report.outcomes + report.events + report.dead_letters
+        assert result.records == record_count + (report.events if state else 0)
         eventually(lambda: is_whole(words.progress({})))
         assert words.progress({}).records == result.records
         assert len(words.all) > len(OWNER_LOGS)
@@ -145,14 +145,14 @@ def test_workers_tell_of_their_proofs(spark: "SparkContext", decided: TopicHarne
         listening.append(Heard(spans))
         return listening[0]
 
-    seen: list[JobProgress] = []
+    snapshots: list[JobProgress] = []
 
     def watch(_: JobProgress) -> None:
         """Delay the driver until the reports show all records, before the results."""
         eventually(lambda: is_whole(listening[0].progress({})))
-        seen.append(listening[0].progress({}))
+        snapshots.append(listening[0].progress({}))
 
-    done = driver.verify_topics(spark, planned(decided), watch, listen)
-    assert seen[-1].records == sum(
-        done.total(name) for name in ("commands", "outcomes", "events", "dead_letters")
+    report = driver.verify_topics(spark, planned(decided), watch, listen)
+    assert snapshots[-1].records == sum(
+        report.total(name) for name in ("commands", "outcomes", "events", "dead_letters")
     )

@@ -49,8 +49,8 @@ def test_equal_shards_are_clean(decided: TopicHarness) -> None:
 @pytest.mark.covers("state-is-events")
 def test_altered_payload_is_found(decided: TopicHarness) -> None:
     events = [json.loads(record.value or b"") for record in decided.records("events")]
-    at, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
-    rewrite(decided, "events", change(at, {"amount": 12345}))
+    offset, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
+    rewrite(decided, "events", change(offset, {"amount": 12345}))
     adopt(decided)
     assert decided.violations() == []
     (violation,) = map(str, verified(decided, "state").violations)
@@ -70,13 +70,16 @@ def test_stale_shard_is_found(decided: TopicHarness) -> None:
 
 def test_states_by_other_code_are_counted(decided: TopicHarness) -> None:
     """The first state is shown, and the other states are one violation."""
-    found = list(decided.shard().items())[:4]
+    entries = list(decided.shard().items())[:4]
     with shard(decided) as store:
-        other = {name: replace(saved, state=b'{"other":1}') for name, saved in found}
+        other = {name: replace(saved, state=b'{"other":1}') for name, saved in entries}
         store.apply(WriteBatch(store.token(), store.positions(), store.positions(), other))
     violations = decided.violations("state")
-    assert len(found) == 4 and len(violations) == 2
-    assert any("leaves 3 more aggregates with another state of the same version" in one for one in violations)
+    assert len(entries) == 4 and len(violations) == 2
+    assert any(
+        "leaves 3 more aggregates with another state of the same version" in violation
+        for violation in violations
+    )
 
 
 def test_surplus_aggregate_is_found(decided: TopicHarness) -> None:
@@ -116,10 +119,10 @@ def test_shard_behind_is_partly_compared(decided: TopicHarness) -> None:
         behind = store.positions()
     decided.send(*mixture(100, seed=3))
     quietly(decided.plan(machine="another"))
-    found = verified(decided, "state")
-    at, end = found.compared[0].behind or (0, 0)
+    report = verified(decided, "state")
+    behind_until, end = report.compared[0].behind or (0, 0)
     last = max(record.offset for record in decided.records("events"))
-    assert ((at, end), found.violations) == ((behind.events, last + 1), [])
+    assert ((behind_until, end), report.violations) == ((behind.events, last + 1), [])
     assert verified(decided, "another").compared[0].behind is None
 
 
@@ -146,10 +149,10 @@ def test_events_beyond_empty_shard_are_folded(choking: TopicHarness) -> None:
     shutil.rmtree(choking.shard_path())
     identity = choking.plan().identity(Partition(choking.topics.aggregate, 0), choking.aggregate)
     open_shard(choking.shard_path(), identity).store.close()
-    done = verified(choking, "state")
-    (violation,) = map(str, done.violations)
+    report = verified(choking, "state")
+    (violation,) = map(str, report.violations)
     assert "offset 5 cannot be folded: evolve raised" in violation
-    assert done.compared[0] == ShardComparison(behind=(0, choking.records("events")[-1].offset + 1))
+    assert report.compared[0] == ShardComparison(behind=(0, choking.records("events")[-1].offset + 1))
 
 
 def test_events_without_shard_are_folded(choking: TopicHarness) -> None:

@@ -39,7 +39,7 @@ PROVED = CheckpointScope(
 
 
 def generations(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.glob("generation-*"))
+    return sorted(path.name for path in folder.glob("generation-*"))
 
 
 def test_new_generation_replaces_the_old(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
     assert (died.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
     assert (tmp_path / HEAD_FILE).read_bytes() == head
     with new_generation(tmp_path, PROVED) as again:
-        assert (again.before, [one.name for one in first.after.iterdir()]) == (first.after, ["kept"])
+        assert (again.before, [path.name for path in first.after.iterdir()]) == (first.after, ["kept"])
         assert list(again.after.iterdir()) == []
 
 
@@ -164,7 +164,7 @@ def test_foreign_folder_is_refused(tmp_path: Path) -> None:
         new_generation(tmp_path / "letters", PROVED),
     ):
         pass
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["letters", HEAD_FILE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["letters", HEAD_FILE]
 
 
 def test_two_verifies_are_refused(tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_verify_goes_on_from_the_last(decided: TopicHarness) -> None:
     assert since(decided).new("commands") == 300
     decided.send(*mixture(50, seed=2))
     quietly(decided.plan())
-    done = since(decided)
-    assert (done.violations, dict(done.again), done.new("commands")) == ([], {}, 50)
-    assert done.reports == verified(decided).reports
+    report = since(decided)
+    assert (report.violations, dict(report.again), report.new("commands")) == ([], {}, 50)
+    assert report.reports == verified(decided).reports
 
 
 @pytest.mark.kafka
@@ -201,11 +201,15 @@ def test_found_violation_is_kept(decided: TopicHarness) -> None:
     """A new record for a verified command makes verify read its partition from the beginning, once."""
     since(decided)
     append(decided, "outcomes", decided.records("outcomes")[7])
-    found = since(decided)
-    assert (found.violation_count, list(found.again)) == (1, [0])
-    assert found.reports == verified(decided).reports
-    kept = since(decided)
-    assert (kept.violations, kept.new("violation_count"), dict(kept.again)) == (found.violations, 0, {})
+    report = since(decided)
+    assert (report.violation_count, list(report.again)) == (1, [0])
+    assert report.reports == verified(decided).reports
+    next_report = since(decided)
+    assert (next_report.violations, next_report.new("violation_count"), dict(next_report.again)) == (
+        report.violations,
+        0,
+        {},
+    )
 
 
 @pytest.mark.kafka

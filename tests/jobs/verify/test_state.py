@@ -29,7 +29,7 @@ def test_each_aggregate_comes_once(
     tmp_path_factory: pytest.TempPathFactory, one: dict[str, int], other: dict[str, int]
 ) -> None:
     stores = [iter(saved(versions, tmp_path_factory.mktemp("store"))) for versions in (one, other)]
-    found = {
+    merged = {
         name: tuple(rests and rests.version for rests in pair) for name, *pair in merge_aggregates(*stores)
     }
-    assert found == {name: (one.get(name), other.get(name)) for name in one | other}
+    assert merged == {name: (one.get(name), other.get(name)) for name in one | other}

@@ -34,9 +34,9 @@ def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Cert
     return compare_all(plan, results, earlier, 1.0)
 
 
-def change(at: int, data: dict[str, Any] | None = None, **members: Any) -> Callable[[list[Record]], None]:
+def change(offset: int, data: dict[str, Any] | None = None, **members: Any) -> Callable[[list[Record]], None]:
     def edit(log: list[Record]) -> None:
-        log[at] = edited(log[at], data, **members)
+        log[offset] = edited(log[offset], data, **members)
 
     return edit
 

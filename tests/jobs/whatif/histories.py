@@ -66,20 +66,20 @@ def decided_again(
         redeciding.fold_before(events.take_before(start))
         redeciding.remember_before(outcomes.take_before(start))
         commands = [record for record in logs.commands if record.offset >= start]
-        found = list(redeciding.decide(join_history(commands, outcomes, events)))
-        return [*found, *redeciding.states()]
+        differences = list(redeciding.decide(join_history(commands, outcomes, events)))
+        return [*differences, *redeciding.states()]
 
 
 def decided_by(history: History, other: Aggregate) -> dict[int, list[object]]:
     """Return the other code's decision on each command: its outcome, without our own messages, and its events."""
     context = BatchContext(PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW)
-    done = decide_batch(other, history.commands, context)
-    made: dict[int, list[object]] = {}
-    for value, _, _ in done.outcomes:
+    decisions = decide_batch(other, history.commands, context)
+    records: dict[int, list[object]] = {}
+    for value, _, _ in decisions.outcomes:
         verdict = read_outcome(value).data
         if verdict.reason != "BUSINESS_RULE":
             verdict.message = ""
-        made[verdict.offset] = [verdict]
-    for value, _, _ in done.events:
-        made[read_event(value).position()[1]].append(value)
-    return made
+        records[verdict.offset] = [verdict]
+    for value, _, _ in decisions.events:
+        records[read_event(value).position()[1]].append(value)
+    return records

@@ -54,24 +54,24 @@ def ask(bank: TopicHarness, tmp_path: Path) -> Ask:
 def test_partitions_are_decided_again(ask: Ask, bank: TopicHarness) -> None:
     """Both simulations agree, and no topic has new records."""
     ends = [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
-    one, other = ([decide_partition_again(ask(), n) for n in (0, 1)] for _ in range(2))
-    assert one == other
-    done = summarize(one, 1.0)
-    assert (done.commands, done.not_asked, done.deleted) == (120, 0, [])
-    assert done.decisions >= done.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
+    summaries, other = ([decide_partition_again(ask(), n) for n in (0, 1)] for _ in range(2))
+    assert summaries == other
+    summary = summarize(summaries, 1.0)
+    assert (summary.commands, summary.not_asked, summary.deleted) == (120, 0, [])
+    assert summary.decisions >= summary.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
     same = [decide_partition_again(ask("aggregates.bank_account"), n) for n in (0, 1)]
-    assert [(found.error, dict(found.counts)) for found in same] == [(None, {})] * 2
+    assert [(difference.error, dict(difference.counts)) for difference in same] == [(None, {})] * 2
     assert ends == [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
 
 
 @pytest.mark.kafka
 def test_differences_are_rows(ask: Ask) -> None:
-    found = list(simulate(ask(), WhatifResult(0)))
-    (table,) = difference_rows(iter(found), "parquet")
-    (lines,) = difference_rows(iter(found), "json")
+    differences = list(simulate(ask(), WhatifResult(0)))
+    (table,) = difference_rows(iter(differences), "parquet")
+    (lines,) = difference_rows(iter(differences), "json")
     rows = table.to_pylist()
     assert [(row["offset"], row["subject"], row["kind"]) for row in rows] == [
-        (one.offset, one.subject, one.kind) for one in found
+        (difference.offset, difference.subject, difference.kind) for difference in differences
     ]
     overdrawn = next(row for row in rows if row["was_result"] == "rejected BUSINESS_RULE OVERDRAWN")
     assert json.loads(overdrawn["would"])["events"][0]["type"] == "bank_account.Withdrawn"
@@ -84,8 +84,8 @@ def test_stretch_is_cut_by_time(ask: Ask, bank: TopicHarness) -> None:
     records = bank.records("commands")
     since, until = records[20].timestamp, records[40].timestamp
     inside = [record for record in records if since <= record.timestamp <= until]
-    found = decide_partition_again(ask("aggregates.bank_account", since=since, until=until), 0)
-    assert (found.error, found.commands, dict(found.counts)) == (None, len(inside), {})
+    summary = decide_partition_again(ask("aggregates.bank_account", since=since, until=until), 0)
+    assert (summary.error, summary.commands, dict(summary.counts)) == (None, len(inside), {})
     assert decide_partition_again(ask(since=records[-1].timestamp + 60_000), 0).commands == 0
     assert decide_partition_again(ask(until=records[0].timestamp - 1), 0).commands == 0
     bank.send(command("bank_account.Deposit", "acc-1", "undecided", {"amount": 1}))
@@ -99,10 +99,10 @@ def test_unreadable_event_is_named(ask: Ask, bank: TopicHarness, tmp_path: Path)
     drafted(tmp_path, "renamed", "Deposited", "PaidIn")
     home = bank.home("acc-1")
     late = bank.records("commands", home)[-1].timestamp
-    found = decide_partition_again(ask("drafts.renamed", since=late), home)
-    assert isinstance(found.error, ContradictionError)
-    assert f"bank_account.events partition {home} offset" in str(found.error)
-    assert "the code knows no event bank_account.Deposited" in str(found.error)
+    difference = decide_partition_again(ask("drafts.renamed", since=late), home)
+    assert isinstance(difference.error, ContradictionError)
+    assert f"bank_account.events partition {home} offset" in str(difference.error)
+    assert "the code knows no event bank_account.Deposited" in str(difference.error)
 
 
 def test_other_code_lies_in_a_folder() -> None:
@@ -124,38 +124,38 @@ def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None
     quietly(bank.plan())
     drafted(project.folder, "sealed", 'code="OVERDRAWN"', 'code="TOO_MUCH"')
     out = ("--out", str(tmp_path / "difference"), "--master", "local[2]")
-    done = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *out)
-    assert done["commands"] == 61, done
-    (found,) = done["differences"]
-    assert (done["commands"], done["states"], done["not_asked"]) == (61, 0, 0)
-    assert (found["was"], found["would"]) == (
+    summary = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *out)
+    assert summary["commands"] == 61, summary
+    (difference,) = summary["differences"]
+    assert (summary["commands"], summary["states"], summary["not_asked"]) == (61, 0, 0)
+    assert (difference["was"], difference["would"]) == (
         "rejected BUSINESS_RULE OVERDRAWN",
         "rejected BUSINESS_RULE TOO_MUCH",
     )
     rows = pyarrow.parquet.read_table(tmp_path / "difference").to_pylist()
-    assert len(rows) == done["differing"] == found["count"] > 0
+    assert len(rows) == summary["differing"] == difference["count"] > 0
     assert {row["id"] for row in rows} >= {"much"}
 
 
 def test_differences_are_told_to_people() -> None:
-    one = HistoryDifference(
+    difference = HistoryDifference(
         "outcome", "accepted", "unchanged", 0, 7, "a", "1", "bank_account.Close", b"{}", b"{}" * 200
     )
     gone = HistoryDifference("state", "exists", "absent", 0, None, "b", None, None, b'{"version":1}', b"null")
-    counts = Counter({gone.label: 1, one.label: 1200})
+    counts = Counter({gone.label: 1, difference.label: 1200})
     same: list[tuple[DifferenceKind, str]] = [
         ("outcome", "duplicate"),
         ("outcome", "rejected BUSINESS_RULE"),
         ("events", "accepted"),
     ]
-    said = [_label_text((kind, result, result)) for kind, result in same]
-    assert said == [
+    labels = [_label_text((kind, result, result)) for kind, result in same]
+    assert labels == [
         "duplicate: of another decision",
         "rejected BUSINESS_RULE: another message",
         "accepted: other events",
     ]
-    told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
-    assert lines_of(whatif_result("bank_account", "drafts.kept", told, None)) == [
+    summary = DecidedAgain(2000, 3, 4, [], counts, {difference.label: [difference], gone.label: [gone]}, 2.0)
+    assert lines_of(whatif_result("bank_account", "drafts.kept", summary, None)) == [
         "    1,200  accepted → unchanged",
         "           0@7  a  bank_account.Close",
         "             was   {}",

@@ -35,9 +35,9 @@ def again(tmp_path: Path) -> Again:
     twice = source.replace("yield Incremented(by)", "yield from [Incremented(by)] * 2")
     (tmp_path / "drafts" / "twice.py").write_text(twice)
 
-    def decided(grown: TopicHarness, module: str = "aggregates.counter", **times: int) -> DecidedAgain:
-        settings = grown.settings.model_copy(update={"root": tmp_path})
-        plan = plan_whatif(grown.connection, grown.topics, settings, module, **times)
+    def decided(counters: TopicHarness, module: str = "aggregates.counter", **times: int) -> DecidedAgain:
+        settings = counters.settings.model_copy(update={"root": tmp_path})
+        plan = plan_whatif(counters.connection, counters.topics, settings, module, **times)
         results = [decide_partition_again(plan, number) for number in plan.families]
         assert [result.error for result in results] == [None]
         return summarize(results, 1.0)
@@ -46,22 +46,22 @@ def again(tmp_path: Path) -> Again:
 
 
 def test_same_code_makes_no_difference(again: Again, grown: TopicHarness) -> None:
-    done = again(grown)
-    assert (dict(done.counts), done.aggregates) == ({}, 12)
-    assert done.commands == sum(len(grown.outcomes(number)) for number in range(4))
+    summary = again(grown)
+    assert (dict(summary.counts), summary.aggregates) == ({}, 12)
+    assert summary.commands == sum(len(grown.outcomes(number)) for number in range(4))
 
 
 def test_other_code_is_compared_once(again: Again, grown: TopicHarness) -> None:
     """Each command is compared where it was decided, and each aggregate where it is now."""
-    done = again(grown, "drafts.twice")
+    summary = again(grown, "drafts.twice")
     accepted = sum(reasons(grown, number)["accepted"] for number in range(4))
-    assert (done.counts["events", "accepted", "accepted"], done.states) == (accepted, 12)
+    assert (summary.counts["events", "accepted", "accepted"], summary.states) == (accepted, 12)
 
 
 def test_stretches_may_begin_and_end_anywhere(again: Again, grown: TopicHarness) -> None:
-    times = sorted({one.timestamp for number in range(4) for one in grown.records("commands", number)})
-    found = [again(grown, since=one).counts + again(grown, until=one).counts for one in times[::3]]
-    assert len(found) > 2 and found == [{}] * len(found)
+    times = sorted({record.timestamp for number in range(4) for record in grown.records("commands", number)})
+    counts = [again(grown, since=time).counts + again(grown, until=time).counts for time in times[::3]]
+    assert len(counts) > 2 and counts == [{}] * len(counts)
 
 
 def test_child_begins_as_early_as_its_parent(
@@ -73,9 +73,9 @@ def test_child_begins_as_early_as_its_parent(
     quietly(single.plan())
     grow(single, 2)
     single.send(*round_of(1))
-    single.send(*(stale(one, 1) for one in round_of(2)))
+    single.send(*(stale(record, 1) for record in round_of(2)))
     quietly(single.plan())
-    late = next(one for one in single.records("commands", 0) if b".2" in (one.value or b""))
+    late = next(record for record in single.records("commands", 0) if b".2" in (record.value or b""))
     assert again(single, "drafts.twice", since=late.timestamp).states == 12
 
 

@@ -38,9 +38,9 @@ class Brokers:
     def __init__(self, engine: docker.DockerClient, compose: DockerCompose, ports: Mapping[int, int]) -> None:
         self.servers = {node: f"127.0.0.1:{port}" for node, port in ports.items()}
         self.connection = Connection(",".join(self.servers.values()))
-        found = {container.Service: container for container in compose.get_containers()}
-        self._project = found["kafka1"].Project
-        self._containers = {node: engine.containers.get(found[f"kafka{node}"].ID) for node in NODES}
+        containers = {container.Service: container for container in compose.get_containers()}
+        self._project = containers["kafka1"].Project
+        self._containers = {node: engine.containers.get(containers[f"kafka{node}"].ID) for node in NODES}
         self._engine = engine
 
     def kill(self, *nodes: int) -> None:
@@ -95,7 +95,9 @@ class Brokers:
         except (UnavailableError, KafkaException):
             return False
         partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
-        return serving == len(NODES) and all(len(one.isrs) == len(one.replicas) for one in partitions)
+        return serving == len(NODES) and all(
+            len(partition.isrs) == len(partition.replicas) for partition in partitions
+        )
 
     def leader(self, topic: str, partition: int, as_told_by: int | None = None) -> int:
         """Return the node that leads a partition; -1 if the partition has no leader."""
@@ -103,9 +105,13 @@ class Brokers:
 
     def ends_on(self, node: int, topic: str) -> dict[int, int]:
         """Return the ends of the partitions that a node leads, as this node reports them."""
-        led = [number for number, one in self._topics()[topic].partitions.items() if one.leader == node]
-        found = bounds(Connection(self.servers[node]), topic, led, "read_uncommitted")
-        return {partition: end for partition, (_, end) in found.items()}
+        led = [
+            number
+            for number, partition in self._topics()[topic].partitions.items()
+            if partition.leader == node
+        ]
+        ends = bounds(Connection(self.servers[node]), topic, led, "read_uncommitted")
+        return {partition: end for partition, (_, end) in ends.items()}
 
     def group_coordinator(self, group: str) -> int:
         """Return the node that stores a group's offsets."""

@@ -12,8 +12,8 @@ from tests.support.project import new_project
 @pytest.fixture(scope="session")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Three brokers. All of them are in sync at the start of each test that uses `service`."""
-    with three_brokers(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
+    with three_brokers(tmp_path_factory.mktemp("cluster")) as brokers:
+        yield brokers
 
 
 @pytest.fixture(scope="session")

@@ -102,26 +102,26 @@ class Service:
         eventually(lambda: self._reach(self._rested, sent))
 
     def _reach(self, look: Callable[[], Marks], marks: Marks) -> bool:
-        found = look() if self.serves() else {}
-        return all(found.get(partition, -1) >= offset for partition, offset in marks.items())
+        arrived = look() if self.serves() else {}
+        return all(arrived.get(partition, -1) >= offset for partition, offset in marks.items())
 
     def arrived(self) -> Marks:
         """Return the end offsets of the commands topic; empty if the broker does not know them."""
         topic, partitions = self.harness.topics.commands, range(self.harness.partitions)
         try:
-            found = readers.bounds(self.harness.connection, topic, partitions, "read_uncommitted")
+            ends = readers.bounds(self.harness.connection, topic, partitions, "read_uncommitted")
         except (UnavailableError, readers.MissingError, KafkaException):
             return {}
-        return {partition: end for partition, (_, end) in found.items()}
+        return {partition: end for partition, (_, end) in ends.items()}
 
     def decided(self) -> Marks:
         """Return the offsets that the run has committed."""
         topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
-            found = offsets.committed_offsets_now(self.harness.connection, topics, partitions)
+            claims = offsets.committed_offsets_now(self.harness.connection, topics, partitions)
         except (UnavailableError, KafkaException):
             return {}
-        return {partition: one.offset for partition, one in found.items() if one.offset is not None}
+        return {partition: claim.offset for partition, claim in claims.items() if claim.offset is not None}
 
     def _rested(self) -> Marks:
         marks = {}

@@ -60,11 +60,11 @@ def check(brokers: Brokers, service: Service) -> None:
 def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> None:
     names = [service.harness.topics.name(kind) for kind in KINDS]
     with Admin(brokers.connection) as admin:
-        found = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
-    assert {(topic.replication, topic.configs["min.insync.replicas"]) for topic in found.values()} == {
+        descriptions = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
+    assert {(topic.replication, topic.configs["min.insync.replicas"]) for topic in descriptions.values()} == {
         (3, "2")
     }
-    assert len(found) == len(KINDS) + 2
+    assert len(descriptions) == len(KINDS) + 2
 
 
 @pytest.mark.covers("one-outcome")
@@ -146,8 +146,8 @@ def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) ->
     lonely = brokers.leader(f"{project.prefix}counter.commands", 0)
     brokers.cut_off(lonely, *EVERYTHING)
     with project.running(*growth) as growing:
-        _, said = growing.communicate(timeout=PATIENCE)
-    assert growing.returncode in DONE_OR_UNAVAILABLE, said
+        _, output = growing.communicate(timeout=PATIENCE)
+    assert growing.returncode in DONE_OR_UNAVAILABLE, output
     brokers.rejoin(lonely, *EVERYTHING)
     eventually(brokers.whole, PATIENCE)
     project.cqrs(*growth)

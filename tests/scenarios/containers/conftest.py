@@ -24,8 +24,8 @@ def engine() -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="session")
 def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The image's name. CQRS_IMAGE names an image that exists already."""
-    if given := os.environ.get("CQRS_IMAGE"):
-        yield given
+    if image := os.environ.get("CQRS_IMAGE"):
+        yield image
         return
     context, tag = tmp_path_factory.mktemp("image"), f"cqrs-test:{uuid.uuid4().hex[:8]}"
     build_image(engine, context, tag)
@@ -37,9 +37,9 @@ def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for `CQRS_CACHE_DIR` that every user may read: a container may have no network to download the jars."""
-    found = jars.ensure_jars(print)
+    jar_paths = jars.ensure_jars(print)
     cache = tmp_path_factory.mktemp("jars")
-    shutil.copytree(found, cache / found.name)
+    shutil.copytree(jar_paths, cache / jar_paths.name)
     for path in (*cache.parents[:2], cache, *cache.rglob("*")):
         path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
     return cache
@@ -49,9 +49,9 @@ def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def system(
     engine: docker.DockerClient, image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[System]:
-    made = System(engine, image, tmp_path_factory.mktemp("system"))
+    system = System(engine, image, tmp_path_factory.mktemp("system"))
     try:
-        made.compose("up", "--detach", "--wait", "--quiet-pull")
-        yield made
+        system.compose("up", "--detach", "--wait", "--quiet-pull")
+        yield system
     finally:
-        made.compose("--profile", "*", "down", "--volumes", "--timeout", "1")  # tests start more
+        system.compose("--profile", "*", "down", "--volumes", "--timeout", "1")  # tests start more

@@ -91,8 +91,8 @@ class System:
 
     def reached(self) -> dict[str, str]:
         """Return the health of each service that Prometheus scrapes: `up`, `down` or `unknown`."""
-        found = self._prometheus("targets")["activeTargets"]
-        return {one["discoveredLabels"]["__meta_dns_name"]: one["health"] for one in found}
+        targets = self._prometheus("targets")["activeTargets"]
+        return {target["discoveredLabels"]["__meta_dns_name"]: target["health"] for target in targets}
 
     def alerts(self) -> dict[str, str]:
         """Return the health of each alert rule, as Prometheus evaluates it: `ok`, `err` or `unknown`."""
@@ -110,8 +110,8 @@ class System:
         """Return the status of each order in the projection."""
         ask = ["--tuples-only", "--no-align", "--command", "SELECT order_id, status FROM recent_orders"]
         host = ["--host", "127.0.0.1", "--username", "cqrs"]
-        said = self.compose("exec", "--env", "PGPASSWORD=cqrs", "postgres", "psql", *host, *ask)
-        return dict(line.split("|") for line in said.splitlines() if "|" in line)
+        output = self.compose("exec", "--env", "PGPASSWORD=cqrs", "postgres", "psql", *host, *ask)
+        return dict(line.split("|") for line in output.splitlines() if "|" in line)
 
 
 @dataclass

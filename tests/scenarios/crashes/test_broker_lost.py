@@ -54,12 +54,12 @@ def test_broker_killed_mid_transaction_costs_nothing(
     single_bank.send(*commands[:200])
     quietly(single_bank.plan())
     single_bank.send(*commands[200:])
-    there = tmp_path / "there"
+    marker = tmp_path / "there"
     plan = single_bank.plan()
-    owner = Process(plan, f"{place}:wait@{there}", most=50, apply_every=150)
-    eventually(there.exists, every=0.001)  # the markers are written within milliseconds
+    owner = Process(plan, f"{place}:wait@{marker}", most=50, apply_every=150)
+    eventually(marker.exists, every=0.001)  # the markers are written within milliseconds
     mortal.kill()
-    there.unlink()
+    marker.unlink()
     mortal.start()
     if owner.lost():  # confluentinc/librdkafka#5456; the driver then submits the task again
         quietly(replace(plan, submission=1))

@@ -45,11 +45,11 @@ def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before:
     steps[before:before] = [step("deadly", 0, trap)]
     harness.send(*steps, *(step(f"b-{n}", 1) for n in range(300)))
     submissions = Submissions()
-    done = submissions.run(harness.plan(timing=HASTY))
-    assert (done.total("accepted"), done.total("failed")) == (700, 1)
+    results = submissions.run(harness.plan(timing=HASTY))
+    assert (results.total("accepted"), results.total("failed")) == (700, 1)
     assert ATTEMPTS < submissions.lost <= MOST_LOST
     check_traps(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
-    pauses = [float(found[1]) for note in submissions.notes if (found := PAUSE.search(note))]
+    pauses = [float(match[1]) for note in submissions.notes if (match := PAUSE.search(note))]
     assert pauses == sorted(pauses) and pauses[0] < pauses[-1]
     assert any(f"trap partition 0: command {before} is decided alone" in note for note in submissions.notes)
     assert any(f"offset {before} failed: the worker died on it" in note for note in submissions.notes)
@@ -77,8 +77,8 @@ def test_spark_worker_dies_of_one_command(project: Project) -> None:
     lines = [{"type": "trap.Step", "subject": f"s-{n}", "id": f"i-{n}", "data": {}} for n in range(400)]
     lines[123]["data"] = {"trap": "segfault"}
     project.send(lines)
-    done = project.json("run", "trap", "--once", "--master", "local[2]")
-    assert (done["accepted"], done["failed"]) == (399, 1)
+    summary = project.json("run", "trap", "--once", "--master", "local[2]")
+    assert (summary["accepted"], summary["failed"]) == (399, 1)
     outcomes = [
         json.loads(line)["message"]
         for line in project.cqrs("tail", "trap", "outcomes", "-o", "json").splitlines()

@@ -33,8 +33,8 @@ def harness(
 def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
     harness.send(step("endless", 0, "loop"), *(step(f"c-{n}", 0) for n in range(250)))
     submissions = Submissions(decide_timeout=2.0, slow_after=0.5)
-    done = submissions.run(harness.plan(timing=HASTY))
-    assert (done.total("accepted"), done.total("failed"), submissions.lost) == (700, 1, 1)
+    results = submissions.run(harness.plan(timing=HASTY))
+    assert (results.total("accepted"), results.total("failed"), submissions.lost) == (700, 1, 1)
     check_traps(harness, (401, 300), {"endless": "it did not end within 2 s"})
     assert any("partition 0: command 150 fails: it did not end" in note for note in submissions.notes)
 
@@ -45,8 +45,8 @@ def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: py
     """The watchdog kills a process whose C code never releases the interpreter, so that no thread can check."""
     harness.send(step("endless", 0, "hold"), *(step(f"c-{n}", 0) for n in range(250)))
     submissions = Submissions(decide_timeout=3.0)
-    done = submissions.run(harness.plan(timing=HASTY))
-    assert (done.total("accepted"), done.total("failed")) == (700, 1)
+    results = submissions.run(harness.plan(timing=HASTY))
+    assert (results.total("accepted"), results.total("failed")) == (700, 1)
     check_traps(harness, (401, 300), {"endless": f"the worker died on it {ATTEMPTS} times"})
 
 

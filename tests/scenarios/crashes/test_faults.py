@@ -79,8 +79,8 @@ def send_all(bank: TopicHarness) -> None:
 
 def verdicts(bank: TopicHarness) -> list[list[Verdict]]:
     """Return status, reason and version of each outcome, by partition."""
-    found = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
-    return [[(data.status, data.reason, data.version) for data in each] for each in found]
+    outcomes = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
+    return [[(data.status, data.reason, data.version) for data in each] for each in outcomes]
 
 
 def strike(project: Project, place: str, victim: str) -> None:
@@ -92,11 +92,12 @@ def strike(project: Project, place: str, victim: str) -> None:
         everybody = family(run.pid)
         if victim != "worker":
             os.kill(run.pid if victim == "driver" else jvm(everybody), signal.SIGKILL)
-        _, said = run.communicate(timeout=120)
-    assert struck.exists(), said
-    assert run.returncode == {"worker": 0, "executor": 1, "driver": -signal.SIGKILL}[victim], said
+        _, output = run.communicate(timeout=120)
+    assert struck.exists(), output
+    assert run.returncode == {"worker": 0, "executor": 1, "driver": -signal.SIGKILL}[victim], output
     assert (
-        victim == "driver" or {"worker": "a task was lost", "executor": "Spark's JVM exited"}[victim] in said
+        victim == "driver"
+        or {"worker": "a task was lost", "executor": "Spark's JVM exited"}[victim] in output
     )
     eventually(lambda: not living(everybody))
 
@@ -135,6 +136,6 @@ def test_worker_paused_past_timeout_goes_on(
             lambda: "CompleteAbort" in {project_bank.transaction(number) for number in range(2)}, within=120
         )
         os.kill(int(struck.read_text()), signal.SIGCONT)
-        _, said = run.communicate(timeout=120)
-    assert run.returncode == 0 and "lost" not in said, said
+        _, output = run.communicate(timeout=120)
+    assert run.returncode == 0 and "lost" not in output, output
     check(project, project_bank, undisturbed)

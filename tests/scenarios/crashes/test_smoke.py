@@ -48,9 +48,9 @@ def test_a_thousand_commands_have_expected_outcomes(project: Project) -> None:
     for half in halves():
         project.send(half)
     project.send_malformed(50)
-    done = project.json("run", "bank_account", "--once")
-    assert {status: done[status] for status in EXPECTED} == EXPECTED
-    assert (done["commands"], done["events"]) == (1000, 700)
+    summary = project.json("run", "bank_account", "--once")
+    assert {status: summary[status] for status in EXPECTED} == EXPECTED
+    assert (summary["commands"], summary["events"]) == (1000, 700)
     check_the_end(project)
     assert project.json("run", "bank_account", "--once")["commands"] == 0
 

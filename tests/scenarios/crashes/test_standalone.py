@@ -67,8 +67,10 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
         decided(project, count, ("counter",))
 
     def submissions() -> list[int]:
-        found = offsets.committed_offsets_now(project.connection, Topics("counter", project.prefix), range(4))
-        return [claim.submission for one in found.values() if (claim := parse_claim(one.metadata))]
+        claims = offsets.committed_offsets_now(
+            project.connection, Topics("counter", project.prefix), range(4)
+        )
+        return [claim.submission for offset in claims.values() if (claim := parse_claim(offset.metadata))]
 
     with cluster(elsewhere, workers=1) as spark:
         arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
@@ -83,10 +85,10 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
             decide(300)
             assert submissions() == [2, 2, 2, 2]
             run.send_signal(signal.SIGTERM)
-            _, said = run.communicate(timeout=90)
+            _, output = run.communicate(timeout=90)
             assert run.returncode == 143
-    assert "2 more slots: moving 2 partitions to them" in said
-    assert "4 tasks have 2 slots: restarting with 2" in said
+    assert "2 more slots: moving 2 partitions to them" in output
+    assert "4 tasks have 2 slots: restarting with 2" in output
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
 
 
@@ -105,15 +107,15 @@ def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pyte
         arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
         with project.running("run", "counter", *arguments) as run:
             decide(100)
-            busy = next(one for one in spark.workers if python_workers(family(one.pid)))
+            busy = next(worker for worker in spark.workers if python_workers(family(worker.pid)))
             spark.drain(spark.workers.index(busy))
             eventually(lambda: not executors(busy.pid), within=120)
             decide(200)
             run.send_signal(signal.SIGTERM)
-            _, said = run.communicate(timeout=90)
+            _, output = run.communicate(timeout=90)
             assert run.returncode == 143
-    assert "an executor is drained: " in said
-    assert "lost" not in said and "again" not in said
+    assert "an executor is drained: " in output
+    assert "lost" not in output and "again" not in output
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 200
 
 
@@ -125,12 +127,12 @@ def test_a_cluster_run_ships_its_aggregates(
     project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
     project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
     with cluster(elsewhere) as spark:
-        done = project.json(
+        summary = project.json(
             *("run", "bank_account", "counter", "--once", "--master", spark.master),
             *("--state-dir", str(elsewhere / "state")),
         )
-    assert (done["accepted"], done["commands"]) == (100, 100)
-    assert {name: sums["accepted"] for name, sums in done["aggregates"].items()} == {
+    assert (summary["accepted"], summary["commands"]) == (100, 100)
+    assert {name: sums["accepted"] for name, sums in summary["aggregates"].items()} == {
         "bank_account": 50,
         "counter": 50,
     }

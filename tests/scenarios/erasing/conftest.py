@@ -30,9 +30,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     (folder / "cqrs.toml").write_text(SETTINGS)
     (folder / "payloads").mkdir()
     with broker(tmp_path / "broker") as started:
-        made = Shop(folder, started, tmp_path / "broker")
-        made.look("keys", "init")
-        made.look("init", "customer", "--partitions", "2")
+        shop = Shop(folder, started, tmp_path / "broker")
+        shop.look("keys", "init")
+        shop.look("init", "customer", "--partitions", "2")
         for kind in (*KINDS, "keys"):
-            configure(made.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
-        yield made
+            configure(shop.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
+        yield shop

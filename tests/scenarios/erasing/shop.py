@@ -34,9 +34,9 @@ class Shop(Project):
 
     def found(self, *folders: Path) -> set[str]:
         """Return the files below the folders that contain any of the needles."""
-        wanted = re.compile("|".join(self.needles).encode())
+        pattern = re.compile("|".join(self.needles).encode())
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {str(path) for path in files if wanted.search(path.read_bytes())}
+        return {str(path) for path in files if pattern.search(path.read_bytes())}
 
     def customers(self) -> int:
         """Return the number of customers on the mailing list."""

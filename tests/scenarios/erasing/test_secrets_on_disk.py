@@ -55,8 +55,8 @@ def sent(shop: Shop, numbers: range, **attributes: str) -> None:
     """
     lines = []
     for number in numbers:
-        at = "@" if number % 4 else ""
-        register = {"name": shop.needle(), "mail": f"{shop.needle()}{at}x", "country": "GB"}
+        prefix = "@" if number % 4 else ""
+        register = {"name": shop.needle(), "mail": f"{shop.needle()}{prefix}x", "country": "GB"}
         move = {"address": shop.needle() * 200, "country": "IE"}
         wrong = {**move, "nothing": shop.needle()}
         for name, data in (("Register", register), ("Move", move), ("Move", wrong)):
@@ -80,17 +80,17 @@ def killed(shop: Shop, point: str) -> None:
 
 def outside(shop: Shop) -> set[str]:
     """Return the files that contain a needle, but must not; files with the senders' records are excluded."""
-    found = shop.found(shop.folder, shop.disk) - shop.plain
-    return {path for path in found if not any(f"/customer.{kind}-" in path for kind in UNENCRYPTED_KINDS)}
+    findings = shop.found(shop.folder, shop.disk) - shop.plain
+    return {path for path in findings if not any(f"/customer.{kind}-" in path for kind in UNENCRYPTED_KINDS)}
 
 
 def wrapped_keys(shop: Shop) -> set[bytes]:
     """Return the wrapped keys on the broker's disk."""
-    found: set[bytes] = set()
+    keys: set[bytes] = set()
     for path in shop.disk.rglob("customer.keys-*/*.log"):
         with suppress(FileNotFoundError):  # compaction has deleted the segment
-            found |= set(re.findall(rb'"key":"([^"]+)"', path.read_bytes()))
-    return found
+            keys |= set(re.findall(rb'"key":"([^"]+)"', path.read_bytes()))
+    return keys
 
 
 def goes_with_compaction(shop: Shop, keys: set[bytes]) -> None:
@@ -127,8 +127,8 @@ def test_no_disk_has_what_was_erased(shop: Shop) -> None:
         shop.look("erase", "customer", f"c-{number}", "--no-wait")
     killed(shop, "commit.after")
     for arguments in LOOKING:
-        said = shop.look(*arguments)
-        assert not any(needle in said for needle in shop.needles), arguments
+        output = shop.look(*arguments)
+        assert not any(needle in output for needle in shop.needles), arguments
     assert shop.customers() == 0
     assert "no violation" in shop.look("verify", "customer", "--erased", "--scan-path", "projections.db")
     assert outside(shop) == set()

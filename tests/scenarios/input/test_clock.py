@@ -84,8 +84,8 @@ def plant(counters: TopicHarness, ahead: int) -> Plan:
     counters.configure("commands", "message.timestamp.type", "CreateTime")
     counters.configure("commands", "message.timestamp.after.max.ms", str(ANY_DIFFERENCE))
     client, sent = producer(counters.connection), increment("x")
-    at = time.time_ns() // 1_000_000 + ahead
-    client.produce(counters.topics.commands, sent.value, sent.key, 0, timestamp=at, headers=[*HEADERS])
+    timestamp = time.time_ns() // 1_000_000 + ahead
+    client.produce(counters.topics.commands, sent.value, sent.key, 0, timestamp=timestamp, headers=[*HEADERS])
     assert client.flush(10) == 0
     counters.configure("commands", "message.timestamp.type", "LogAppendTime")
     return replace(plan, targets={Partition("counter", 0): counters.end("commands")})

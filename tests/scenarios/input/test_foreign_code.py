@@ -78,10 +78,10 @@ def unsafe(path: Path) -> Iterator[str]:
 
 @pytest.mark.covers("no-foreign-code")
 def test_package_never_executes_data() -> None:
-    found = {
+    findings = {
         (str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in unsafe(path)
     }
-    assert found == ALLOWED
+    assert findings == ALLOWED
 
 
 @pytest.mark.program
@@ -91,9 +91,9 @@ def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
     """Python's audit hook shows that no pickle in records or shards is loaded."""
     went_off = tmp_path / "went-off"
     command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == []
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout) == []
     assert not went_off.exists()
 
 
@@ -112,9 +112,9 @@ def test_local_modules_never_shadow_the_library(tmp_path: Path) -> None:
     for name in ("json", "queue", "tomllib", "msgspec", "typer", "kafka", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'went-off')!r}, 'w')")
     command = [str(Path(sys.executable).with_name("cqrs")), "doctor", "-o", "json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     aggregates = [
-        check["detail"] for check in json.loads(done.stdout)["checks"] if check["name"] == "aggregates"
+        check["detail"] for check in json.loads(process.stdout)["checks"] if check["name"] == "aggregates"
     ]
     assert aggregates == ["counter"]
     assert not (tmp_path / "went-off").exists()

@@ -56,7 +56,7 @@ def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     assert any("offset 3 failed; its dead letter omits the command's bytes" in note for note in owner.notes())
     assert counters.decided_offsets() == list(range(27))
     letter, *rest = counters.records("dead-letters")
-    assert [one.value for one in rest] == [one.value for one in small]
+    assert [record.value for record in rest] == [record.value for record in small]
     assert letter.value is None and dict(letter.headers or [])["cqrs.reason"] == b"TOO_LARGE"
     limit(counters, "dead-letters", 1_114_124)
     assert counters.violations() == []

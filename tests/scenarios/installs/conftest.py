@@ -26,9 +26,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     for what in (str(ROOT), "pyspark"):
         constrained = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
-        done = subprocess.run([*pip, *constrained, what], capture_output=True, text=True)
-        if done.returncode:
-            pytest.fail(f"pip failed; is there a network? {done.stdout}{done.stderr}", pytrace=False)
+        process = subprocess.run([*pip, *constrained, what], capture_output=True, text=True)
+        if process.returncode:
+            pytest.fail(f"pip failed; is there a network? {process.stdout}{process.stderr}", pytrace=False)
     return folder
 
 

@@ -22,5 +22,5 @@ def test_sdist_passes_its_pure_tests(tmp_path: Path) -> None:
     subprocess.run(["tar", "-xf", packed, "-C", tmp_path], check=True)
     folder = tmp_path / packed.name.removesuffix(".tar.gz")
     test = [sys.executable, "-m", "pytest", "-q", "-m", "not kafka and not spark and not docker", *SOME]
-    done = subprocess.run(test, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run(test, cwd=folder, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout

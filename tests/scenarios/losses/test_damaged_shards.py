@@ -87,9 +87,9 @@ def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
     quietly(bank.plan())
-    one, other, between = bank.shard_path(), bank.shard_path(partition=1), bank.shard_path(partition=2)
-    one.rename(between)
-    other.rename(one)
+    path, other, between = bank.shard_path(), bank.shard_path(partition=1), bank.shard_path(partition=2)
+    path.rename(between)
+    other.rename(path)
     between.rename(other)
     bank.send(*commands[600:])
     notes = [verdict.notes[0] for verdict in owned_here(bank.plan())]

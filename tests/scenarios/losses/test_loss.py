@@ -166,8 +166,8 @@ def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
     grow(decided, *KINDS, partitions=2)
     with pytest.raises(ConfigurationError, match="had 1 partitions and now has 2"):
         decided.plan(once=False)
-    grown = {name: replace(found, partitions=2) for name, found in plan.topics.items()}
-    error = owned(replace(plan, topics=grown))
+    repartitioned = {name: replace(topic, partitions=2) for name, topic in plan.topics.items()}
+    error = owned(replace(plan, topics=repartitioned))
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert "had 1 partitions and now has 2" in error.message
 

@@ -63,7 +63,7 @@ def test_gateway_of_lost_history_folds_again(
     for harness in (bank, lost):
         with running_gateway(connection, harness.topics, tmp_path, read_only=True):
             pass
-    old, new = (tmp_path / "gateway" / f"{one.topics.prefix}bank_account" / "0" for one in (lost, bank))
+    old, new = (tmp_path / "gateway" / f"{log.topics.prefix}bank_account" / "0" for log in (lost, bank))
     take_identity(old, new, new)
     with running_gateway(connection, bank.topics, tmp_path, read_only=True) as gateway:
         for name, state in bank.shard().items():

@@ -70,11 +70,11 @@ def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count
 
 @pytest.mark.covers("nothing-skipped")
 def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
-    kept = decided.records("outcomes")[:4]
+    outcomes = decided.records("outcomes")[:4]
     remake(decided, "outcomes")
     forget_group(decided)
     again = producer(decided.connection)
-    for record in kept:
+    for record in outcomes:
         again.produce(decided.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp)
     assert again.flush(10) == 0
     error = owned(decided.plan())

@@ -29,8 +29,8 @@ def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
     lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)
-    found = [need for line in lines for need in granted(line)]
-    return [*found, *granted_on_keys(role)] if personal else found
+    acls = [need for line in lines for need in granted(line)]
+    return [*acls, *granted_on_keys(role)] if personal else acls
 
 
 def granted_on_keys(role: Role) -> list[RequiredAcl]:
@@ -47,20 +47,20 @@ def granted(line: str) -> Iterable[RequiredAcl]:
     for name in ("operation", "topic", "group", "transactional-id"):
         parser.add_argument(f"--{name}", action="append", default=[])
     parser.add_argument("--resource-pattern-type", default="literal", choices=["literal", "prefixed"])
-    found = parser.parse_args(shlex.split(line))
-    prefixed = found.resource_pattern_type == "prefixed"
-    for operation in found.operation:
-        yield from (RequiredAcl(operation, "topic", name, prefixed) for name in found.topic)
-        yield from (RequiredAcl(operation, "group", name, prefixed) for name in found.group)
+    arguments = parser.parse_args(shlex.split(line))
+    prefixed = arguments.resource_pattern_type == "prefixed"
+    for operation in arguments.operation:
+        yield from (RequiredAcl(operation, "topic", name, prefixed) for name in arguments.topic)
+        yield from (RequiredAcl(operation, "group", name, prefixed) for name in arguments.group)
         yield from (
-            RequiredAcl(operation, "transactional-id", name, prefixed) for name in found.transactional_id
+            RequiredAcl(operation, "transactional-id", name, prefixed) for name in arguments.transactional_id
         )
 
 
 def grant(broker: Secured, user: str, needs: Iterable[RequiredAcl]) -> None:
     """Grant ACLs to a user."""
-    done = broker.client.create_acls([_acl(user, need) for need in needs])
-    assert done["failed"] == []
+    futures = broker.client.create_acls([_acl(user, need) for need in needs])
+    assert futures["failed"] == []
 
 
 def take_away(broker: Secured, user: str, need: RequiredAcl) -> None:
@@ -68,10 +68,10 @@ def take_away(broker: Secured, user: str, need: RequiredAcl) -> None:
     from kafka import admin
 
     acl = _acl(user, need)
-    wanted = admin.ACLFilter(
+    acl_filter = admin.ACLFilter(
         acl.principal, acl.host, acl.operation, acl.permission_type, acl.resource_pattern
     )
-    ((_, matching, _),) = broker.client.delete_acls([wanted])
+    ((_, matching, _),) = broker.client.delete_acls([acl_filter])
     assert len(matching) == 1
 
 
@@ -130,6 +130,8 @@ class User:
 
     def missing(self) -> set[str]:
         """Return the ACLs that this user lacks, as `doctor` reports them."""
-        found = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
-        assert all(check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in found)
-        return {check.detail.partition(" is not allowed")[0] for check in found}
+        missing_acls = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
+        assert all(
+            check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in missing_acls
+        )
+        return {check.detail.partition(" is not allowed")[0] for check in missing_acls}

@@ -80,13 +80,14 @@ class Secured:
         return connect(self.administrator)
 
     def login(
-        self, user: str, mechanism: str = "SCRAM-SHA-512", said: str | None = None, **more: str
+        self, user: str, mechanism: str = "SCRAM-SHA-512", other_password: str | None = None, **more: str
     ) -> Path:
         """Return the file of client properties for the listener SASL.
 
-        `said` replaces the user's password by a wrong password.
+        `other_password` replaces the user's password by a wrong password.
         """
-        jaas = f"{_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(said or password(user))};"
+        secret = other_password or password(user)
+        jaas = f"{_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(secret)};"
         return self.file(
             "SASL", "SASL_SSL", **{"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **more}
         )
@@ -109,7 +110,7 @@ class Secured:
 
     def file(self, listener: str, protocol: str, **properties: str) -> Path:
         """Write a file of client properties, which include the broker's address."""
-        held = {
+        settings = {
             "bootstrap.servers": self.address(listener),
             "security.protocol": protocol,
             "ssl.truststore.type": "PEM",
@@ -117,18 +118,18 @@ class Secured:
             **properties,
         }
         path = self.folder / f"client-{len(list(self.folder.glob('client-*')))}.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in held.items() if value))
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items() if value))
         return path
 
     def add_users(self, *names: str) -> None:
         """Add users who may log in with SCRAM."""
         from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-        wanted = [
+        users = [
             UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, password(name)) for name in names
         ]
-        done = self.client.alter_user_scram_credentials(wanted)
-        assert set(done.values()) == {None}, done
+        futures = self.client.alter_user_scram_credentials(users)
+        assert set(futures.values()) == {None}, futures
 
 
 @contextmanager

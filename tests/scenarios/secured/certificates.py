@@ -19,12 +19,12 @@ class Authority:
 
         With `days=-1` the certificate has expired.
         """
-        key, asked, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "ext"))
+        key, path, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "ext"))
         signed = self.folder / f"{name}.crt"
         extensions.write_text(f"subjectAltName={names}\n")
-        self._openssl(f"req -new {_NEW} -subj /CN={name} -keyout {key} -out {asked}")
+        self._openssl(f"req -new {_NEW} -subj /CN={name} -keyout {key} -out {path}")
         signing = f"-CA {self.certificate} -CAkey {self._key} -extfile {extensions} -days {days}"
-        self._openssl(f"x509 -req -in {asked} {signing} -out {signed}")
+        self._openssl(f"x509 -req -in {path} {signing} -out {signed}")
         both = self.folder / f"{name}.both.pem"
         both.write_text(key.read_text() + signed.read_text())
         return both

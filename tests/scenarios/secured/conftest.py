@@ -19,11 +19,11 @@ __all__ = ["cqrs"]
 @pytest.fixture
 def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
     """Topics with undecided commands: Ann and Bob have registered."""
-    made = customers(secured.administrator, prefix, tmp_path)
+    customer_shop = customers(secured.administrator, prefix, tmp_path)
     with Admin(secured.administrator) as admin:
-        create_lineage_topic(admin, made.topics)  # the ACLs of a missing topic show only Describe
-    made.send(register("ann"), register("bob"))
-    return made
+        create_lineage_topic(admin, customer_shop.topics)  # the ACLs of a missing topic show only Describe
+    customer_shop.send(register("ann"), register("bob"))
+    return customer_shop
 
 
 @pytest.fixture

@@ -13,6 +13,6 @@ def allowed(shop: TopicHarness, user: User) -> Connection:
     return replace(user.connection, keys=shop.connection.keys)
 
 
-def a_user(made: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
-    made.append(User(secured, f"{shop.topics.prefix}{role}", shop.topics, role, personal=True))
-    return made[-1]
+def a_user(users: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
+    users.append(User(secured, f"{shop.topics.prefix}{role}", shop.topics, role, personal=True))
+    return users[-1]

@@ -52,24 +52,24 @@ Users = Callable[[str, Topics, Role], User]
 
 @pytest.fixture(scope="module")
 def topics(secured: Secured) -> Topics:
-    made = Topics("counter", f"{secured.folder.name}.acls.")
+    topics = Topics("counter", f"{secured.folder.name}.acls.")
     with Admin(secured.administrator) as admin:
-        ensure_topics(admin, made, TopicPlan(partitions=1))
-        create_lineage_topic(admin, made)  # the ACLs of a missing topic show only Describe
-    return made
+        ensure_topics(admin, topics, TopicPlan(partitions=1))
+        create_lineage_topic(admin, topics)  # the ACLs of a missing topic show only Describe
+    return topics
 
 
 @pytest.fixture(scope="module")
 def users(secured: Secured) -> Iterator[Users]:
     """A function that creates users."""
-    made: list[User] = []
+    users: list[User] = []
 
     def make(name: str, topics: Topics, role: Role) -> User:
-        made.append(User(secured, name, topics, role))
-        return made[-1]
+        users.append(User(secured, name, topics, role))
+        return users[-1]
 
     yield make
-    for user in made:
+    for user in users:
         user.admin.close()
 
 
@@ -90,9 +90,9 @@ def test_doctor_accepts_the_documented_acls(user: User) -> None:
 def test_doctor_names_each_missing_acl(user: User) -> None:
     for need in user.needs:
         user.without(need)
-        found = user.missing()
-        assert str(need) in found
-        assert found <= {str(other) for other in user.needs if other.name == need.name}
+        missing_acls = user.missing()
+        assert str(need) in missing_acls
+        assert missing_acls <= {str(other) for other in user.needs if other.name == need.name}
         user.again(need)
 
 
@@ -102,7 +102,7 @@ def test_init_needs_no_earlier_topics(secured: Secured, users: Users) -> None:
     topics = Topics("counter", f"{secured.folder.name}.new.")
     operator = users("operator", topics, "init")
     with Admin(operator.connection) as admin:
-        assert {made.result for made in ensure_topics(admin, topics, TopicPlan())} == {"created"}
+        assert {topic.result for topic in ensure_topics(admin, topics, TopicPlan())} == {"created"}
 
 
 @pytest.mark.kafka
@@ -169,8 +169,8 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
     quietly(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")
     settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
-    found = verify_in_process(plan_verify(reader.connection, counters.topics, settings))
-    assert (found.violations, found.total("commands")) == ([], 3)
+    report = verify_in_process(plan_verify(reader.connection, counters.topics, settings))
+    assert (report.violations, report.total("commands")) == ([], 3)
     for need in reader.needs:
         reader.without(need)
         with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
@@ -206,10 +206,10 @@ def test_other_commands_name_missing_acls(
     (need,) = (need for need in user.needs if str(need) == named)
     user.without(need)
     config = str(secured.login(user.name))
-    done = cqrs(*command, "--command-config", config, "--topic-prefix", topics.prefix, "-q")
-    assert done.status == 3, done.err
-    assert f"error: {named} is not allowed" in done.err and "kafka-acls.sh" in done.err
-    assert done.err.count("\n") == 1
+    result = cqrs(*command, "--command-config", config, "--topic-prefix", topics.prefix, "-q")
+    assert result.status == 3, result.err
+    assert f"error: {named} is not allowed" in result.err and "kafka-acls.sh" in result.err
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.kafka

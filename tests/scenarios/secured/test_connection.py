@@ -78,10 +78,10 @@ def test_every_mechanism_admits_all_clients(secured: Secured, cqrs: Cqrs, prefix
     config = str(WAYS_IN[way](secured))
 
     def call(*arguments: str) -> Any:
-        done = cqrs(*arguments, "--command-config", config, "--topic-prefix", prefix, "-q", "-o", "json")
-        assert done.status == 0, done.err + done.out
-        assert SECRET not in done.out
-        return done.document
+        result = cqrs(*arguments, "--command-config", config, "--topic-prefix", prefix, "-q", "-o", "json")
+        assert result.status == 0, result.err + result.out
+        assert SECRET not in result.out
+        return result.document
 
     assert {topic["result"] for topic in call("init", "counter")["topics"]} == {"created"}
     assert call("send", "counter", "a", "Increment")["aggregate"] == "counter"
@@ -100,12 +100,12 @@ def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, why: str) ->
             tried = cqrs(*command, "--command-config", str(config), "-q")
             return None if "does not answer in time" in tried.err + tried.out else tried
 
-        done = eventually(answered)
-        assert done.status == 4, (command, done)
-        said = done.err if command != ("doctor",) else done.out
-        assert reason in said and hint in said, said
-        assert done.err.count("\n") == (command != ("doctor",))
-        assert SECRET not in done.out + done.err
+        result = eventually(answered)
+        assert result.status == 4, (command, result)
+        output = result.err if command != ("doctor",) else result.out
+        assert reason in output and hint in output, output
+        assert result.err.count("\n") == (command != ("doctor",))
+        assert SECRET not in result.out + result.err
 
 
 @pytest.mark.covers("no-foreign-code")
@@ -114,6 +114,6 @@ def test_tracebacks_and_logs_hide_secrets(secured: Secured, cqrs: Cqrs, mechanis
     config = str(secured.login("root", mechanism, said=f"{SECRET}-wrong"))
     for command in COMMANDS:
         for form in ("text", "json"):
-            done = cqrs(*command, "--command-config", config, "-v", "-o", form, "-X", "debug=all")
-            assert done.status == 4
-            assert SECRET not in done.out + done.err
+            result = cqrs(*command, "--command-config", config, "-v", "-o", form, "-X", "debug=all")
+            assert result.status == 4
+            assert SECRET not in result.out + result.err

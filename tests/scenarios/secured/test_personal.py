@@ -34,7 +34,7 @@ def names(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
     marks = personal_members(shop.aggregate)
     with closing(event_decryptor(connection, connection.keys, shop.topics, marks)) as opener:
-        return str([one.value for one in opener.view_events(0, shop.records("events"))])
+        return str([event.value for event in opener.view_events(0, shop.records("events"))])
 
 
 def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
@@ -91,9 +91,9 @@ def test_reader_needs_its_rights_on_keys(secured: Secured, made: list[User], sho
     quietly(shop.plan())
     reader = a_user(made, secured, shop, "read")
     assert NEEDLE in names(shop, allowed(shop, reader)) and NEEDLE not in names(shop, reader.connection)
-    reader.without(read := RequiredAcl("Read", "topic", shop.topics.keys))
+    reader.without(acl := RequiredAcl("Read", "topic", shop.topics.keys))
     assert NEEDLE not in names(shop, reader.connection)
-    with pytest.raises(ConfigurationError, match=f"{re.escape(str(read))} is not allowed"):
+    with pytest.raises(ConfigurationError, match=f"{re.escape(str(acl))} is not allowed"):
         names(shop, allowed(shop, reader))
 
 
@@ -120,5 +120,5 @@ def test_init_may_make_the_keys_topic(secured: Secured, made: list[User]) -> Non
     topics = Topics("customer", f"{secured.folder.name}.new.")
     made.append(User(secured, "keymaker", topics, "init", personal=True))
     with Admin(made[-1].connection) as admin:
-        done = ensure_topics(admin, topics, TopicPlan(personal=True))
-    assert done[-1] == (topics.keys, "created", done[0].partitions)
+        created = ensure_topics(admin, topics, TopicPlan(personal=True))
+    assert created[-1] == (topics.keys, "created", created[0].partitions)

@@ -59,14 +59,14 @@ def test_erasing_takes_what_send_needs(
         blind = by(cqrs, sender, "erase", "customer", "ann", "-o", "json")
         allow_reading(sender)
         seeing = by(cqrs, sender, "erase", "customer", "bob", "-o", "json")
-    for done in (blind, seeing):
-        assert (done.status, done.document["type"]) == (0, "cqrs.Erase.accepted"), done.err
+    for user in (blind, seeing):
+        assert (user.status, user.document["type"]) == (0, "cqrs.Erase.accepted"), user.err
     unread = f"Read on topic {people.topics.events}"
-    assert [f"{unread} is not allowed" in one.err for one in (blind, seeing)] == [True, False]
-    kept = [json.loads(line) for line in Path("erasures.ndjson").read_text().splitlines()]
-    assert [(one["id"], "key" in one) for one in kept] == [("ann", False), ("bob", True)]
-    there = by(cqrs, sender, "erase", "customer", "ann", "--dry-run", "-o", "json")
-    assert (there.status, there.document["events"]) == (0, 2) and NEEDLE not in there.out
+    assert [f"{unread} is not allowed" in user.err for user in (blind, seeing)] == [True, False]
+    lines = [json.loads(line) for line in Path("erasures.ndjson").read_text().splitlines()]
+    assert [(line["id"], "key" in line) for line in lines] == [("ann", False), ("bob", True)]
+    result = by(cqrs, sender, "erase", "customer", "ann", "--dry-run", "-o", "json")
+    assert (result.status, result.document["events"]) == (0, 2) and NEEDLE not in result.out
 
 
 def test_lost_right_to_send_is_named(
@@ -91,9 +91,9 @@ def test_rotating_takes_no_right(
     keyring_at.cache_clear()  # a new process reads the keyring again
 
     def under() -> dict[str, int]:
-        said = by(cqrs, reader, "keys", "status", "customer", "-o", "json")
-        assert said.status == 0, said.err
-        return {one["master"]: one["keys"] for one in said.document["masters"]}
+        result = by(cqrs, reader, "keys", "status", "customer", "-o", "json")
+        assert result.status == 0, result.err
+        return {kek["master"]: kek["keys"] for kek in result.document["masters"]}
 
     now = rotated.document["master"]
     assert under() == {now: 0, "2026-11": 2}

@@ -60,13 +60,13 @@ def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredPro
 @pytest.fixture
 def users(secured: Secured, prefix: str) -> dict[str, Path]:
     """Create a user with a password and ACLs for each role. Return the files of client properties by role."""
-    held = {}
+    users_by_name = {}
     for role in get_args(Role):
         user = f"{prefix}{role}"
         secured.add_users(user)
         grant(secured, user, required_acls(role, Topics("counter", prefix)))
-        held[str(role)] = secured.login(user)
-    return held
+        users_by_name[str(role)] = secured.login(user)
+    return users_by_name
 
 
 def processes() -> Iterator[str]:
@@ -128,7 +128,7 @@ def test_each_role_works_without_leaking_secrets(
         sent = project.by(users["send"], "send", "counter", "a", "Increment", "--wait", "--timeout", "120s")
         assert sent["data"]["status"] == "accepted"
         started = family(run.pid)
-        seen = [*processes(), *environments(started), *pages(port)]
+        texts = [*processes(), *environments(started), *pages(port)]
         assert [open_to_others(pid) for pid in started] == [{}] * len(started)
         run.send_signal(signal.SIGTERM)
         assert run.wait(90) == 143
@@ -143,12 +143,12 @@ def test_each_role_works_without_leaking_secrets(
     assert status["digest"] == replayed["digest"]
     for role, config in users.items():
         assert project.by(config, "doctor", "--for", role)["ok"]
-    assert any(DAEMON in line for line in seen)
-    assert [text for text in (*seen, *project.said) if SECRET in text] == []
+    assert any(DAEMON in line for line in texts)
+    assert [text for text in (*texts, *project.said) if SECRET in text] == []
     assert not (project.folder / "went-off").exists()
-    kept = dict(files(project.folder))
-    assert any(path.is_relative_to(events) for path in kept)
-    assert [path for path, content in kept.items() if SECRET.encode() in content] == []
+    contents = dict(files(project.folder))
+    assert any(path.is_relative_to(events) for path in contents)
+    assert [path for path, content in contents.items() if SECRET.encode() in content] == []
 
 
 @pytest.mark.nightly

@@ -42,7 +42,7 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
             assert two.owner(0) == first.plan.run and not first.ended()
             with running(later.plan, share=(0, 2)):
                 assert isinstance(first.error(), TakenOverError)
-                assert all(isinstance(one.error, TakenOverError) for one in first.endings)
+                assert all(isinstance(ending.error, TakenOverError) for ending in first.endings)
                 decide(two, "a", 10)
     two.check("other")
 

@@ -43,11 +43,11 @@ def test_a_contradiction_during_takeover_is_takeover(
     bounds, plan, unseen = OwnerSession.bounds, counters.plan(), ["outcomes"]
 
     def late(session: OwnerSession, kind: Kind) -> tuple[int, int]:
-        found = bounds(session, kind)
+        ends = bounds(session, kind)
         if kind in unseen:
             unseen.remove(kind)
             quietly(counters.plan(machine="other"))
-        return found
+        return ends
 
     monkeypatch.setattr(OwnerSession, "bounds", late)
     assert isinstance(owned(plan), TakenOverError)
@@ -95,8 +95,8 @@ def test_brokers_that_lag_cause_no_second_decision(
         return start, then[kind] if kind != "commands" and next(stale, False) else end
 
     def stood(session: OwnerSession, client: Any, *timeout: float) -> GroupCommit:
-        found = committed(session, client, *timeout)
-        return found._replace(offset=5) if next(lagging, False) else found
+        offsets = committed(session, client, *timeout)
+        return offsets._replace(offset=5) if next(lagging, False) else offsets
 
     lagging = iter([True])
     monkeypatch.setattr(OwnerSession, "bounds", shown)
@@ -111,11 +111,11 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    read, stale = PartitionLog.read, iter([True, True])
+    complete, stale = PartitionLog.read, iter([True, True])
 
     def elsewhere(log: PartitionLog, kind: Kind, start: int, end: int, *rest: Any) -> Any:
         beyond = 1000 if kind != "commands" and next(stale, False) else 0
-        return read(log, kind, start + beyond, end + beyond, *rest)
+        return complete(log, kind, start + beyond, end + beyond, *rest)
 
     plan = counters.plan(machine="other")
     monkeypatch.setattr(PartitionLog, "read", elsewhere)
@@ -127,9 +127,9 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
 def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
     class Late(PartitionLog):
         def committed_position(self) -> GroupCommit:
-            found = super().committed_position()
+            position = super().committed_position()
             store.take_ownership("9.9.other", "")
-            return found
+            return position
 
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -146,7 +146,7 @@ def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
     quietly(counters.plan())
     grow(counters, 2)
     plan, child = counters.plan(), Partition("counter", 1)
-    name = next(one for one in SUBJECTS if counters.home(one) == 1)
+    name = next(subject for subject in SUBJECTS if counters.home(subject) == 1)
 
     def late() -> AssignedKeys:
         before = plan.read_assigned_keys(child)

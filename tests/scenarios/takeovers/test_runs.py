@@ -21,18 +21,18 @@ COUNTER = ("counter",)
 
 def owners(project: Project) -> set[tuple[str, int]]:
     """Return run and attempt of the committed claims."""
-    found = offsets.committed_offsets_now(
+    claims = offsets.committed_offsets_now(
         project.connection, Topics("counter", project.prefix), range(4)
     ).values()
-    return {(claim.run, claim.attempt) for one in found if (claim := parse_claim(one.metadata))}
+    return {(claim.run, claim.attempt) for offset in claims if (claim := parse_claim(offset.metadata))}
 
 
 def claims(project: Project) -> list[int]:
     """Return the claim counter of each partition."""
-    found = offsets.committed_offsets_now(
+    claims = offsets.committed_offsets_now(
         project.connection, Topics("counter", project.prefix), range(4)
     ).values()
-    return [claim.n for one in found if (claim := parse_claim(one.metadata))]
+    return [claim.n for offset in claims if (claim := parse_claim(offset.metadata))]
 
 
 def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
@@ -52,13 +52,13 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
         decided(project, 50, COUNTER)
         before = owners(project)
         with run("two") as second:
-            _, said = first.communicate(timeout=90)
-            assert first.returncode == 6 and "took over these topics" in said
+            _, output = first.communicate(timeout=90)
+            assert first.returncode == 6 and "took over these topics" in output
             taken_over(project, before)
-            standing = claims(project)
+            owner_claims = claims(project)
             project.send(increments(50))
             decided(project, 100, COUNTER)
-            assert all(now <= then + 1 for now, then in zip(claims(project), standing, strict=True))
+            assert all(now <= then + 1 for now, then in zip(claims(project), owner_claims, strict=True))
             before = owners(project)
             with run("one") as third:
                 eventually(lambda: owners(project) != before, within=90)
@@ -84,9 +84,9 @@ def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
 
     def begin(name: str) -> None:
         log = tmp_path / f"{name}.log"
-        with log.open("wb") as said:
+        with log.open("wb") as log_file:
             place = ("--state-dir", str(tmp_path / name))
-            runs.append(project.start_logging(said, "run", "counter", "--standby", *LOCAL, *place))
+            runs.append(project.start_logging(log_file, "run", "counter", "--standby", *LOCAL, *place))
         eventually(lambda: "in standby mode" in log.read_text() or len(runs) == 1, within=90)
 
     try:

@@ -127,8 +127,8 @@ def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> No
 def settled_owner(counters: TopicHarness, runs: list[DecidingSupervisor]) -> str | None:
     """Return the owner once the other run reports its standby mode; None before."""
     owner = counters.owner()
-    said = {note for run in runs for note in run.notes if run.own_claim.run != owner}
-    return owner if any(f"run {owner} is active" in note for note in said) else None
+    notes = {note for run in runs for note in run.notes if run.own_claim.run != owner}
+    return owner if any(f"run {owner} is active" in note for note in notes) else None
 
 
 def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:

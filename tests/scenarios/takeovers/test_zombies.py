@@ -145,17 +145,17 @@ def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
 
     A short request timeout lets the next owner start once another is elected.
     """
-    asked = list[float]()
+    timeouts = list[float]()
 
     class Asking(OwnerSession):
         def read_commit(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
-            asked.append(timeout)
+            timeouts.append(timeout)
             return super().read_commit(client, timeout)
 
     plan, place = behind.plan(), Partition("bank_account", 0)
     with Asking(plan, place, plan.claim(place, 0), 1, Measures()) as session, suppress(ClaimLost, LaterClaim):
         session.check_claim()
-    assert asked == [COORDINATOR_TIMEOUT]
+    assert timeouts == [COORDINATOR_TIMEOUT]
 
 
 @pytest.mark.covers("state-is-events")

@@ -57,7 +57,7 @@ class FolderOfBuckets:
             return
         if bucket not in buckets:
             self._backend.create_bucket(bucket, REGION)
-            self._known = {file: seen for file, seen in self._known.items() if folder not in file.parents}
+            self._known = {file: name for file, name in self._known.items() if folder not in file.parents}
         keys = buckets[bucket].keys
         files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
         for name in [name for name in keys if name not in files and not name.endswith("/")]:
