@@ -14,9 +14,9 @@ class Result(NamedTuple):
 
 
 def finished(results: dict[int, Result]) -> dict[int, Result]:
-    partitions: Any = SimpleNamespace(value=results)
+    accumulator: Any = SimpleNamespace(value=results)
     context: Any = None
-    return run_job(context, partitions, lambda: None, lambda result: None, range(3))
+    return run_job(context, accumulator, lambda: None, lambda result: None, range(3))
 
 
 def test_every_partition_has_its_result() -> None:
