@@ -22,10 +22,11 @@ def reader_of(harness: ProcessHarness) -> SubscriptionReader:
 
 def places(harness: ProcessHarness, reader: SubscriptionReader) -> dict[str, PartitionStatus]:
     """Return the statuses by aggregate."""
-    found = [
-        subscription_status(one, harness.topics, harness.settings.state_dir) for one in reader.read_states()
+    statuses = [
+        subscription_status(state, harness.topics, harness.settings.state_dir)
+        for state in reader.read_states()
     ]
-    return {one.aggregate: one for one in found}
+    return {state.aggregate: state for state in statuses}
 
 
 def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
@@ -34,15 +35,15 @@ def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
     reader = reader_of(harness)
     harness.place_orders(0, 3)
     new = places(harness, reader)
-    assert {(one.name, one.owner, one.position, one.lag) for one in new.values()} == {
+    assert {(status.name, status.owner, status.position, status.lag) for status in new.values()} == {
         ("checkout", None, None, 0)
     }
     plan = harness.plan()
     run_in_this_process(plan)
     harness.place_orders(3, 2)
-    seen = places(harness, reader)["order"]
-    assert seen.owner is not None and (seen.owner.run, seen.owned) == (plan.run, True) and seen.lag
+    status = places(harness, reader)["order"]
+    assert status.owner is not None and (status.owner.run, status.owned) == (plan.run, True) and status.lag
     retire_processes(plan)
-    ended = eventually(lambda: one if (one := places(harness, reader)["order"]).owned is False else None)
+    last = eventually(lambda: status if (status := places(harness, reader)["order"]).owned is False else None)
     reader.close()
-    assert ended is not None and places(harness, reader)["order"].owner == ended.owner
+    assert last is not None and places(harness, reader)["order"].owner == last.owner

@@ -27,9 +27,12 @@ process = cqrs.Process(react)
 def statuses(harness: ProcessHarness) -> dict[str, PartitionStatus]:
     """Return the status of each source, by aggregate."""
     loaded = load_process(harness.name, ROOT, "aggregates")
-    found = read_subscriptions(harness.connection, harness.topics, loaded.sources)
-    places = (subscription_status(one, harness.topics, harness.settings.state_dir) for one in found)
-    return {place.aggregate: place for place in places}
+    subscriptions = read_subscriptions(harness.connection, harness.topics, loaded.sources)
+    statuses = (
+        subscription_status(subscription, harness.topics, harness.settings.state_dir)
+        for subscription in subscriptions
+    )
+    return {place.aggregate: place for place in statuses}
 
 
 def verified(harness: ProcessHarness) -> Reactions:

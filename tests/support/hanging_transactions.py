@@ -76,9 +76,9 @@ class Hanging(NamedTuple):
         eventually(lambda: broker.state(self.transactional_id) in ("Empty", "CompleteCommit"))
         hanging = broker.writer(self.transactional_id)
         for part in self.outputs.keys() & set(hidden):
-            topic, partition, written, headers = self.outputs[part]
+            topic, partition, records, headers = self.outputs[part]
             id = self.transactional_id
-            assert broker.produce_outputs(topic, partition, written, hanging, id, headers) == 0
+            assert broker.produce_outputs(topic, partition, records, hanging, id, headers) == 0
         if self.repeated in hidden:
             broker.commit_pending(self.group, self.place, hanging, self.transactional_id)
 
@@ -90,8 +90,8 @@ class Hanging(NamedTuple):
         group = clients.consumer(connection, group=self.group)
         writer.begin_transaction()
         for part in self.outputs.keys() & set(visible):
-            topic, partition, written, headers = self.outputs[part]
-            for value, key, timestamp in written:
+            topic, partition, records, headers = self.outputs[part]
+            for value, key, timestamp in records:
                 writer.produce(topic, value, key, partition, timestamp=timestamp, headers=[*headers])
         if self.repeated in visible:
             writer.send_offsets_to_transaction([self.place], group.consumer_group_metadata())
@@ -125,11 +125,16 @@ def decide_hanging(
 def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
     """Return the data keys that commands to new subjects have created."""
     assert harness.connection.keys is not None
-    ring, topic = keyring_at(harness.connection.keys), harness.topics.keys
-    subjects = [(one.key or b"").decode() for one in commands]
-    made = {one: key for one, key in decided.data_keys.items() if key is not None and one in subjects}
-    written = [(encode_json(ring.wrap(topic, one, key)), one.encode(), 0) for one, key in made.items()]
-    return Output(topic, 0, written, [(KEY_CAUSE, b"%d" % commands[0].offset)])
+    keyring, topic = keyring_at(harness.connection.keys), harness.topics.keys
+    subjects = [(command.key or b"").decode() for command in commands]
+    wrapped_keys = {
+        command: key for command, key in decided.data_keys.items() if key is not None and command in subjects
+    }
+    records = [
+        (encode_json(keyring.wrap(topic, command, key)), command.encode(), 0)
+        for command, key in wrapped_keys.items()
+    ]
+    return Output(topic, 0, records, [(KEY_CAUSE, b"%d" % commands[0].offset)])
 
 
 def react_hanging(
@@ -138,18 +143,20 @@ def react_hanging(
     """Write the process manager's commands for new events, with some parts committed and others left open."""
     plan, before = harness.plan(), harness.position()
     assert before is not None
-    subscription = next(one for one in plan.subscriptions if one.source.topic == harness.events)
+    subscription = next(
+        subscription for subscription in plan.subscriptions if subscription.source.topic == harness.events
+    )
     doing = create_supervisors(plan, [subscription], 0, threading.Event())[0].context
     sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
-    for one in records(harness.connection, harness.events, 0):
-        if one.offset >= before.offset:
+    for record in records(harness.connection, harness.events, 0):
+        if record.offset >= before.offset:
             event = read_recorded_event(
-                doing.loaded.sources["order"], one.value, harness.events, 0, one.offset
+                doing.loaded.sources["order"], record.value, harness.events, 0, record.offset
             )
             for sent in doing.composer.compose(event, call_react(doing.loaded.process, event)):
                 sent_to[sent.topic].append((sent.value, sent.key, now))
-            end = one.offset + 1
+            end = record.offset + 1
     after = replace(before, offset=end)
     sent_to[harness.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
     named = {"payment": harness.topic("commands"), "order": harness.topic("commands", "order")}

@@ -124,10 +124,10 @@ def test_the_next_steps_work(project: Path, second: dict[str, Any]) -> None:
     (show,) = (step for step in second["next"] if step.startswith("cqrs show"))
     try:
         command = [sys.executable, "-m", *show.replace("cqrs", "cqrs_cli", 1).split(), "-o", "json"]
-        shown = json.loads(subprocess.check_output(command, cwd=demo_folder(project)))
+        result = json.loads(subprocess.check_output(command, cwd=demo_folder(project)))
     finally:
         embedded.stop_broker(demo_folder(project))
-    assert (shown["version"], len(shown["history"])) == (4, 4)
+    assert (result["version"], len(result["history"])) == (4, 4)
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,14 @@ def test_one_run_decides_and_reacts(harness: ProcessHarness, payments: TopicHarn
     harness.run_once()  # commits its start position
     harness.place_orders(0, 5)
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
-    done, _ = drive(payments.plan(), harness.plan())
-    assert done.processes is not None
-    assert (done.processes.events, done.processes.commands) == (
+    result, _ = drive(payments.plan(), harness.plan())
+    assert result.processes is not None
+    assert (result.processes.events, result.processes.commands) == (
         5,
         10,
     )  # a request and a deferred cancellation
-    assert done.total("accepted") >= 1  # the process manager's commands may be decided, too
-    assert done.summary()["processes"]["checkout"]["lag"] == 0
+    assert result.total("accepted") >= 1  # the process manager's commands may be decided, too
+    assert result.summary()["processes"]["checkout"]["lag"] == 0
     assert harness.payment_requests() == orders(0, 5) + Counter({"o-x": 1})
     position, (_, claim) = harness.position(), payments.standing()
     assert position and claim and position.claim.run == claim.run
@@ -82,7 +82,7 @@ def test_one_run_decides_and_reacts(harness: ProcessHarness, payments: TopicHarn
 
 
 def sessions_alive() -> list[Session[Any]]:
-    return [found for found in gc.get_objects() if isinstance(found, Session)]
+    return [object for object in gc.get_objects() if isinstance(object, Session)]
 
 
 def test_ended_task_lets_go_of_clients(harness: ProcessHarness, payments: TopicHarness) -> None:
@@ -106,21 +106,23 @@ def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHa
     harness.run_once()
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
     plan, hears = payments.plan(once=False), harness.plan(once=False)
-    refuse = replace(hears, commands={name: one for name, one in hears.commands.items() if name != "payment"})
+    refuse = replace(
+        hears, commands={name: command for name, command in hears.commands.items() if name != "payment"}
+    )
 
     def place_once_claimed() -> None:
         eventually(lambda: payments.standing()[1])
         harness.place_orders(0, 3)
 
-    with ThreadPoolExecutor(1) as beside, pytest.raises(CqrsError) as raised:
-        beside.submit(place_once_claimed)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(CqrsError) as raised:
+        executor.submit(place_once_claimed)
         drive(plan, refuse)
     assert raised.value.exit_code == 1
     stopped = harness.position()
     assert stopped and stopped.stopped is not None
-    at = f"{harness.events}:0@{stopped.stopped}"
+    position = f"{harness.events}:0@{stopped.stopped}"
     assert raised.value.message.startswith(
-        f"process checkout returned invalid commands for order.Placed {at} "
+        f"process checkout returned invalid commands for order.Placed {position} "
     )
     assert raised.value.hint.endswith(f"--skip checkout:order:0@{stopped.stopped}")
     _, claim = payments.standing()
@@ -165,11 +167,13 @@ def harness_cli(harness: ProcessHarness) -> Cli:
 def test_processes_without_a_topic_wait(harness: ProcessHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """They are left out unless they are named; places of processes that do not run are refused."""
     cli = harness_cli(harness)
-    assert [one.name for one in selected_processes(cli, harness.connection, None)] == ["checkout"]
+    assert [process.name for process in selected_processes(cli, harness.connection, None)] == ["checkout"]
     harness.delete_topics(harness.topics.positions)
     assert selected_processes(cli, harness.connection, None) == []
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
-    assert [one.name for one in selected_processes(cli, harness.connection, ["checkout"])] == ["checkout"]
+    assert [process.name for process in selected_processes(cli, harness.connection, ["checkout"])] == [
+        "checkout"
+    ]
     with pytest.raises(UsageError, match="is a position of a process manager, and this run has none"):
         plan_run(harness.settings, harness.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
 
@@ -177,10 +181,10 @@ def test_processes_without_a_topic_wait(harness: ProcessHarness, capsys: pytest.
 def test_process_managers_run_without_aggregates(harness: ProcessHarness) -> None:
     harness.place_orders(0, 3)
     (checkout,) = usable_processes(harness_cli(harness), ["checkout"])
-    made = plan_run(harness.settings, harness.connection, {}, [checkout], beginning=True, once=True)
-    assert made.deciding_plan.topics == {} and made.process_plan is not None and made.process_plan.beginning
-    done, _ = drive(made.deciding_plan, made.process_plan)
-    assert done.processes is not None and done.processes.events == 3
+    plan = plan_run(harness.settings, harness.connection, {}, [checkout], beginning=True, once=True)
+    assert plan.deciding_plan.topics == {} and plan.process_plan is not None and plan.process_plan.beginning
+    result, _ = drive(plan.deciding_plan, plan.process_plan)
+    assert result.processes is not None and result.processes.events == 3
     again = plan_run(harness.settings, harness.connection, {}, [checkout], once=True)
     assert again.remaining_part(print) is None
     assert again.finished_snapshot().summary()["processes"]["checkout"]["lag"] == 0

@@ -68,10 +68,10 @@ def test_standby_waits_for_its_turn(plan: Plan) -> None:
 def test_own_processes_take_nothing_over(plan: Plan, harness: ProcessHarness) -> None:
     """The run's process managers are prepared later, so their epoch is higher."""
     hears = replace(harness.plan(), run=plan.run, run_epoch=plan.run_epoch + 1)
-    heard, *_ = hears.subscriptions
+    subscription, *_ = hears.subscriptions
     now = 100.0
     takeover = Takeover(plan, hears, clock=lambda: now)
-    takeover.observe_claims({heard: CommittedClaim(0, hears.claim(heard, 0))})
+    takeover.observe_claims({subscription: CommittedClaim(0, hears.claim(subscription, 0))})
     now += 100
     assert not takeover.has_stalled(5)
 
