@@ -34,10 +34,12 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
         for number in (0, 1):
             for subject, sent in zip(SUBJECTS, round_of(number), strict=True):
                 waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")
-        found = [one for some in waiter.remaining(20) for one in some]
-    assert sorted(one.number for one in found) == list(range(1, 25)) and not waiter.outstanding
-    assert {one.envelope.data.status for one in found} == {"accepted"}
-    assert {one.envelope.data.partition for one in found} == {single.home(one) for one in SUBJECTS}
+        outcomes = [subject for batch in waiter.remaining(20) for subject in batch]
+    assert sorted(subject.number for subject in outcomes) == list(range(1, 25)) and not waiter.outstanding
+    assert {subject.envelope.data.status for subject in outcomes} == {"accepted"}
+    assert {subject.envelope.data.partition for subject in outcomes} == {
+        single.home(subject) for subject in SUBJECTS
+    }
     check_decided_once(single, 0, 1)
 
 
@@ -52,5 +54,7 @@ def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_pa
         producer.send(1)
         with running(pair.plan(once=False)):
             eventually(lambda: len(finals(pair)) == 24)
-    assert sum(reasons(pair, one)["MOVED"] for one in (0, 1)) == sum(pair.home(one) > 1 for one in SUBJECTS)
+    assert sum(reasons(pair, subject)["MOVED"] for subject in (0, 1)) == sum(
+        pair.home(subject) > 1 for subject in SUBJECTS
+    )
     check_decided_once(pair, 0, 1)

@@ -24,15 +24,15 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Counters decided before and after a repartitioning, and with a second repartitioning that has not split yet."""
-    found = counters(connection, prefix, tmp_path)
-    found.send(*round_of(0), *round_of(1))
-    quietly(found.plan())
-    eventually(lambda: found.settled("events"))
-    grow(found, 4)
-    found.send(*round_of(2))
-    quietly(found.plan())
-    grow(found, 8)
-    return found
+    counters_log = counters(connection, prefix, tmp_path)
+    counters_log.send(*round_of(0), *round_of(1))
+    quietly(counters_log.plan())
+    eventually(lambda: counters_log.settled("events"))
+    grow(counters_log, 4)
+    counters_log.send(*round_of(2))
+    quietly(counters_log.plan())
+    grow(counters_log, 8)
+    return counters_log
 
 
 def test_replay_reads_the_chain(grown: TopicHarness) -> None:
@@ -45,7 +45,7 @@ def test_replay_reads_the_chain(grown: TopicHarness) -> None:
 
 def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
     """The replay uses the positions of the partitions at that time."""
-    positions = {one: sum(1 for _ in grown.records("events", one)) for one in range(2)}
+    positions = {number: sum(1 for _ in grown.records("events", number)) for number in range(2)}
     plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT, positions=positions)
     assert len(plan.tasks) == 2 and replayed(plan).aggregates == 12
 
@@ -53,12 +53,12 @@ def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
 def test_history_is_along_the_chain(grown: TopicHarness) -> None:
     for subject in SUBJECTS:
         key = subject.encode()
-        places = find_ranges(grown.connection, grown.topics, key, "murmur2")
-        records = read_records(grown.connection, key, places)
-        found = fold_history(grown.aggregate, subject, records, parse_at(None))
-        assert [(one.aggregateversion, one.causationid) for one in found.events] == expected_histories(
-            0, 1, 2
-        )[subject]
+        ranges = find_ranges(grown.connection, grown.topics, key, "murmur2")
+        records = read_records(grown.connection, key, ranges)
+        history = fold_history(grown.aggregate, subject, records, parse_at(None))
+        assert [
+            (event.aggregateversion, event.causationid) for event in history.events
+        ] == expected_histories(0, 1, 2)[subject]
 
 
 @pytest.mark.spark

@@ -27,14 +27,14 @@ def secrets(ring_file: Path) -> list[str]:
 
 
 def test_init_makes_a_ring_once(cqrs: Cqrs, ring_file: Path) -> None:
-    made = cqrs("keys", "init", "-o", "json")
+    result = cqrs("keys", "init", "-o", "json")
     (name,) = load_keyring(f"file:{ring_file}").names
-    assert made.status == 0
-    assert made.document == {"result": "made", "place": f"file:{ring_file}", "master": name}
+    assert result.status == 0
+    assert result.document == {"result": "made", "place": f"file:{ring_file}", "master": name}
     again = cqrs("keys", "init")
     assert (again.status, again.out) == (3, "")
     assert "keys.json exists" in again.err and "cqrs keys rotate" in again.err
-    assert not any(secret in made.out + again.err for secret in secrets(ring_file))
+    assert not any(secret in result.out + again.err for secret in secrets(ring_file))
 
 
 def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
@@ -51,17 +51,17 @@ def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
 @pytest.mark.parametrize("command", ["init", "rotate"])
 def test_other_places_are_changed_by_hand(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("CQRS_KEYRING", "exec:tool --token hunter2")
-    said = cqrs("keys", command)
-    assert said.status == 0 and "exec:tool … is not a file" in said.out
-    assert "hunter2" not in said.out + said.err
+    result = cqrs("keys", command)
+    assert result.status == 0 and "exec:tool … is not a file" in result.out
+    assert "hunter2" not in result.out + result.err
     document = cqrs("keys", command, "-o", "json").document
     assert document["result"] == "by hand" and "KEY IN BASE64" in document["form"]
 
 
 @pytest.mark.parametrize("command", ["init", "rotate"])
 def test_a_ring_must_be_set(cqrs: Cqrs, command: str) -> None:
-    ended = cqrs("keys", command)
-    assert ended.status == 3 and 'keyring = "file:' in ended.err
+    result = cqrs("keys", command)
+    assert result.status == 3 and 'keyring = "file:' in result.err
 
 
 def test_without_personal_fields_nothing_is_counted(cqrs: Cqrs) -> None:
@@ -84,9 +84,9 @@ def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Pat
     return on_broker
 
 
-def wrap(connection: Connection, topics: Topics, subject: str, ring: Keyring) -> None:
+def wrap(connection: Connection, topics: Topics, subject: str, keyring: Keyring) -> None:
     producer = clients.producer(connection)
-    wrapped = ring.wrap(topics.keys, subject, DataKey.of_random(bytes(72)))
+    wrapped = keyring.wrap(topics.keys, subject, DataKey.of_random(bytes(72)))
     producer.produce(topics.keys, key_value(wrapped), subject, 0)
     assert producer.flush(20) == 0
 
@@ -105,25 +105,25 @@ def test_status_counts_by_master_key(
     }
     wrap(connection, Topics("bank_account", prefix), "a", load_keyring(f"file:{ring_file}"))
     counted = rotated("keys", "status", "bank_account", "-o", "json").document
-    assert [(one["keys"], one["replaced"]) for one in counted["masters"]] == [(2, 0), (0, 1)]
+    assert [(kek["keys"], kek["replaced"]) for kek in counted["masters"]] == [(2, 0), (0, 1)]
     assert counted["not_needed"] == []
 
 
 @pytest.mark.kafka
 def test_status_names_what_nothing_needs(rotated: Cqrs, ring_file: Path) -> None:
-    held = json.loads(ring_file.read_text())
-    ring_file.write_text(json.dumps({**held, "older": held.popitem()[1]}))
+    keks = json.loads(ring_file.read_text())
+    ring_file.write_text(json.dumps({**keks, "older": keks.popitem()[1]}))
     assert rotated("keys", "status", "bank_account", "-o", "json").document["not_needed"] == ["older"]
 
 
 @pytest.mark.kafka
 def test_lacking_master_key_exits_5(rotated: Cqrs, ring_file: Path) -> None:
-    held = json.loads(ring_file.read_text())
-    now, before = held
-    ring_file.write_text(json.dumps({now: held[now]}))
-    ended = rotated("keys", "status", "bank_account")
+    keks = json.loads(ring_file.read_text())
+    now, before = keks
+    ring_file.write_text(json.dumps({now: keks[now]}))
+    result = rotated("keys", "status", "bank_account")
     assert (
-        ended.status == 5
-        and f"under the key-encryption key '{before}', which is not in the keyring" in ended.err
+        result.status == 5
+        and f"under the key-encryption key '{before}', which is not in the keyring" in result.err
     )
-    assert "not in the ring" in ended.out
+    assert "not in the ring" in result.out

@@ -28,8 +28,8 @@ from tests.support.progress import snapshot
 def shown(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> list[str]:
     """Return the lines for these snapshots, without their speed."""
     with RunDisplay(Cli()) as display:
-        for one in snapshots:
-            display.show(one)
+        for snapshot in snapshots:
+            display.show(snapshot)
     return [line.partition(" · ")[2] for line in capfd.readouterr().err.splitlines()]
 
 
@@ -44,7 +44,7 @@ def test_last_plain_line_is_true(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lines_keep_their_distance(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [snapshot(at, at) for at in range(1, 2 * int(PLAIN_INTERVAL) + 1)]
+    looks = [snapshot(number, number) for number in range(1, 2 * int(PLAIN_INTERVAL) + 1)]
     assert shown(capfd, *looks) == [line(1), line(1 + int(PLAIN_INTERVAL))]
 
 
@@ -66,29 +66,29 @@ def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
             display.show(snapshot(0, 20))
         raise KeyboardInterrupt
 
-    said = cqrs("run", "counter", connect=connection)
+    result = cqrs("run", "counter", connect=connection)
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {line(20)}\n", said.err)
+    assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {line(20)}\n", result.err)
 
 
 def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
     def connection(_: Cli) -> None:
         raise UnavailableError("no broker", "start one")
 
-    said = cqrs("run", "counter", connect=connection).err
-    assert re.fullmatch(r"\d{4}-\S+Z error: no broker; start one\n", said)
+    output = cqrs("run", "counter", connect=connection).err
+    assert re.fullmatch(r"\d{4}-\S+Z error: no broker; start one\n", output)
     assert cqrs("status", "counter", connect=connection).err == "error: no broker; start one\n"
 
 
-def rebuilding(at: float, done: int, decided: int = 0) -> Snapshot:
+def rebuilding(time: float, done_count: int, decided: int = 0) -> Snapshot:
     """Return the snapshot of two shards, of whose 30,000 records `done` are folded."""
     reports = {
         Partition("counter", n): OwnerReport(
-            "counter", n, 0, 0, 1, "warm", FoldProgress(10_000, done // 2, 15_000)
+            "counter", n, 0, 0, 1, "warm", FoldProgress(10_000, done_count // 2, 15_000)
         )
         for n in range(2)
     }
-    return replace(snapshot(at, decided), reports=reports)
+    return replace(snapshot(time, decided), reports=reports)
 
 
 def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +111,8 @@ def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> No
 def test_seldom_statuses_are_told_when_there() -> None:
     counts = Counts(accepted=1, unchanged=2, deferred=3, first=1000, last=67_000)
     look = Snapshot(0.0, {Partition("counter", 0): counts})
-    told = "accepted 1 · unchanged 2 · rejected 0 · deferred 3 · duplicate 0 · failed 0"
-    assert progress_line(look, 0.0) == f"0 commands/s · lag 0 · {told}"
+    outcome_counts = "accepted 1 · unchanged 2 · rejected 0 · deferred 3 · duplicate 0 · failed 0"
+    assert progress_line(look, 0.0) == f"0 commands/s · lag 0 · {outcome_counts}"
     result = "6 commands decided within 66 s: 1 accepted, 2 unchanged, 3 deferred; 0 events"
     assert run_result(look).text == result
 
@@ -124,8 +124,8 @@ def test_results_have_no_zeros() -> None:
 
 
 def test_rebuild_stands_before_the_rest() -> None:
-    said = progress_line(rebuilding(0, 3000, decided=5), 0.0)
-    assert said == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {line(5)}"
+    text = progress_line(rebuilding(0, 3000, decided=5), 0.0)
+    assert text == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {line(5)}"
 
 
 def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: bool = False) -> list[Any]:
@@ -134,11 +134,11 @@ def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: boo
     cli.streaming = True
     with RunDisplay(cli) as display:
         display.warn("noted")
-        for one in snapshots:
-            display.show(one)
-    said = capfd.readouterr()
-    assert said.err == ""
-    return [json.loads(line) for line in said.out.splitlines()]
+        for snapshot in snapshots:
+            display.show(snapshot)
+    output = capfd.readouterr()
+    assert output.err == ""
+    return [json.loads(line) for line in output.out.splitlines()]
 
 
 def test_stream_has_notes_and_progress(capfd: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +146,7 @@ def test_stream_has_notes_and_progress(capfd: pytest.CaptureFixture[str]) -> Non
     note, first, second = streamed(capfd, *looks)
     assert (note["kind"], note["level"], note["text"]) == ("note", "warning", "noted")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
-    assert [(one["kind"], one["commands"], one["lag"]) for one in (first, second)] == [
+    assert [(snapshot["kind"], snapshot["commands"], snapshot["lag"]) for snapshot in (first, second)] == [
         ("progress", 5, 0),
         ("progress", 7, 2),
     ]
@@ -206,27 +206,27 @@ def test_notes_stay_above_live_line() -> None:
         timeout=60,
         echo=False,
     )
-    seen = ""
+    output = ""
     try:
         for live in ("rebuilding 2 shards from 20,000 events, 10 %", "accepted 7", "accepted 7"):
             child.expect_exact(live)
-            seen += str(child.before) + str(child.after)
+            output += str(child.before) + str(child.after)
             child.sendline()
         child.expect(pexpect.EOF)
-        seen += str(child.before)
+        output += str(child.before)
     finally:
         child.close(force=True)
-    assert [line for line in screen(seen) if line] == [
+    assert [line for line in screen(output) if line] == [
         "first note",
         "rebuilt 2 shards from 20,000 events",
         "second note",
     ]
 
 
-def screen(written: str) -> list[str]:
+def screen(output: str) -> list[str]:
     """Return the lines that a terminal finally shows."""
     lines, row, column = [""], 0, 0
-    for part in re.findall(r"\x1b\[[?\d;]*[a-zA-Z]|.|\n", written):
+    for part in re.findall(r"\x1b\[[?\d;]*[a-zA-Z]|.|\n", output):
         if part == "\n":
             row += 1
             lines += [""] * (row + 1 - len(lines))
@@ -239,7 +239,7 @@ def screen(written: str) -> list[str]:
         elif not part.startswith("\x1b"):
             lines[row] = lines[row].ljust(column)[:column] + part + lines[row][column + 1 :]
             column += 1
-    return [one.rstrip() for one in lines]
+    return [line.rstrip() for line in lines]
 
 
 def test_other_commands_have_no_times(cqrs: Cqrs) -> None:

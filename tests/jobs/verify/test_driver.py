@@ -25,13 +25,15 @@ pytestmark = pytest.mark.kafka
 
 
 def test_decided_topics_are_clean(decided: TopicHarness) -> None:
-    done = verified(decided)
-    assert done.violations == []
+    report = verified(decided)
+    assert report.violations == []
     outcomes = [outcome for partition in range(2) for outcome in decided.outcomes(partition)]
-    assert (done.total("commands"), done.total("outcomes")) == (300, 300)
-    assert done.total("events") == sum(outcome.data.events for outcome in outcomes)
-    assert done.total("dead_letters") == sum(outcome.data.status == "failed" for outcome in outcomes)
-    assert done.total("aggregates") == sum(len(decided.shard(partition=partition)) for partition in range(2))
+    assert (report.total("commands"), report.total("outcomes")) == (300, 300)
+    assert report.total("events") == sum(outcome.data.events for outcome in outcomes)
+    assert report.total("dead_letters") == sum(outcome.data.status == "failed" for outcome in outcomes)
+    assert report.total("aggregates") == sum(
+        len(decided.shard(partition=partition)) for partition in range(2)
+    )
 
 
 def test_undecided_commands_are_clean(decided: TopicHarness) -> None:
@@ -56,22 +58,22 @@ def test_working_owner_causes_no_violation(decided: TopicHarness) -> None:
 
 def test_deleted_commands_are_counted(decided: TopicHarness) -> None:
     shorten(decided, "commands", 20)
-    done = verified(decided)
-    assert (done.deleted("commands"), done.violations) == (20, [])
+    report = verified(decided)
+    assert (report.deleted("commands"), report.violations) == (20, [])
 
 
 def test_deleted_outcomes_are_counted(decided: TopicHarness) -> None:
     shorten(decided, "outcomes", decided.records("outcomes")[30].offset)
-    done = verified(decided)
-    assert (done.deleted("outcomes"), done.violations) == (30, [])
+    report = verified(decided)
+    assert (report.deleted("outcomes"), report.violations) == (30, [])
 
 
 def test_deleted_events_are_a_violation(decided: TopicHarness) -> None:
-    at = decided.records("events")[3].offset
-    shorten(decided, "events", at)
+    offset = decided.records("events")[3].offset
+    shorten(decided, "events", offset)
     first = next(violation for violation in verified(decided).violations if violation.kind == "events")
     assert str(first) == (
-        f"{decided.topics.events} partition 0 offset {at} is where the log starts: events were deleted"
+        f"{decided.topics.events} partition 0 offset {offset} is where the log starts: events were deleted"
     )
 
 
@@ -89,8 +91,8 @@ def test_accepted_loss_is_counted(counters: TopicHarness) -> None:
     assert error is not None and error.exit_code == 5
     assert len(counters.violations()) == 10
     quietly(counters.plan(accept_loss=["counter:0@10"]))
-    done = verified(counters)
-    assert (done.total("accepted_losses"), done.violations) == (11, [])
+    report = verified(counters)
+    assert (report.total("accepted_losses"), report.violations) == (11, [])
 
 
 def test_new_commands_topic_must_be_accepted(
@@ -102,8 +104,8 @@ def test_new_commands_topic_must_be_accepted(
     counters.send(*(command("counter.Increment", "a", f"j{n}") for n in range(2)))
     assert counters.violations() != []  # deleting a topic also deleted its committed offset
     quietly(counters.plan(accept_loss=["counter:0@0"]))
-    done = verified(counters)
-    assert (done.total("accepted_losses") > 0, done.violations) == (True, [])
+    report = verified(counters)
+    assert (report.total("accepted_losses") > 0, report.violations) == (True, [])
 
 
 def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:
@@ -112,9 +114,9 @@ def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:
     foreign.begin_transaction()
     foreign.produce(decided.topics.outcomes, b"?", partition=0)
     assert foreign.flush(10) == 0
-    wanted = plan_verify(decided.connection, decided.topics, decided.settings)
+    plan = plan_verify(decided.connection, decided.topics, decided.settings)
     with pytest.raises(UnavailableError, match=f"open transaction {decided.topics.prefix}foreign"):
-        verify_in_process(replace(wanted, patience=3.0))
+        verify_in_process(replace(plan, patience=3.0))
     foreign.abort_transaction(10)
     assert decided.violations() == []
 
@@ -122,11 +124,13 @@ def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_proves_all_partitions(decided: TopicHarness, spark: "SparkContext") -> None:
-    (at,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
-    wanted = plan_verify(decided.connection, decided.topics, decided.settings)
-    done, here = verify_topics(spark, wanted), verify_in_process(wanted)
-    assert done._replace(seconds=0.0) == here._replace(seconds=0.0)
-    assert [(found.kind, found.partition, found.offset) for found in done.violations] == [("events", 1, at)]
+    (offset,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
+    plan = plan_verify(decided.connection, decided.topics, decided.settings)
+    by_spark, by_process = verify_topics(spark, plan), verify_in_process(plan)
+    assert by_spark._replace(seconds=0.0) == by_process._replace(seconds=0.0)
+    assert [(violation.kind, violation.partition, violation.offset) for violation in by_spark.violations] == [
+        ("events", 1, offset)
+    ]
 
 
 def test_missing_topics_are_a_configuration_error(

@@ -57,17 +57,17 @@ def test_seals_are_proved_without_code(told: TopicHarness) -> None:
 @pytest.mark.covers("verifiable")
 def test_lost_key_is_found(told: TopicHarness) -> None:
     put_key(told, "bob", None)
-    (found,) = told.violations()
-    assert "the key is lost, and it was not erased; nothing heals that" in found
+    (violation,) = told.violations()
+    assert "the key is lost, and it was not erased; nothing heals that" in violation
 
 
 def test_key_put_back_is_found(told: TopicHarness) -> None:
     put_key(told, "ann", key(1))
-    (found,) = told.violations()
-    at = told.records("events")[2].offset
+    (violation,) = told.violations()
+    offset = told.records("events")[2].offset
     assert (
-        f"{told.topics.events} partition 0 offset {at} is behind the end of key {key(1).kid} of 'ann'"
-        in found
+        f"{told.topics.events} partition 0 offset {offset} is behind the end of key {key(1).kid} of 'ann'"
+        in violation
     )
 
 
@@ -126,9 +126,11 @@ def test_shards_are_compared_masked(told: TopicHarness) -> None:
 def test_seals_of_a_shard_are_judged(told: TopicHarness, name: bytes, found: str) -> None:
     quietly(with_ring(told).plan())
     with shard(told) as store:
-        saved, at = dict(store.items())["bob"], store.positions()
+        saved, positions = dict(store.items())["bob"], store.positions()
         state = write_members({**read_members(saved.state), "name": Raw(name)})
-        store.apply(WriteBatch(store.token(), at, at, {"bob": replace_struct(saved, state=state)}))
+        store.apply(
+            WriteBatch(store.token(), positions, positions, {"bob": replace_struct(saved, state=state)})
+        )
     (violation,) = told.violations("state")
     assert found in violation
 
@@ -154,8 +156,8 @@ def test_command_names_what_is_left(told: TopicHarness) -> None:
     assert "customer: verified 1 erased aggregate" in clean.stdout and "no violation" in clean.stdout
     assert f"1 record of {told.topics.commands} with the values as sent" in clean.stdout
     put_key(told, "ann", key(1))
-    found = call(told, "verify", "customer", "--erased", "-o", "json")
-    document = json.loads(found.stdout)
-    assert (found.returncode, document["erased"], document["violation_count"]) == (5, 1, 1)
+    result = call(told, "verify", "customer", "--erased", "-o", "json")
+    document = json.loads(result.stdout)
+    assert (result.returncode, document["erased"], document["violation_count"]) == (5, 1, 1)
     assert f"is key {key(1).kid} of 'ann', which was deleted" in document["violations"][0]
-    assert "erased data of customer still exists" in found.stderr
+    assert "erased data of customer still exists" in result.stderr

@@ -35,32 +35,38 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def test_owners_over_two_growths_are_proved(grown: TopicHarness) -> None:
-    done = verified(grown, "state")
-    assert [(one.skipped, one.behind) for one in done.compared.values()] == [("", None)] * 4
-    assert [str(one) for one in done.violations] == []
-    assert done.total("aggregates") == 12
-    assert all(one.events for one in list(done.reports.values())[1:])
-    assert sum(count for one in done.reports.values() for count, _ in one.forwarded_to.values()) > 12
+    report = verified(grown, "state")
+    assert [(report.skipped, report.behind) for report in report.compared.values()] == [("", None)] * 4
+    assert [str(report) for report in report.violations] == []
+    assert report.total("aggregates") == 12
+    assert all(report.events for report in list(report.reports.values())[1:])
+    assert sum(count for report in report.reports.values() for count, _ in report.forwarded_to.values()) > 12
 
 
 def test_proof_goes_on_over_growths(grown: TopicHarness, tmp_path: Path) -> None:
     """The checkpoints are from before the first repartitioning, and from between both."""
-    full, done = verified(grown), proved_on(grown, tmp_path / "proved")
-    assert ([str(one) for one in done.violations], done.again) == ([], {})
-    assert sorted(done.earlier) == [0, 1]
-    assert done.reports == full.reports
-    assert [str(one) for one in proved_on(grown, tmp_path / "proved").violations] == []
+    full, report = verified(grown), proved_on(grown, tmp_path / "proved")
+    assert ([str(violation) for violation in report.violations], report.again) == ([], {})
+    assert sorted(report.earlier) == [0, 1]
+    assert report.reports == full.reports
+    assert [str(violation) for violation in proved_on(grown, tmp_path / "proved").violations] == []
 
 
 def test_lost_command_is_found(grown: TopicHarness) -> None:
     """A copy that a client sends with the attribute is another command, and no violation."""
-    came = next(one for one in grown.records("commands", 1) if b"forwardedfrom" in (one.value or b""))
+    came = next(
+        violation
+        for violation in grown.records("commands", 1)
+        if b"forwardedfrom" in (violation.value or b"")
+    )
     append(grown, "commands", came, partition=1)
     quietly(grown.plan())
     assert verified(grown).violations == []
-    moved = next(one for one in grown.records("outcomes", 0) if b'"MOVED"' in (one.value or b""))
+    moved = next(
+        violation for violation in grown.records("outcomes", 0) if b'"MOVED"' in (violation.value or b"")
+    )
     append(grown, "outcomes", edited(moved, {"offset": 999}, id="0/999"))
-    assert any("that was forwarded from 0/999" in one.what for one in verified(grown).violations)
+    assert any("that was forwarded from 0/999" in violation.what for violation in verified(grown).violations)
 
 
 def test_certificates_hold_over_a_growth(connection: Connection, prefix: str, tmp_path: Path) -> None:
@@ -83,7 +89,7 @@ def test_certificates_hold_over_a_growth(connection: Connection, prefix: str, tm
 @pytest.mark.spark
 @pytest.mark.slow
 def test_commands_work_on_a_grown_aggregate(grown: TopicHarness) -> None:
-    done = call(grown, "verify", "counter", "--incremental", "kept/")
-    assert (done.returncode, done.stderr) == (0, "") and "no violation" in done.stdout
-    done = call(grown, "whatif", "counter", "--with", "aggregates.counter")
-    assert (done.returncode, done.stderr) == (0, "")
+    result = call(grown, "verify", "counter", "--incremental", "kept/")
+    assert (result.returncode, result.stderr) == (0, "") and "no violation" in result.stdout
+    result = call(grown, "whatif", "counter", "--with", "aggregates.counter")
+    assert (result.returncode, result.stderr) == (0, "")

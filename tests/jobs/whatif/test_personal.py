@@ -19,8 +19,8 @@ from tests.proof.encrypted_histories import TALLY, Add, Added, Sealed, Tally, er
 from tests.proof.history import History
 
 
-def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDifference]:
-    logs = Logs(told.commands, told.outcomes, told.events)
+def again(history: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDifference]:
+    logs = Logs(history.commands, history.outcomes, history.events)
     return decided_again(logs, replace(RULES, topic_id="T"), TALLY, other, **how)
 
 
@@ -29,16 +29,16 @@ def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDi
 @pytest.mark.parametrize("start", [0, 1, 2, 5])
 def test_erasures_make_no_difference(start: int, batch: int) -> None:
     """A simulation from any command on, in any batches, finds a key where history had a key."""
-    told = Sealed([says(2, "Ann"), says(1, "Bob", "b"), erase(), erase(), says(1, "Cem"), erase("b")])
-    assert again(told, start=start, batch=batch) == []
+    history = Sealed([says(2, "Ann"), says(1, "Bob", "b"), erase(), erase(), says(1, "Cem"), erase("b")])
+    assert again(history, start=start, batch=batch) == []
 
 
 @pytest.mark.covers("whatif")
 @pytest.mark.parametrize("batch", [1, 100])
 @pytest.mark.parametrize("start", [0, 1])
 def test_named_keys_make_no_difference(start: int, batch: int) -> None:
-    told = Sealed([says(1, "Ann"), erase(key=key(1)), says(1, "Ann"), erase(key=key(1)), says(1, "Bob")])
-    assert again(told, start=start, batch=batch) == []
+    history = Sealed([says(1, "Ann"), erase(key=key(1)), says(1, "Ann"), erase(key=key(1)), says(1, "Bob")])
+    assert again(history, start=start, batch=batch) == []
 
 
 @pytest.mark.covers("whatif")
@@ -51,16 +51,16 @@ def test_deferred_commands_are_decided_as_sent(told: Parked, batch: int) -> None
 
 
 def test_temporary_files_are_sealed() -> None:
-    told = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
+    history = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
     with ExitStack() as stack:
         stores = open_stores(stack, RULES.dedup_window)
         redeciding = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
-        outcomes = Lookahead(decoded_outcomes(told.outcomes))
-        events = Lookahead(decoded_events(told.events))
-        assert list(redeciding.decide(join_history(told.commands, outcomes, events))) == []
-        kept = [saved.state for store in stores for _, saved in store.items()]
-    assert len(kept) == 4 and any(b"$sealed" in state for state in kept)
-    assert not any(name in state for state in kept for name in (b"Ann", b"Bob", b"Cem"))
+        outcomes = Lookahead(decoded_outcomes(history.outcomes))
+        events = Lookahead(decoded_events(history.events))
+        assert list(redeciding.decide(join_history(history.commands, outcomes, events))) == []
+        states = [saved.state for store in stores for _, saved in store.items()]
+    assert len(states) == 4 and any(b"$sealed" in state for state in states)
+    assert not any(name in state for state in states for name in (b"Ann", b"Bob", b"Cem"))
 
 
 def greeting(command: Add, tally: Tally) -> Iterator[Added]:
@@ -72,14 +72,14 @@ OTHER = Aggregate.of("tally", cqrs.Decider(greeting, evolve, Tally()))
 
 
 def test_values_are_decided_on_and_not_shown() -> None:
-    told = Sealed([says(1, "Ann"), says(1, "Bob")])
-    first, second, state = again(told, OTHER)
+    history = Sealed([says(1, "Ann"), says(1, "Bob")])
+    first, second, state = again(history, OTHER)
     assert (first.kind, second.kind, second.would_result, state.kind) == (
         "events",
         "outcome",
         "unchanged",
         "state",
     )
-    shown = b"".join(one.was + one.would for one in (first, second, state))
-    assert b"Ann" not in shown and b"Bob" not in shown and b"$sealed" not in shown
+    values = b"".join(difference.was + difference.would for difference in (first, second, state))
+    assert b"Ann" not in values and b"Bob" not in values and b"$sealed" not in values
     assert b'"by":7,"who":""' in first.would

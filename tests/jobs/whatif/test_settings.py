@@ -32,8 +32,8 @@ from tests.support import ROOT
 def split(
     outcomes: Iterator[OwnerRecord[OutcomeEnvelope]], cut: int
 ) -> tuple[list[OwnerRecord[OutcomeEnvelope]], list[OwnerRecord[OutcomeEnvelope]]]:
-    found = list(outcomes)
-    return found[:cut], found[cut:]
+    placed = list(outcomes)
+    return placed[:cut], placed[cut:]
 
 
 def known(entry: Deferral) -> Deferral:
@@ -81,9 +81,9 @@ def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
     world = played(seed, most=most)
     first, then = split(decoded_outcomes(records(world.outcomes)), cut)
     before = deferred_changes(first, lambda _: None, TOPIC)
-    told = before | deferred_changes(then, before.get, TOPIC)
-    waits = {one.key: known(one) for one in world.shard.entries}
-    assert {key: known(one) for key, one in told.items() if one is not None} == waits
+    changes = before | deferred_changes(then, before.get, TOPIC)
+    waits = {change.key: known(change) for change in world.shard.entries}
+    assert {key: known(change) for key, change in changes.items() if change is not None} == waits
 
 
 def test_moved_commands_wait_elsewhere() -> None:
@@ -91,8 +91,8 @@ def test_moved_commands_wait_elsewhere() -> None:
     history.decide(0, wish(1, "1", notbefore="2999-01-01T00:00:00Z"))
     history.split(0, 2)
     history.decide(0, wish(1, "1"))
-    told = deferred_changes(decoded_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
-    assert list(told) == ["T/0"]
+    changes = deferred_changes(decoded_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
+    assert list(changes) == ["T/0"]
 
 
 DESCRIBED = AggregateTopics(

@@ -76,7 +76,9 @@ def test_every_changed_decision_is_found(seed: int, other: Aggregate) -> None:
     history = History(drawn(seed))
     was, would = decided_by(history, tally.AGGREGATE), decided_by(history, other)
     expected = {offset for offset in was if was[offset] != would[offset]}
-    assert {one.offset for one in again(history, other) if one.kind != "state"} == expected
+    assert {
+        difference.offset for difference in again(history, other) if difference.kind != "state"
+    } == expected
 
 
 @settings(max_examples=40)
@@ -88,18 +90,24 @@ def test_cuts_make_no_difference(seed: int, other: Aggregate, start: int) -> Non
 
 def test_changed_rule_is_told_whole() -> None:
     history = History([wish(4), wish(1, "b"), wish(2)])
-    one, state = again(history, code(stricter))
-    assert (one.kind, one.was_result, one.would_result) == (
+    difference, state = again(history, code(stricter))
+    assert (difference.kind, difference.was_result, difference.would_result) == (
         "outcome",
         "accepted",
         "rejected BUSINESS_RULE FULL",
     )
-    assert (one.partition, one.offset, one.subject, one.id, one.type) == (1, 2, "a", "c2", "tally.Add")
-    assert json.loads(one.was)["events"] == [
+    assert (difference.partition, difference.offset, difference.subject, difference.id, difference.type) == (
+        1,
+        2,
+        "a",
+        "c2",
+        "tally.Add",
+    )
+    assert json.loads(difference.was)["events"] == [
         {"type": "tally.Added", "version": 5, "data": {"by": 0}},
         {"type": "tally.Added", "version": 6, "data": {"by": 1}},
     ]
-    assert json.loads(one.would) == {
+    assert json.loads(difference.would) == {
         **{"status": "rejected", "reason": "BUSINESS_RULE", "code": "FULL", "message": "full"},
         **{"version": 4, "events": []},
     }
@@ -111,16 +119,18 @@ def test_changed_rule_is_told_whole() -> None:
 
 
 def test_changed_evolve_differs_in_states() -> None:
-    found = again(History([wish(1), wish(2, "b")]), code(evolve=offset_of))
-    assert [(one.kind, one.subject, one.would) for one in found] == [
+    differences = again(History([wish(1), wish(2, "b")]), code(evolve=offset_of))
+    assert [(difference.kind, difference.subject, difference.would) for difference in differences] == [
         ("state", "a", b'{"version":1,"state":{"total":1}}'),
         ("state", "b", b'{"version":2,"state":{"total":3}}'),
     ]
 
 
 def test_later_versions_follow_a_difference() -> None:
-    found = again(History([wish(3), wish(1), wish(1, expectedversion="4")]), code(shorter))
-    assert [(one.kind, one.was_result, one.would_result) for one in found[:3]] == [
+    differences = again(History([wish(3), wish(1), wish(1, expectedversion="4")]), code(shorter))
+    assert [
+        (difference.kind, difference.was_result, difference.would_result) for difference in differences[:3]
+    ] == [
         ("events", "accepted", "accepted"),
         ("version", "accepted", "accepted"),
         ("outcome", "accepted", "rejected VERSION_CONFLICT"),
@@ -131,17 +141,21 @@ def test_state_begins_as_other_code_folds() -> None:
     """Events before the period are folded, and no command before it is decided."""
     history = History([wish(3), wish(1, id="x"), wish(1, id="x")])
     assert again(history, code(stricter), start=1) == []
-    found = again(history, code(stricter, offset_of), start=1)
-    assert [one.would_result for one in found] == ["rejected BUSINESS_RULE FULL", "duplicate", "exists"]
+    differences = again(history, code(stricter, offset_of), start=1)
+    assert [difference.would_result for difference in differences] == [
+        "rejected BUSINESS_RULE FULL",
+        "duplicate",
+        "exists",
+    ]
 
 
 def test_owner_clock_judges_expiry() -> None:
     history = History([wish(1), wish(1, expirytime="2100-01-01T00:00:00Z")])
-    told = json.loads(history.outcomes[1].value or b"")
-    told["data"] |= {"status": "rejected", "reason": "EXPIRED", "decidedat": "2100-01-01T00:00:01.000Z"}
-    del told["data"]["events"]
-    told["data"]["version"] = 1
-    history.outcomes[1] = with_value(history.outcomes[1], json.dumps(told).encode())
+    document = json.loads(history.outcomes[1].value or b"")
+    document["data"] |= {"status": "rejected", "reason": "EXPIRED", "decidedat": "2100-01-01T00:00:01.000Z"}
+    del document["data"]["events"]
+    document["data"]["version"] = 1
+    history.outcomes[1] = with_value(history.outcomes[1], json.dumps(document).encode())
     del history.events[1:]
     assert again(history) == []
 
@@ -154,13 +168,13 @@ def test_given_up_commands_are_not_asked() -> None:
 @pytest.mark.parametrize("trial", [Suspects().after_hang(7, 60), Suspects(0, 7, 3), Suspects(0, 7, 1)])
 def test_blamed_commands_are_not_asked(trial: Suspects) -> None:
     history = History([wish(10)])
-    told = json.loads(history.outcomes[0].value or b"")
+    document = json.loads(history.outcomes[0].value or b"")
     assert trial.culprit is not None
-    told["data"]["message"] = trial.culprit.reason
-    outcome = read_outcome(json.dumps(told).encode())
+    document["data"]["message"] = trial.culprit.reason
+    outcome = read_outcome(json.dumps(document).encode())
     assert poison_reason_of(outcome) == trial.culprit.reason
     assert poison_reason_of(read_outcome(history.outcomes[0].value)) is None
-    history.outcomes[0] = with_value(history.outcomes[0], json.dumps(told).encode())
+    history.outcomes[0] = with_value(history.outcomes[0], json.dumps(document).encode())
     assert again(history, code(bolder)) == []
 
 
@@ -199,7 +213,7 @@ def test_parked_before_is_known() -> None:
     )
     wishes = [wish(1, id="x", **far), wish(2), wish(1, id="x", **far), Wish(0, value=cancel)]
     history = History(wishes)
-    said = [read_outcome(record.value).data.status for record in history.outcomes]
-    assert said == ["deferred", "accepted", "duplicate", "unchanged"]
+    statuses = [read_outcome(record.value).data.status for record in history.outcomes]
+    assert statuses == ["deferred", "accepted", "duplicate", "unchanged"]
     for begin in history.commands:
         assert again(history, start=begin.offset) == []

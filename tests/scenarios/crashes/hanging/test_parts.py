@@ -82,19 +82,19 @@ def test_a_hanging_transaction_blocks_until_aborted(
     quietly(counters.plan())
     hanging = hang(counters, broker, kind)
     counters.send(*increments(5, first=5))
-    at, topic = counters.end(kind), counters.topics.name(kind)
+    offset, topic = counters.end(kind), counters.topics.name(kind)
     with impatience():
         error: Any = owned(counters.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction of an unknown id (producer id {hanging.id})" in error.message
-    how = f"abort --topic {topic} --partition 0 --start-offset {at}"
+    how = f"abort --topic {topic} --partition 0 --start-offset {offset}"
     assert how in error.hint
     assert len(counters.records("commands")) == 10 and counters.end("outcomes") == (
-        6 if kind == "events" else at
+        6 if kind == "events" else offset
     )
     monkeypatch.chdir(tmp_path)
-    status, said = doctor(counters, tmp_path, capfd)
-    assert status == 4 and f"{topic} partition 0 is blocked" in said and how in said
+    status, output = doctor(counters, tmp_path, capfd)
+    assert status == 4 and f"{topic} partition 0 is blocked" in output and how in output
     broker.abort(topic, 0, hanging)
     quietly(counters.plan())
     counters.check()
@@ -175,8 +175,8 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
         harness.place_orders(5, 2)
         harness.run_once()
         assert harness.payment_requests() == orders(0, 7)
-        found = verified(harness)
-    assert (found.listed, found.changed_commands) == ([], 0)
+        report = verified(harness)
+    assert (report.listed, report.changed_commands) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
 
 
@@ -207,17 +207,17 @@ def test_half_a_growth_is_settled(
     connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
 ) -> None:
     """The next owners resolve the transaction: the owner of each key decides its commands once."""
-    made, visible, hidden = GROWTHS[half]
+    hanging, visible, hidden = GROWTHS[half]
     single = counters_on(connection, prefix, tmp_path, 1)
     first_rounds(single)
     grow(single, 2)
-    hanging_repartitioning.reach(single, broker, made)
-    made(single).leave(connection, broker, visible, hidden)
+    hanging_repartitioning.reach(single, broker, hanging)
+    hanging(single).leave(connection, broker, visible, hidden)
     with impatience(), running(single.plan()) as owner:
         assert owner.error() is None
         assert any("KAFKA-20734" in note for note in owner.notes())
-    rounds = (0, 2, 3, 1) if made is hanging_repartitioning.forward else (0, 3, 1)
-    single.send(*(stale(one, 1) for one in [*round_of(3), *release_commands(1)]))
+    rounds = (0, 2, 3, 1) if hanging is hanging_repartitioning.forward else (0, 3, 1)
+    single.send(*(stale(command, 1) for command in [*round_of(3), *release_commands(1)]))
     with running(single.plan(once=False)):
         eventually(lambda: len(finals(single)) == 12 * (len(rounds) + 1))
     check_decided_once(single, *rounds)
