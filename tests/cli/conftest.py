@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import AGGREGATES
 
 
-class DeliveryReport(NamedTuple):
+class CommandResult(NamedTuple):
     """The result of a call."""
 
     status: int
@@ -33,7 +33,7 @@ class DeliveryReport(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-Cqrs = Callable[..., DeliveryReport]
+Cqrs = Callable[..., CommandResult]
 Connect = Callable[[Cli], object]
 
 
@@ -63,7 +63,7 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str, connect: Connect | None = None) -> DeliveryReport:
+    def call(*arguments: str, connect: Connect | None = None) -> CommandResult:
         """Run a command.
 
         `connect` replaces the connecting. A wrong call must not start a broker, which would keep running.
@@ -72,7 +72,7 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         capfd.readouterr()
         status = main(arguments, partial(read_unconnected, connect) if connect else None)
         assert status != 2 or was_there or not broker.exists()
-        return DeliveryReport(status, *capfd.readouterr())
+        return CommandResult(status, *capfd.readouterr())
 
     return call
 
@@ -81,7 +81,7 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 def on_broker(cqrs: Cqrs, connection: Connection, prefix: str) -> Cqrs:
     """`cqrs` on the shared broker, with the topics of `bank_account`."""
 
-    def call(*arguments: str) -> DeliveryReport:
+    def call(*arguments: str) -> CommandResult:
         return cqrs(*arguments, "-q", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
 
     assert call("init", "bank_account", "--partitions", "2").status == 0

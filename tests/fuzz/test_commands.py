@@ -88,8 +88,8 @@ def size(record: Record) -> int:
 
 def judged(record: Record) -> OutcomeEnvelope:
     """Return the record's only outcome, after checking it against the contract."""
-    done = decided(record)
-    ((value, key, timestamp),) = done.outcomes
+    decisions = decided(record)
+    ((value, key, timestamp),) = decisions.outcomes
     json.loads(value)
     outcome, verdict = read_outcome(value), read_outcome(value).data
     assert (outcome.id, verdict.partition, verdict.offset) == ("3/7", 3, 7)
@@ -97,30 +97,30 @@ def judged(record: Record) -> OutcomeEnvelope:
     assert {verdict.reason} - {UNSET} <= REASONS[verdict.status]
     assert (verdict.reason is UNSET) == (not REASONS[verdict.status])
     assert len(value) <= size(record) + ENVELOPE_OVERHEAD
-    check_kept(record, done, verdict.status)
-    check_events(done, verdict.events)
-    assert decided(record) == done
+    check_kept(record, decisions, verdict.status)
+    check_events(decisions, verdict.events)
+    assert decided(record) == decisions
     return outcome
 
 
-def check_kept(record: Record, done: Decisions, status: str) -> None:
+def check_kept(record: Record, decisions: Decisions, status: str) -> None:
     """Assert that a failed record, and no other, is kept byte for byte."""
-    assert len(done.dead_letters) == (status == "failed")
-    for letter in done.dead_letters:
+    assert len(decisions.dead_letters) == (status == "failed")
+    for letter in decisions.dead_letters:
         assert (letter.value, letter.key) == (record.value, record.key)
         assert letter.headers[:-5] == (record.headers or [])
         assert dict(letter.headers)["cqrs.reason"] in {reason.encode() for reason in FAILURES}
 
 
-def check_events(done: Decisions, count: int) -> None:
+def check_events(decisions: Decisions, count: int) -> None:
     """Assert that the events can be read, and fold to the decided state."""
-    assert len(done.events) == count
+    assert len(decisions.events) == count
     folded: VersionedState | None = None
-    for value, _, _ in done.events:
+    for value, _, _ in decisions.events:
         json.loads(value)
         folded = fold_event(ACCOUNT, folded, read_event(value))
     if folded is not None:
-        assert list(done.states.values()) == [replace(folded, partition=None)]
+        assert list(decisions.states.values()) == [replace(folded, partition=None)]
 
 
 @pytest.mark.covers("bad-input")

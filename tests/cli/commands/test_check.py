@@ -11,10 +11,10 @@ import pytest
 
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.cli.conftest import DeliveryReport
+from tests.cli.conftest import CommandResult
 from tests.support import AGGREGATES
 
-Check = Callable[..., DeliveryReport]
+Check = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cqrs(source: Path) -> Check:
-    def call(*arguments: str) -> DeliveryReport:
+    def call(*arguments: str) -> CommandResult:
         command = [sys.executable, "-m", "cqrs_cli", *arguments]
         process = subprocess.run(
             command, cwd=source.parents[1], capture_output=True, text=True, check=False, timeout=120
         )
-        return DeliveryReport(process.returncode, process.stdout, process.stderr)
+        return CommandResult(process.returncode, process.stdout, process.stderr)
 
     return call
 

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from tests.support import AGGREGATES, ROOT
 
-DeliveryReport = Callable[..., Any]
+Init = Callable[..., Any]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def results(document: Any) -> dict[str, str]:
 
 
 @pytest.mark.kafka
-def test_init_creates_all_topics(init: DeliveryReport) -> None:
+def test_init_creates_all_topics(init: Init) -> None:
     status, document = init()
     assert status == 0
     assert len(results(document)) == 10
@@ -54,7 +54,7 @@ def test_init_creates_all_topics(init: DeliveryReport) -> None:
 
 
 @pytest.mark.kafka
-def test_init_creates_named_topics_only(init: DeliveryReport) -> None:
+def test_init_creates_named_topics_only(init: Init) -> None:
     _, document = init("counter", "counter", "--partitions", "2")
     assert list(results(document)) == [
         f"counter.{kind}" for kind in ("commands", "events", "outcomes", "dead-letters", "deferred")
@@ -63,7 +63,7 @@ def test_init_creates_named_topics_only(init: DeliveryReport) -> None:
 
 
 @pytest.mark.kafka
-def test_dry_runs_change_nothing(init: DeliveryReport) -> None:
+def test_dry_runs_change_nothing(init: Init) -> None:
     for _ in range(2):
         status, document = init("counter", "--dry-run")
         assert (status, document["dry_run"]) == (0, True)
@@ -71,7 +71,7 @@ def test_dry_runs_change_nothing(init: DeliveryReport) -> None:
 
 
 @pytest.mark.kafka
-def test_growing_partitions_exits_3(init: DeliveryReport) -> None:
+def test_growing_partitions_exits_3(init: Init) -> None:
     init("counter")
     assert init("counter", "--partitions", "4")[0] == 0
     status, document = init("counter", "--partitions", "8")

@@ -80,7 +80,7 @@ class Say(cqrs.Command):
     words: str
 
 
-class DeliveryReport(cqrs.Event):
+class Spoken(cqrs.Event):
     words: str
 
 
@@ -88,13 +88,13 @@ class Talk(cqrs.State):
     count: int = 0
 
 
-def decide(command: Say, talk: Talk) -> list[DeliveryReport]:
+def decide(command: Say, talk: Talk) -> list[Spoken]:
     if command.words == "no":
         raise cqrs.Rejected("nö", code="NO")
-    return [DeliveryReport(command.words)] * (command.words != "nothing")
+    return [Spoken(command.words)] * (command.words != "nothing")
 
 
-def evolve(talk: Talk, event: DeliveryReport) -> Talk:
+def evolve(talk: Talk, event: Spoken) -> Talk:
     return Talk(talk.count + 1)
 
 
@@ -131,7 +131,7 @@ def test_the_sdk_reads_our_events(text: str) -> None:
     if text in ("no", "nothing"):
         return
     event = as_the_sdk_reads(decided({"words": text}, correlationid="order-9").events[0])
-    assert (event.get_id(), event.get_type(), event.get_subject()) == ("3/7/0", "talk.DeliveryReport", "süb")
+    assert (event.get_id(), event.get_type(), event.get_subject()) == ("3/7/0", "talk.Spoken", "süb")
     assert event.get_time() == datetime(2025, 11, 21, 1, 2, 3, 456000, UTC)
     assert event.get_extension("causationid") == "c1"
     assert event.get_extension("correlationid") == "order-9"

@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.keys.address import keyring_at
-from tests.cli.conftest import Cqrs, DeliveryReport
+from tests.cli.conftest import CommandResult, Cqrs
 from tests.deciding.personal import NEEDLE
 from tests.scenarios.secured.acls import User, documented, grant, renamed, take_away
 from tests.scenarios.secured.broker import Secured
@@ -37,7 +37,7 @@ def people(cqrs: Cqrs, secured: Secured, made: list[User], shop: TopicHarness) -
     return shop
 
 
-def by(cqrs: Cqrs, user: User, *arguments: str) -> DeliveryReport:
+def by(cqrs: Cqrs, user: User, *arguments: str) -> CommandResult:
     return cqrs(*arguments, "--command-config", str(user.broker.login(user.name)))
 
 
