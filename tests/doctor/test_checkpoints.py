@@ -95,7 +95,7 @@ def test_ages_and_lags_are_reported(tmp_path: Path) -> None:
 
 def test_unusable_checkpoints_are_a_warning(tmp_path: Path) -> None:
     write_manifest(tmp_path, 0, 3)
-    write_manifest(tmp_path, 1, 0.0, revision=2)
+    write_manifest(tmp_path, 1, 0.0001, revision=2)  # older than the next manifest, in milliseconds
     assert check_latest(tmp_path, {0: 41, 1: 40, 2: 7}) == [
         (
             "warn",
