@@ -6,19 +6,21 @@ from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 from tests.support.waiting import eventually
 
 
-class Heard(TaskReports):
-    """A receiver that keeps all reports."""
+class RecordingTaskReports(TaskReports):
+    """A receiver that records the body of each report."""
 
     def __init__(self, spans: Mapping[int, int | None]) -> None:
-        self.all: list[bytes] = []
+        self.bodies: list[bytes] = []
         super().__init__("127.0.0.1", spans)
 
     def _receive(self, body: bytes) -> None:
         super()._receive(body)
-        self.all.append(body)
+        self.bodies.append(body)
 
 
-def told(words: Heard, count: int, result: dict[int, int] | None = None) -> JobProgress:
+def progress_after(
+    task_reports: RecordingTaskReports, count: int, result: dict[int, int] | None = None
+) -> JobProgress:
     """Return the progress after `count` reports."""
-    eventually(lambda: len(words.all) == count)
-    return words.progress(result or {})._replace(seconds=0)
+    eventually(lambda: len(task_reports.bodies) == count)
+    return task_reports.progress(result or {})._replace(seconds=0)

@@ -3,12 +3,12 @@
 from cqrs_cli.scans.replay.limit import MemoryLimit
 
 
-class Most(MemoryLimit):
-    """A limit of `most` aggregates."""
+class MaxAggregates(MemoryLimit):
+    """A limit of `count` aggregates."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__(1)
-        self._at = most
+        self._count = count
 
     def is_reached(self, aggregates: int) -> bool:
-        return aggregates > self._at
+        return aggregates > self._count

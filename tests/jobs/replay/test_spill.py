@@ -17,7 +17,7 @@ from cqrs_cli.scans.replay import limit
 from cqrs_cli.scans.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
-from tests.jobs.replay.limits import Most
+from tests.jobs.replay.limits import MaxAggregates
 from tests.support import ROOT
 from tests.support.disks import files_end_at
 from tests.support.eventlog import NOON, counted
@@ -45,7 +45,7 @@ def folded(
     part: range = WHOLE,
     batch: int = 7,
 ) -> tuple[Total, list[AggregateRow]]:
-    with closing(ReplayFold(AGGREGATE, until, None if most is None else Most(most), part)) as fold:
+    with closing(ReplayFold(AGGREGATE, until, None if most is None else MaxAggregates(most), part)) as fold:
         for number in range(0, len(values), batch):
             fold.fold(values[number : number + batch], range(number, len(values)).__getitem__)
         rows = sorted(fold.rows())

@@ -8,7 +8,7 @@ from tests.support.owners import quietly
 
 
 @pytest.fixture
-def decided(bank: TopicHarness) -> TopicHarness:
+def decided_bank(bank: TopicHarness) -> TopicHarness:
     """Accounts on two partitions, decided by a real owner, with outcomes of all statuses."""
     bank.send(*mixture(300))
     quietly(bank.plan())

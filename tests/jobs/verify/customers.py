@@ -21,22 +21,22 @@ from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import delete_topics
 
-RING = Keyring({"2026-11": bytes(64)})
+KEYRING = Keyring({"2026-11": bytes(64)})
 
 #: The contents of the keyring file.
-RING_FILE = '{"2026-11": "' + "A" * 86 + '=="}'
+KEYRING_JSON = '{"2026-11": "' + "A" * 86 + '=="}'
 
 
-def registered(subject: str, name: str, id: str = "") -> Sent:
+def register_command(subject: str, name: str, id: str = "") -> Sent:
     data = {"name": name, "mail": f"{name}@home", "plan": "free"}
     return command("customer.Register", subject, id or f"r-{subject}-{name}", data)
 
 
-def erased(subject: str, id: str = "") -> Sent:
+def erase_command(subject: str, id: str = "") -> Sent:
     return command("cqrs.Erase", subject, id or f"e-{subject}")
 
 
-def customers(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
+def customer_harness(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
     """Return the topics of customers on one partition, with the keys topic."""
     harness = TopicHarness(connection, prefix, folder, "customer", package="tests.core.personal")
     with Admin(connection) as admin:
@@ -49,9 +49,9 @@ def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
     """Send commands, decide them, and write the results once. The data keys are `key(1)`, `key(2)` and so on."""
     harness.send(*commands)
     topics = harness.topics
-    next_id = map(key, count(1)).__next__
+    next_key = map(key, count(1)).__next__
     context = BatchContext(
-        0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_data_key=next_id
+        0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_data_key=next_key
     )
     decisions = decide_batch(harness.aggregate, harness.records("commands"), context)
     append(harness, "outcomes", *_records(decisions.outcomes))
@@ -64,13 +64,13 @@ def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
 def put_key(harness: TopicHarness, subject: str, key: DataKey | None) -> None:
     """Write the data key of a customer, or its tombstone, into the keys topic."""
     topic = harness.topics.keys
-    value = key_value(None if key is None else RING.wrap(topic, subject, key))
+    value = key_value(None if key is None else KEYRING.wrap(topic, subject, key))
     producer = clients.producer(harness.connection)
     producer.produce(topic, value, subject.encode(), 0)
     assert producer.flush(30) == 0
 
 
-def remake_keys(harness: TopicHarness) -> None:
+def recreate_keys_topic(harness: TopicHarness) -> None:
     """Delete the keys topic and create it again."""
     with Admin(harness.connection) as admin:
         delete_topics(harness.connection, harness.topics.keys)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.verify.verification import call, certified
+from tests.jobs.verify.verification import certify, run_cqrs
 from tests.support.foreign_records import append, edited, rewrite
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import shorten
@@ -13,22 +13,22 @@ from tests.support.topic_loss import shorten
 
 @pytest.mark.kafka
 @pytest.mark.covers("certified")
-def test_only_changes_are_found(decided: TopicHarness) -> None:
-    certificate = certified(decided)
+def test_only_changes_are_found(decided_bank: TopicHarness) -> None:
+    certificate = certify(decided_bank)
     assert (certificate.checked, certificate.changes) == (0, [])
-    append(decided, "outcomes", decided.records("outcomes")[7])
-    since = certified(decided, certificate.certificate)
-    assert (since.checked, since.changes, since.deleted) == (certificate.records, [], {})
-    shorten(decided, "commands", 60)
-    shorter = certified(decided, certificate.certificate)
+    append(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
+    second = certify(decided_bank, certificate.certificate)
+    assert (second.checked, second.changes, second.deleted) == (certificate.records, [], {})
+    shorten(decided_bank, "commands", 60)
+    shorter = certify(decided_bank, certificate.certificate)
     assert shorter.changes == []
-    (gone,) = shorter.deleted.values()
-    assert gone + shorter.checked == certificate.records
-    shorten(decided, "events", 1)
-    (lost,) = certified(decided, certificate.certificate).changes
-    assert str(lost) == f"{decided.topics.events} partition 0: begins at 1: events were deleted"
-    rewrite(decided, "outcomes", lambda log: log.__setitem__(0, edited(log[0], source="/other")))
-    changes = certified(decided, certificate.certificate).changes
+    (deleted_count,) = shorter.deleted.values()
+    assert deleted_count + shorter.checked == certificate.records
+    shorten(decided_bank, "events", 1)
+    (deletion,) = certify(decided_bank, certificate.certificate).changes
+    assert str(deletion) == f"{decided_bank.topics.events} partition 0: begins at 1: events were deleted"
+    rewrite(decided_bank, "outcomes", lambda log: log.__setitem__(0, edited(log[0], source="/other")))
+    changes = certify(decided_bank, certificate.certificate).changes
     assert "was recreated: the certificate covers topic id" in next(
         change.what for change in changes if change.kind == "outcomes"
     )
@@ -38,20 +38,25 @@ def test_only_changes_are_found(decided: TopicHarness) -> None:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
-def test_command_keeps_and_compares(decided: TopicHarness, tmp_path: Path) -> None:
-    file = tmp_path / "project" / "then.json"
-    result = call(decided, "certificate", "bank_account", "--out", "then.json")
+def test_command_writes_and_compares_certificates(decided_bank: TopicHarness, tmp_path: Path) -> None:
+    file = tmp_path / "project" / "first.json"
+    result = run_cqrs(decided_bank, "certificate", "bank_account", "--out", "first.json")
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.splitlines()[-1] == "certificate written to then.json"
+    assert result.stdout.splitlines()[-1] == "certificate written to first.json"
     document = json.loads(file.read_text())
-    document["topics"][decided.topics.events]["partitions"][0]["stretches"][0]["sha256"] = "0" * 64
+    document["topics"][decided_bank.topics.events]["partitions"][0]["stretches"][0]["sha256"] = "0" * 64
     file.with_name("other.json").write_text(json.dumps(document))
-    result = call(decided, "certificate", "bank_account", "--check", "other.json", "--out", "now.json")
+    result = run_cqrs(
+        decided_bank, "certificate", "bank_account", "--check", "other.json", "--out", "second.json"
+    )
     assert result.returncode == 5
-    assert result.stdout.splitlines()[0].startswith(f"{decided.topics.events} partition 0: offsets 0 to ")
+    assert result.stdout.splitlines()[0].startswith(
+        f"{decided_bank.topics.events} partition 0: offsets 0 to "
+    )
     assert result.stderr.startswith(
         "error: 1 change in the topics of bank_account since other.json; look at the first"
     )
     assert (
-        json.loads(file.with_name("now.json").read_text())["topics"] == json.loads(file.read_text())["topics"]
+        json.loads(file.with_name("second.json").read_text())["topics"]
+        == json.loads(file.read_text())["topics"]
     )

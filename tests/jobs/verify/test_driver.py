@@ -19,26 +19,26 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-from tests.jobs.verify.verification import verified
+from tests.jobs.verify.verification import verify
 
 pytestmark = pytest.mark.kafka
 
 
-def test_decided_topics_are_clean(decided: TopicHarness) -> None:
-    report = verified(decided)
+def test_decided_topics_are_clean(decided_bank: TopicHarness) -> None:
+    report = verify(decided_bank)
     assert report.violations == []
-    outcomes = [outcome for partition in range(2) for outcome in decided.outcomes(partition)]
+    outcomes = [outcome for partition in range(2) for outcome in decided_bank.outcomes(partition)]
     assert (report.total("commands"), report.total("outcomes")) == (300, 300)
     assert report.total("events") == sum(outcome.data.events for outcome in outcomes)
     assert report.total("dead_letters") == sum(outcome.data.status == "failed" for outcome in outcomes)
     assert report.total("aggregates") == sum(
-        len(decided.shard(partition=partition)) for partition in range(2)
+        len(decided_bank.shard(partition=partition)) for partition in range(2)
     )
 
 
-def test_undecided_commands_are_clean(decided: TopicHarness) -> None:
-    decided.send(*mixture(50, seed=2))
-    assert decided.violations() == []
+def test_undecided_commands_are_clean(decided_bank: TopicHarness) -> None:
+    decided_bank.send(*mixture(50, seed=2))
+    assert decided_bank.violations() == []
 
 
 def test_empty_topics_are_clean(bank: TopicHarness) -> None:
@@ -46,40 +46,40 @@ def test_empty_topics_are_clean(bank: TopicHarness) -> None:
 
 
 @pytest.mark.covers("verifiable")
-def test_working_owner_causes_no_violation(decided: TopicHarness) -> None:
-    with running(decided.plan(once=False)) as owner:
+def test_working_owner_causes_no_violation(decided_bank: TopicHarness) -> None:
+    with running(decided_bank.plan(once=False)) as owner:
         for seed in range(5):
-            decided.send(*mixture(2000, seed=seed))
-            assert decided.violations() == []
-        eventually(lambda: decided.standing()[0] == decided.end("commands"))
+            decided_bank.send(*mixture(2000, seed=seed))
+            assert decided_bank.violations() == []
+        eventually(lambda: decided_bank.standing()[0] == decided_bank.end("commands"))
         assert not owner.ended()
-    assert decided.violations("state") == []
+    assert decided_bank.violations("state") == []
 
 
-def test_deleted_commands_are_counted(decided: TopicHarness) -> None:
-    shorten(decided, "commands", 20)
-    report = verified(decided)
+def test_deleted_commands_are_counted(decided_bank: TopicHarness) -> None:
+    shorten(decided_bank, "commands", 20)
+    report = verify(decided_bank)
     assert (report.deleted("commands"), report.violations) == (20, [])
 
 
-def test_deleted_outcomes_are_counted(decided: TopicHarness) -> None:
-    shorten(decided, "outcomes", decided.records("outcomes")[30].offset)
-    report = verified(decided)
+def test_deleted_outcomes_are_counted(decided_bank: TopicHarness) -> None:
+    shorten(decided_bank, "outcomes", decided_bank.records("outcomes")[30].offset)
+    report = verify(decided_bank)
     assert (report.deleted("outcomes"), report.violations) == (30, [])
 
 
-def test_deleted_events_are_a_violation(decided: TopicHarness) -> None:
-    offset = decided.records("events")[3].offset
-    shorten(decided, "events", offset)
-    first = next(violation for violation in verified(decided).violations if violation.kind == "events")
+def test_deleted_events_are_a_violation(decided_bank: TopicHarness) -> None:
+    offset = decided_bank.records("events")[3].offset
+    shorten(decided_bank, "events", offset)
+    first = next(violation for violation in verify(decided_bank).violations if violation.kind == "events")
     assert str(first) == (
-        f"{decided.topics.events} partition 0 offset {offset} is where the log starts: events were deleted"
+        f"{decided_bank.topics.events} partition 0 offset {offset} is where the log starts: events were deleted"
     )
 
 
-def test_lost_committed_offset_is_clean(decided: TopicHarness) -> None:
-    forget_group(decided)
-    assert decided.violations() == []
+def test_lost_committed_offset_is_clean(decided_bank: TopicHarness) -> None:
+    forget_group(decided_bank)
+    assert decided_bank.violations() == []
 
 
 def test_accepted_loss_is_counted(counters: TopicHarness) -> None:
@@ -91,7 +91,7 @@ def test_accepted_loss_is_counted(counters: TopicHarness) -> None:
     assert error is not None and error.exit_code == 5
     assert len(counters.violations()) == 10
     quietly(counters.plan(accept_loss=["counter:0@10"]))
-    report = verified(counters)
+    report = verify(counters)
     assert (report.total("accepted_losses"), report.violations) == (11, [])
 
 
@@ -104,33 +104,33 @@ def test_new_commands_topic_must_be_accepted(
     counters.send(*(command("counter.Increment", "a", f"j{n}") for n in range(2)))
     assert counters.violations() != []  # deleting a topic also deleted its committed offset
     quietly(counters.plan(accept_loss=["counter:0@0"]))
-    report = verified(counters)
+    report = verify(counters)
     assert (report.total("accepted_losses") > 0, report.violations) == (True, [])
 
 
-def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:
-    foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
-    foreign.init_transactions(10)
-    foreign.begin_transaction()
-    foreign.produce(decided.topics.outcomes, b"?", partition=0)
-    assert foreign.flush(10) == 0
-    plan = plan_verify(decided.connection, decided.topics, decided.settings)
-    with pytest.raises(UnavailableError, match=f"open transaction {decided.topics.prefix}foreign"):
+def test_open_transaction_is_waited_for(decided_bank: TopicHarness) -> None:
+    open_producer = producer(decided_bank.connection, transactional_id=f"{decided_bank.topics.prefix}foreign")
+    open_producer.init_transactions(10)
+    open_producer.begin_transaction()
+    open_producer.produce(decided_bank.topics.outcomes, b"?", partition=0)
+    assert open_producer.flush(10) == 0
+    plan = plan_verify(decided_bank.connection, decided_bank.topics, decided_bank.settings)
+    with pytest.raises(UnavailableError, match=f"open transaction {decided_bank.topics.prefix}foreign"):
         verify_in_process(replace(plan, patience=3.0))
-    foreign.abort_transaction(10)
-    assert decided.violations() == []
+    open_producer.abort_transaction(10)
+    assert decided_bank.violations() == []
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_proves_all_partitions(decided: TopicHarness, spark: "SparkContext") -> None:
-    (offset,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
-    plan = plan_verify(decided.connection, decided.topics, decided.settings)
-    by_spark, by_process = verify_topics(spark, plan), verify_in_process(plan)
-    assert by_spark._replace(seconds=0.0) == by_process._replace(seconds=0.0)
-    assert [(violation.kind, violation.partition, violation.offset) for violation in by_spark.violations] == [
-        ("events", 1, offset)
-    ]
+def test_spark_verifies_all_partitions(decided_bank: TopicHarness, spark: "SparkContext") -> None:
+    (offset,) = append(decided_bank, "events", decided_bank.records("events", 1)[3], partition=1)
+    plan = plan_verify(decided_bank.connection, decided_bank.topics, decided_bank.settings)
+    spark_summary, process_summary = verify_topics(spark, plan), verify_in_process(plan)
+    assert spark_summary._replace(seconds=0.0) == process_summary._replace(seconds=0.0)
+    assert [
+        (violation.kind, violation.partition, violation.offset) for violation in spark_summary.violations
+    ] == [("events", 1, offset)]
 
 
 def test_missing_topics_are_a_configuration_error(

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.kafka
 NAMES = [f"c-{number}" for number in range(8)]
 
 
-def proved_on(people: TopicHarness) -> list[str]:
-    """The violations that `verify --incremental` finds, from one call to the next."""
+def incremental_violations(people: TopicHarness) -> list[str]:
+    """Run `verify --incremental`, which continues from the previous call. Return its violations."""
     plan = plan_verify(people.connection, people.topics, people.settings)
-    with new_generation(people.folder / "proved", checkpoint_scope(plan)) as work:
-        return [str(violation) for violation in verify_in_process(replace(plan, since=work)).violations]
+    with new_generation(people.folder / "proved", checkpoint_scope(plan)) as generation:
+        return [str(violation) for violation in verify_in_process(replace(plan, since=generation)).violations]
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     Half are erased before the repartitioning, a quarter after it.
     """
     people = customers(connection, prefix, tmp_path)
-    waiting = [command("customer.Register", name, f"{name}.late", LATE, notbefore=FAR) for name in NAMES]
+    waiting = [command("customer.Register", name, f"{name}.late", LATE_DATA, notbefore=FAR) for name in NAMES]
     people.send(*map(register, NAMES), *waiting, *map(erase, NAMES[:4]))
     quietly(people.plan())
-    assert proved_on(people) == []
+    assert incremental_violations(people) == []
     grow(people, 2)
     people.send(*(stale(register(name, 1), 1) for name in NAMES[:2]), *map(erase, NAMES[4:6]))
     people.send(*(command("cqrs.Release", name, f"{name}.go", {"id": f"{name}.late"}) for name in NAMES))
@@ -47,30 +47,30 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return people
 
 
-LATE = {"name": "late-needle-77", "mail": "late-needle-77@home"}
+LATE_DATA = {"name": "late-needle-77", "mail": "late-needle-77@home"}
 
 
 @pytest.mark.covers("verifiable")
-def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
+def test_keys_are_verified_after_repartitioning(people: TopicHarness) -> None:
     reasons = [outcome.data.reason for number in (0, 1) for outcome in people.outcomes(number)]
     assert reasons.count("ERASED") == 6
     assert people.violations("state") == []
-    assert proved_on(people) == []
+    assert incremental_violations(people) == []
     report = verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
     assert [*map(str, report.findings), *map(str, report.topics.findings), *report.endless] == []
     assert (report.count, sorted(report.topics.erased)) == (0, NAMES[:6])
 
 
 @pytest.mark.covers("verifiable")
-def test_lost_keys_are_named_over_a_growth(people: TopicHarness) -> None:
+def test_lost_keys_are_named_after_repartitioning(people: TopicHarness) -> None:
     """After a repartitioning, lost keys of the target and of the parent are named once each."""
     put_key(people, NAMES[6], None)
     put_key(people, NAMES[7], None)
     put_key(people, NAMES[0], None)
-    lost = people.violations()
-    assert sorted(name for violation in lost for name in NAMES if f"{name!r}" in violation) == [
+    violations = people.violations()
+    assert sorted(name for violation in violations for name in NAMES if f"{name!r}" in violation) == [
         NAMES[0],
         *NAMES[6:],
     ]
     assert {people.home(name) for name in NAMES} == {0, 1}
-    assert len(lost) == 3
+    assert len(violations) == 3

@@ -19,7 +19,7 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
-from tests.jobs.verify.verification import change, shard, verified
+from tests.jobs.verify.verification import edit_record, open_shard_0, verify
 from tests.support import ROOT
 from tests.support.commands import command, mixture
 from tests.support.foreign_records import rewrite
@@ -29,52 +29,52 @@ from tests.support.owners import quietly
 pytestmark = pytest.mark.kafka
 
 
-def adopt(harness: TopicHarness) -> None:
+def accept_rewritten_events(harness: TopicHarness) -> None:
     """Make the shard of partition 0 treat the rewritten events as the events that it has folded."""
-    opened = open_readonly(harness.shard_path())
-    assert opened is not None
-    with closing(opened):
-        before = msgspec.json.decode(opened.identity(), type=Identity)
-    now = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    reader = open_readonly(harness.shard_path())
+    assert reader is not None
+    with closing(reader):
+        before = msgspec.json.decode(reader.identity(), type=Identity)
+    identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
     with closing(open_shard(harness.shard_path(), before).store) as store:
-        store.set_identity(encode_json(now))
+        store.set_identity(encode_json(identity))
         start = store.positions()
         store.apply(WriteBatch(store.token(), start, start._replace(events=harness.end("events"))))
 
 
-def test_equal_shards_are_clean(decided: TopicHarness) -> None:
-    assert decided.violations("state") == []
+def test_equal_shards_are_clean(decided_bank: TopicHarness) -> None:
+    assert decided_bank.violations("state") == []
 
 
 @pytest.mark.covers("state-is-events")
-def test_altered_payload_is_found(decided: TopicHarness) -> None:
-    events = [json.loads(record.value or b"") for record in decided.records("events")]
+def test_altered_payload_is_found(decided_bank: TopicHarness) -> None:
+    events = [json.loads(record.value or b"") for record in decided_bank.records("events")]
     offset, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
-    rewrite(decided, "events", change(offset, {"amount": 12345}))
-    adopt(decided)
-    assert decided.violations() == []
-    (violation,) = map(str, verified(decided, "state").violations)
-    assert violation.startswith(f"{decided.topics.events} partition 0 offset ")
+    rewrite(decided_bank, "events", edit_record(offset, {"amount": 12345}))
+    accept_rewritten_events(decided_bank)
+    assert decided_bank.violations() == []
+    (violation,) = map(str, verify(decided_bank, "state").violations)
+    assert violation.startswith(f"{decided_bank.topics.events} partition 0 offset ")
     assert f"leaves {name!r} at version " in violation
 
 
-def test_stale_shard_is_found(decided: TopicHarness) -> None:
-    name, saved = next(iter(decided.shard().items()))
-    with shard(decided) as store:
+def test_stale_shard_is_found(decided_bank: TopicHarness) -> None:
+    name, saved = next(iter(decided_bank.shard().items()))
+    with open_shard_0(decided_bank) as store:
         older = replace(saved, version=saved.version - 1)
         store.apply(WriteBatch(store.token(), store.positions(), store.positions(), {name: older}))
-    (violation,) = decided.violations("state")
+    (violation,) = decided_bank.violations("state")
     assert f"leaves {name!r} at version {saved.version} " in violation
     assert f"in the shard it is at version {saved.version - 1} " in violation
 
 
-def test_states_by_other_code_are_counted(decided: TopicHarness) -> None:
+def test_states_by_other_code_are_counted(decided_bank: TopicHarness) -> None:
     """The first state is shown, and the other states are one violation."""
-    entries = list(decided.shard().items())[:4]
-    with shard(decided) as store:
-        other = {name: replace(saved, state=b'{"other":1}') for name, saved in entries}
-        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), other))
-    violations = decided.violations("state")
+    entries = list(decided_bank.shard().items())[:4]
+    with open_shard_0(decided_bank) as store:
+        states = {name: replace(saved, state=b'{"other":1}') for name, saved in entries}
+        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))
+    violations = decided_bank.violations("state")
     assert len(entries) == 4 and len(violations) == 2
     assert any(
         "leaves 3 more aggregates with another state of the same version" in violation
@@ -82,87 +82,93 @@ def test_states_by_other_code_are_counted(decided: TopicHarness) -> None:
     )
 
 
-def test_surplus_aggregate_is_found(decided: TopicHarness) -> None:
-    with shard(decided) as store:
-        more = {"zoe": StoredState(1, 0, 0, b"{}")}
-        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), more))
-    (violation,) = decided.violations("state")
+def test_surplus_aggregate_is_found(decided_bank: TopicHarness) -> None:
+    with open_shard_0(decided_bank) as store:
+        states = {"zoe": StoredState(1, 0, 0, b"{}")}
+        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))
+    (violation,) = decided_bank.violations("state")
     assert "leaves 'zoe' without events, in the shard it is at version 1 by command 0: {}" in violation
 
 
-def test_shard_ahead_of_its_log(decided: TopicHarness) -> None:
-    with shard(decided) as store:
+def test_shard_ahead_of_its_log(decided_bank: TopicHarness) -> None:
+    with open_shard_0(decided_bank) as store:
         start = store.positions()
         store.apply(WriteBatch(store.token(), start, start._replace(events=start.events + 7)))
-    (violation,) = decided.violations("state")
+    (violation,) = decided_bank.violations("state")
     assert "is the end of the log, and the shard has folded up to" in violation
 
 
-def test_untrusted_shard_is_skipped(decided: TopicHarness) -> None:
-    (decided.shard_path() / MARKER_FILE).unlink()
-    compared = verified(decided, "state").compared
+def test_untrusted_shard_is_skipped(decided_bank: TopicHarness) -> None:
+    (decided_bank.shard_path() / MARKER_FILE).unlink()
+    compared = verify(decided_bank, "state").compared
     assert compared[0].skipped.startswith("there is no usable shard in ")
-    assert compared[1] == ShardComparison(len(decided.shard(partition=1)))
+    assert compared[1] == ShardComparison(len(decided_bank.shard(partition=1)))
 
 
-@pytest.mark.parametrize("other", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
-def test_shard_of_another_identity_is_skipped(decided: TopicHarness, other: dict[str, Any]) -> None:
-    identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
-    shutil.rmtree(decided.shard_path())
-    open_shard(decided.shard_path(), msgspec.structs.replace(identity, **other)).store.close()
-    skipped = verified(decided, "state").compared[0].skipped
-    assert f"the next run rebuilds the shard: {next(iter(other))} was" in skipped
+@pytest.mark.parametrize("changes", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
+def test_shard_of_another_identity_is_skipped(decided_bank: TopicHarness, changes: dict[str, Any]) -> None:
+    identity = decided_bank.plan().identity(
+        Partition(decided_bank.topics.aggregate, 0), decided_bank.aggregate
+    )
+    shutil.rmtree(decided_bank.shard_path())
+    open_shard(decided_bank.shard_path(), msgspec.structs.replace(identity, **changes)).store.close()
+    skipped = verify(decided_bank, "state").compared[0].skipped
+    assert f"the next run rebuilds the shard: {next(iter(changes))} was" in skipped
 
 
-def test_shard_behind_is_partly_compared(decided: TopicHarness) -> None:
-    with shard(decided) as store:
-        behind = store.positions()
-    decided.send(*mixture(100, seed=3))
-    quietly(decided.plan(machine="another"))
-    report = verified(decided, "state")
+def test_lagging_shard_is_partly_compared(decided_bank: TopicHarness) -> None:
+    with open_shard_0(decided_bank) as store:
+        positions = store.positions()
+    decided_bank.send(*mixture(100, seed=3))
+    quietly(decided_bank.plan(machine="another"))
+    report = verify(decided_bank, "state")
     behind_until, end = report.compared[0].behind or (0, 0)
-    last = max(record.offset for record in decided.records("events"))
-    assert ((behind_until, end), report.violations) == ((behind.events, last + 1), [])
-    assert verified(decided, "another").compared[0].behind is None
+    last = max(record.offset for record in decided_bank.records("events"))
+    assert ((behind_until, end), report.violations) == ((positions.events, last + 1), [])
+    assert verify(decided_bank, "another").compared[0].behind is None
 
 
-def test_shard_at_work_is_not_behind(decided: TopicHarness) -> None:
-    decided.send(*mixture(100, seed=3))
-    quietly(decided.plan(machine="another"))
-    identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
-    open_shard(decided.shard_path(), identity).store.close_without_sync()
-    assert decided.mark() == "working"
-    assert verified(decided, "state").compared[0].behind is None
+def test_shard_in_use_does_not_lag(decided_bank: TopicHarness) -> None:
+    decided_bank.send(*mixture(100, seed=3))
+    quietly(decided_bank.plan(machine="another"))
+    identity = decided_bank.plan().identity(
+        Partition(decided_bank.topics.aggregate, 0), decided_bank.aggregate
+    )
+    open_shard(decided_bank.shard_path(), identity).store.close_without_sync()
+    assert decided_bank.mark() == "working"
+    assert verify(decided_bank, "state").compared[0].behind is None
 
 
 @pytest.fixture
-def choking(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def failing_evolve(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """An aggregate whose `evolve` fails for the sixth event."""
     harness = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=ROOT / "tests")
     harness.send(*(command("awkward.Behave", "a", f"b{n}") for n in range(8)))
     quietly(harness.plan())
-    rewrite(harness, "events", change(5, {"text": "bone"}))
+    rewrite(harness, "events", edit_record(5, {"text": "bone"}))
     return harness
 
 
-def test_events_beyond_empty_shard_are_folded(choking: TopicHarness) -> None:
-    shutil.rmtree(choking.shard_path())
-    identity = choking.plan().identity(Partition(choking.topics.aggregate, 0), choking.aggregate)
-    open_shard(choking.shard_path(), identity).store.close()
-    report = verified(choking, "state")
+def test_events_beyond_empty_shard_are_folded(failing_evolve: TopicHarness) -> None:
+    shutil.rmtree(failing_evolve.shard_path())
+    identity = failing_evolve.plan().identity(
+        Partition(failing_evolve.topics.aggregate, 0), failing_evolve.aggregate
+    )
+    open_shard(failing_evolve.shard_path(), identity).store.close()
+    report = verify(failing_evolve, "state")
     (violation,) = map(str, report.violations)
     assert "offset 5 cannot be folded: evolve raised" in violation
-    assert report.compared[0] == ShardComparison(behind=(0, choking.records("events")[-1].offset + 1))
+    assert report.compared[0] == ShardComparison(behind=(0, failing_evolve.records("events")[-1].offset + 1))
 
 
-def test_events_without_shard_are_folded(choking: TopicHarness) -> None:
-    (choking.shard_path() / MARKER_FILE).unlink()
-    (violation,) = map(str, verified(choking, "state").violations)
+def test_events_without_shard_are_folded(failing_evolve: TopicHarness) -> None:
+    (failing_evolve.shard_path() / MARKER_FILE).unlink()
+    (violation,) = map(str, verify(failing_evolve, "state").violations)
     assert "offset 5 cannot be folded: evolve raised" in violation
 
 
-def test_unknown_event_is_found(decided: TopicHarness) -> None:
-    rewrite(decided, "events", change(5, type="bank_account.Burnt"))
-    adopt(decided)
-    (violation,) = map(str, verified(decided, "state").violations)
+def test_unknown_event_is_found(decided_bank: TopicHarness) -> None:
+    rewrite(decided_bank, "events", edit_record(5, type="bank_account.Burnt"))
+    accept_rewritten_events(decided_bank)
+    (violation,) = map(str, verify(decided_bank, "state").violations)
     assert "cannot be read: the code knows no event bank_account.Burnt" in violation

@@ -16,7 +16,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableE
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint, write_checkpoint_file
 from cqrs_cli.scans.verify.checkpoints import HEAD_FILE, CheckpointScope, new_generation
-from tests.jobs.verify.verification import verified
+from tests.jobs.verify.verification import verify
 from tests.proof.history import History, drawn
 from tests.proof.incremental import LOGS, Pieces, looks
 from tests.support import ROOT
@@ -27,7 +27,7 @@ from tests.support.owners import quietly
 from tests.support.topic_loss import remake
 from tests.support.waiting import eventually
 
-PROVED = CheckpointScope(
+SCOPE = CheckpointScope(
     aggregate="tally",
     cluster="c",
     topics={"tally.commands": "id"},
@@ -43,54 +43,54 @@ def generations(folder: Path) -> list[str]:
 
 
 def test_new_generation_replaces_the_old(tmp_path: Path) -> None:
-    with new_generation(tmp_path / "proved", PROVED) as first:
+    with new_generation(tmp_path / "proved", SCOPE) as first:
         assert first.before is None
-    with new_generation(tmp_path / "proved", PROVED) as second:
+    with new_generation(tmp_path / "proved", SCOPE) as second:
         assert second.before == first.after
     assert generations(tmp_path / "proved") == [second.after.name]
 
 
 def test_failed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with new_generation(tmp_path, PROVED) as first:
+    with new_generation(tmp_path, SCOPE) as first:
         pass
-    with pytest.raises(RuntimeError), new_generation(tmp_path, PROVED):
+    with pytest.raises(RuntimeError), new_generation(tmp_path, SCOPE):
         raise RuntimeError
     assert len(generations(tmp_path)) == 2
-    with new_generation(tmp_path, PROVED) as again:
-        assert (again.before, generations(tmp_path)) == (first.after, [first.after.name, again.after.name])
+    with new_generation(tmp_path, SCOPE) as third:
+        assert (third.before, generations(tmp_path)) == (first.after, [first.after.name, third.after.name])
 
 
-KILLED = """
+KILLED_VERIFY = """
 import os, signal, sys
 from pathlib import Path
 from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder
 from cqrs_cli.scans.verify.checkpoints import new_generation
-from tests.jobs.verify.test_since import PROVED
-with new_generation(Path(sys.argv[1]), PROVED) as work:
-    create_checkpoint_folder(work.after / "0", None)
+from tests.jobs.verify.test_since import SCOPE
+with new_generation(Path(sys.argv[1]), SCOPE) as generation:
+    create_checkpoint_folder(generation.after / "0", None)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.program
 def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with new_generation(tmp_path, PROVED) as first:
+    with new_generation(tmp_path, SCOPE) as first:
         (first.after / "kept").touch()
     head = (tmp_path / HEAD_FILE).read_bytes()
-    died = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
-    assert (died.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
+    process = subprocess.run([sys.executable, "-c", KILLED_VERIFY, str(tmp_path)], cwd=ROOT, check=False)
+    assert (process.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
     assert (tmp_path / HEAD_FILE).read_bytes() == head
-    with new_generation(tmp_path, PROVED) as again:
-        assert (again.before, [path.name for path in first.after.iterdir()]) == (first.after, ["kept"])
-        assert list(again.after.iterdir()) == []
+    with new_generation(tmp_path, SCOPE) as third:
+        assert (third.before, [path.name for path in first.after.iterdir()]) == (first.after, ["kept"])
+        assert list(third.after.iterdir()) == []
 
 
-def test_draft_of_a_killed_verify_goes(tmp_path: Path) -> None:
+def test_draft_of_a_killed_verify_is_deleted(tmp_path: Path) -> None:
     """The previous verify died while it wrote its first or its next `verified.json`."""
     for _ in range(2):
         draft = tmp_path / f".{HEAD_FILE}.{'0' * 32}"
         draft.touch()
-        with new_generation(tmp_path, PROVED):
+        with new_generation(tmp_path, SCOPE):
             assert not draft.exists()
 
 
@@ -110,17 +110,19 @@ def empty(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [flip, halve, empty, Path.unlink])
 @pytest.mark.parametrize("file", ["carried", *(f"{name}/data.mdb" for name in ("versions", *LOGS))])
-def test_damaged_file_is_named(left: Path, tmp_path: Path, file: str, damage: Callable[[Path], None]) -> None:
-    shutil.copytree(left, tmp_path / "0")
+def test_damaged_file_is_named(
+    checkpoint_folder: Path, tmp_path: Path, file: str, damage: Callable[[Path], None]
+) -> None:
+    shutil.copytree(checkpoint_folder, tmp_path / "0")
     load_checkpoint(tmp_path / "0")
     damage(tmp_path / "0" / file)
-    with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path / '0'}") + ".*" + file) as caught:
+    with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path / '0'}") + ".*" + file) as raised:
         load_checkpoint(tmp_path / "0")
-    assert caught.value.hint.startswith("choose a new folder")
+    assert raised.value.hint.startswith("choose a new folder")
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A partition's folder as a verify leaves it."""
     folder = tmp_path_factory.mktemp("left")
     history = History(drawn(7))
@@ -129,7 +131,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("changes", "message"),
     [
         ({"topics": {"tally.commands": "new"}}, "topic tally.commands was recreated"),
         ({"aggregate": "count"}, "its aggregate was tally, and is now count"),
@@ -141,12 +143,12 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"dedup_window": 5}, "its dedup_window was 1000 ms, and is now 5 ms"),
     ],
 )
-def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], why: str) -> None:
-    with new_generation(tmp_path, PROVED):
+def test_folder_of_another_scope_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    with new_generation(tmp_path, SCOPE):
         pass
     with (
-        pytest.raises(UsageError, match=why),
-        new_generation(tmp_path, msgspec.structs.replace(PROVED, **change)),
+        pytest.raises(UsageError, match=message),
+        new_generation(tmp_path, msgspec.structs.replace(SCOPE, **changes)),
     ):
         pass
     assert generations(tmp_path) == ["generation-1"]
@@ -154,14 +156,14 @@ def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], 
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
-    with pytest.raises(UsageError, match="it holds letters"), new_generation(tmp_path, PROVED):
+    with pytest.raises(UsageError, match="it holds letters"), new_generation(tmp_path, SCOPE):
         pass
     (tmp_path / HEAD_FILE).write_text("?")
-    with pytest.raises(UsageError, match="cannot be read"), new_generation(tmp_path, PROVED):
+    with pytest.raises(UsageError, match="cannot be read"), new_generation(tmp_path, SCOPE):
         pass
     with (
         pytest.raises(ConfigurationError, match="cannot be used"),
-        new_generation(tmp_path / "letters", PROVED),
+        new_generation(tmp_path / "letters", SCOPE),
     ):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letters", HEAD_FILE]
@@ -169,14 +171,14 @@ def test_foreign_folder_is_refused(tmp_path: Path) -> None:
 
 def test_two_verifies_are_refused(tmp_path: Path) -> None:
     with (
-        new_generation(tmp_path, PROVED),
+        new_generation(tmp_path, SCOPE),
         pytest.raises(UnavailableError, match="another verify"),
-        new_generation(tmp_path, PROVED),
+        new_generation(tmp_path, SCOPE),
     ):
         pass
 
 
-def since(harness: TopicHarness) -> VerifySummary:
+def verify_incrementally(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
     eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
@@ -186,25 +188,25 @@ def since(harness: TopicHarness) -> VerifySummary:
 
 @pytest.mark.kafka
 @pytest.mark.covers("verifiable")
-def test_verify_goes_on_from_the_last(decided: TopicHarness) -> None:
-    assert since(decided).new("commands") == 300
-    decided.send(*mixture(50, seed=2))
-    quietly(decided.plan())
-    report = since(decided)
+def test_verify_continues_from_the_last(decided_bank: TopicHarness) -> None:
+    assert verify_incrementally(decided_bank).new("commands") == 300
+    decided_bank.send(*mixture(50, seed=2))
+    quietly(decided_bank.plan())
+    report = verify_incrementally(decided_bank)
     assert (report.violations, dict(report.again), report.new("commands")) == ([], {}, 50)
-    assert report.reports == verified(decided).reports
+    assert report.reports == verify(decided_bank).reports
 
 
 @pytest.mark.kafka
 @pytest.mark.covers("verifiable")
-def test_found_violation_is_kept(decided: TopicHarness) -> None:
+def test_found_violation_is_kept(decided_bank: TopicHarness) -> None:
     """A new record for a verified command makes verify read its partition from the beginning, once."""
-    since(decided)
-    append(decided, "outcomes", decided.records("outcomes")[7])
-    report = since(decided)
+    verify_incrementally(decided_bank)
+    append(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
+    report = verify_incrementally(decided_bank)
     assert (report.violation_count, list(report.again)) == (1, [0])
-    assert report.reports == verified(decided).reports
-    next_report = since(decided)
+    assert report.reports == verify(decided_bank).reports
+    next_report = verify_incrementally(decided_bank)
     assert (next_report.violations, next_report.new("violation_count"), dict(next_report.again)) == (
         report.violations,
         0,
@@ -213,22 +215,22 @@ def test_found_violation_is_kept(decided: TopicHarness) -> None:
 
 
 @pytest.mark.kafka
-def test_topic_made_again_is_refused(decided: TopicHarness) -> None:
-    since(decided)
-    remake(decided, "outcomes")
-    with pytest.raises(UsageError, match=f"topic {decided.topics.outcomes} was recreated"):
-        since(decided)
+def test_recreated_topic_is_refused(decided_bank: TopicHarness) -> None:
+    verify_incrementally(decided_bank)
+    remake(decided_bank, "outcomes")
+    with pytest.raises(UsageError, match=f"topic {decided_bank.topics.outcomes} was recreated"):
+        verify_incrementally(decided_bank)
 
 
 @pytest.mark.kafka
-def test_shortened_log_moves_nothing(decided: TopicHarness) -> None:
-    since(decided)
-    (generation,) = (decided.folder / "proved").glob("generation-*")
-    carried = load_checkpoint(generation / "1")
-    longer = msgspec.structs.replace(carried, read_until={**carried.read_until, "events": 10**6})
+def test_shortened_log_is_refused(decided_bank: TopicHarness) -> None:
+    verify_incrementally(decided_bank)
+    (generation,) = (decided_bank.folder / "proved").glob("generation-*")
+    checkpoint = load_checkpoint(generation / "1")
+    longer = msgspec.structs.replace(checkpoint, read_until={**checkpoint.read_until, "events": 10**6})
     write_checkpoint_file(generation / "1", longer)
     with pytest.raises(
         ContradictionError, match="has read it up to 1000000: records were deleted at its end"
     ):
-        since(decided)
+        verify_incrementally(decided_bank)
     assert generation.is_dir()

@@ -14,7 +14,7 @@ from cqrs_cli.state.store import Positions, WriteBatch
 names = st.sampled_from(["a", "b", "é", "z" * 510, "z" * 511, "z" * 512, "y" * 600, "ÿ" * 300, "\U0010ffff"])
 
 
-def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState]]:
+def stored_aggregates(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState]]:
     """Return aggregates in the order in which a store returns them."""
     store = LmdbStore(folder, window_ms=1)
     states = {name: StoredState(version, 0, 0, b"") for name, version in versions.items()}
@@ -25,11 +25,13 @@ def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState
 
 
 @given(st.dictionaries(names, st.integers(1, 2)), st.dictionaries(names, st.integers(1, 2)))
-def test_each_aggregate_comes_once(
-    tmp_path_factory: pytest.TempPathFactory, one: dict[str, int], other: dict[str, int]
+def test_merge_yields_each_aggregate_once(
+    tmp_path_factory: pytest.TempPathFactory, first: dict[str, int], second: dict[str, int]
 ) -> None:
-    stores = [iter(saved(versions, tmp_path_factory.mktemp("store"))) for versions in (one, other)]
+    stores = [
+        iter(stored_aggregates(versions, tmp_path_factory.mktemp("store"))) for versions in (first, second)
+    ]
     merged = {
-        name: tuple(rests and rests.version for rests in pair) for name, *pair in merge_aggregates(*stores)
+        name: tuple(stored and stored.version for stored in pair) for name, *pair in merge_aggregates(*stores)
     }
-    assert merged == {name: (one.get(name), other.get(name)) for name in one | other}
+    assert merged == {name: (first.get(name), second.get(name)) for name in first | second}

@@ -20,33 +20,37 @@ from tests.support.foreign_records import edited
 from tests.support.harness import TopicHarness
 
 
-def verified(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
+def verify(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
     shards = None
     if machine is not None:
         shards = shard_folder(harness.folder / machine, harness.topics)
     return verify_in_process(plan_verify(harness.connection, harness.topics, harness.settings, shards))
 
 
-def certified(harness: TopicHarness, earlier: Certificate | None = None) -> CertificateResult:
+def certify(harness: TopicHarness, earlier: Certificate | None = None) -> CertificateResult:
     plan = replace(plan_certify(harness.connection, harness.topics, earlier), stretch=50)
     results = [certify_partition(plan, number) for number in range(harness.partitions)]
     assert [result.error for result in results] == [None] * harness.partitions
     return compare_all(plan, results, earlier, 1.0)
 
 
-def change(offset: int, data: dict[str, Any] | None = None, **members: Any) -> Callable[[list[Record]], None]:
+def edit_record(
+    offset: int, data: dict[str, Any] | None = None, **members: Any
+) -> Callable[[list[Record]], None]:
     def edit(log: list[Record]) -> None:
         log[offset] = edited(log[offset], data, **members)
 
     return edit
 
 
-def kinds(harness: TopicHarness) -> set[str]:
+def violated_topic_kinds(harness: TopicHarness) -> set[str]:
     """Return the kinds of topics with violations."""
-    return {violation.kind for violation in verified(harness).violations}
+    return {violation.kind for violation in verify(harness).violations}
 
 
-def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
+def run_cqrs(
+    harness: TopicHarness, *arguments: str, with_code: bool = True
+) -> subprocess.CompletedProcess[str]:
     """Run the installed `cqrs` in a project folder."""
     folder = harness.folder / "project"
     if not folder.is_dir():
@@ -70,7 +74,7 @@ def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subp
 
 
 @contextmanager
-def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
+def open_shard_0(harness: TopicHarness) -> Iterator[LmdbStore]:
     """Yield the shard of partition 0, open for writing."""
     identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
     opened = open_shard(harness.shard_path(), identity)

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
-from tests.jobs.verify.customers import RING
+from tests.jobs.verify.customers import KEYRING
 from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, only_violation, verification, write_shard
 from tests.support.harness import TopicHarness
@@ -92,7 +92,7 @@ def test_checkpoint_with_a_key(harness: TopicHarness) -> None:
     """Key caches do not belong into checkpoints, and are found there."""
     folder = harness.folder / "elsewhere"
     cache = KeyCache(folder, ("k", "e"))
-    record = KeyRecord("ann", RING.wrap(harness.topics.keys, "ann", key(1)))
+    record = KeyRecord("ann", KEYRING.wrap(harness.topics.keys, "ann", key(1)))
     cache.apply(cache.offsets, KeyOffsets(("k", "e"), 1, 0), [record])
     cache.close()
     checkpoint(harness, folder)

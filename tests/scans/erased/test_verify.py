@@ -13,7 +13,14 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
-from tests.jobs.verify.customers import RING, customers, decide, erased, put_key, registered
+from tests.jobs.verify.customers import (
+    KEYRING,
+    customer_harness,
+    decide,
+    erase_command,
+    put_key,
+    register_command,
+)
 from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, entry_of, only_violation, shard_path, verification, write_shard
 from tests.support.foreign_records import append, edited, rewrite
@@ -96,7 +103,7 @@ def test_shard_of_before_has_values(harness: TopicHarness) -> None:
 def cache(harness: TopicHarness, folder: Path) -> None:
     """Write the key cache of an owner that has not read the erasure."""
     kept = KeyCache(folder, ("k", "e"))
-    wrapped = RING.wrap(harness.topics.keys, "ann", key(1))
+    wrapped = KEYRING.wrap(harness.topics.keys, "ann", key(1))
     kept.apply(kept.offsets, KeyOffsets(("k", "e"), 1, 0), [KeyRecord("ann", wrapped)])
     kept.close()
 
@@ -134,13 +141,13 @@ def test_rows_of_a_projection(harness: TopicHarness, tmp_path: Path) -> None:
 
 
 def test_values_of_others_are_no_find(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    harness = customers(connection, prefix, tmp_path)
+    harness = customer_harness(connection, prefix, tmp_path)
     decide(
         harness,
-        registered("ann", ANN),
-        erased("ann"),
-        registered("bob", ANN),
-        registered("ann", ANN, "again"),
+        register_command("ann", ANN),
+        erase_command("ann"),
+        register_command("bob", ANN),
+        register_command("ann", ANN, "again"),
     )
     (tmp_path / "rows").write_text(ANN)
     report = verification(harness, tmp_path / "rows")
