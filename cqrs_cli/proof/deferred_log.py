@@ -182,6 +182,8 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     """Yield the contradictions within an entry."""
     if (entry.resubmitted_offset is None) != (not entry.resubmitted_topic):
         yield "has only one of the offset and the topic of its resubmitted command"
+    elif entry.resubmitted_topic not in ("", entry.topic):
+        yield f"says that its command was resubmitted to another commands topic, {entry.resubmitted_topic!r}"
     if entry.reason != (Reason.LATER if entry.attempt else Reason.NOT_YET).name:
         yield f"is {entry.reason} at attempt {entry.attempt}"
     subject = entry.subject.encode()
