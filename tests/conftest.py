@@ -16,7 +16,7 @@ import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
 from tests.support import brokers, distribution
-from tests.support.patches import no_young_transactions, unwarmed  # noqa: F401
+from tests.support.patches import no_young_transactions, without_warm_up  # noqa: F401
 
 # A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
 # thirds of the processor time to start, and half of it afterwards.
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.support.times"]  # pytest --times
 
-# What their checks compare is told when they fail.
+# When a check in these modules fails, pytest shows the compared values.
 pytest.register_assert_rewrite("tests.support.harness", "tests.following.processes.process_harness")
 
-#: Names a broker for the tests to use, in the environment.
+#: Environment variable: the address of a broker for the tests to use.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
 
-#: Tells the processes of a run where its own broker is.
+#: Environment variable: the folder of the run's broker, for the run's processes.
 KAFKA_ROOT = "CQRS_TEST_KAFKA_ROOT"
 
 # No test measures time: on a busy machine an example may take any. `make nightly` tries many more examples.
@@ -47,7 +47,7 @@ hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], max_examples=30
 )
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("untimed"), max_examples=10_000)
-# A broken rule is noticed; by which smallest example, nobody reads.
+# For mutations a failure is enough: the smallest failing example is not needed.
 hypothesis.settings.register_profile(
     "unshrunk",
     hypothesis.settings.get_profile("untimed"),
@@ -75,17 +75,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 def pytest_configure(config: pytest.Config) -> None:
     """Make a folder for the run's broker, which all its processes share, and keep all files of the tests in memory."""
     if not os.environ.get("PYTEST_XDIST_WORKER"):
-        memory = _memory()
-        os.environ[KAFKA_ROOT] = tempfile.mkdtemp(prefix="cqrs-tests-", dir=memory)
-        if memory is not None:
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))  # the parent of all tmp_path
+        memory_folder = _memory_folder()
+        os.environ[KAFKA_ROOT] = tempfile.mkdtemp(prefix="cqrs-tests-", dir=memory_folder)
+        if memory_folder is not None:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory_folder))  # the parent of all tmp_path
 
 
-def _memory() -> Path | None:
-    """A folder in memory, if there is one with room: databases and brokers wait for a disk with each commit."""
-    shared = Path("/dev/shm")
-    roomy = shared.is_dir() and shutil.disk_usage(shared).free > 8 << 30
-    return shared if roomy else None
+def _memory_folder() -> Path | None:
+    """Return a folder in memory that has room, or None. Databases and brokers on a disk wait for it at each commit."""
+    folder = Path("/dev/shm")
+    has_room = folder.is_dir() and shutil.disk_usage(folder).free > 8 << 30
+    return folder if has_room else None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -98,7 +98,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_root() -> Path:
-    """The project root of the run's broker, which runs."""
+    """Start the run's broker, and return its project root."""
     root = Path(os.environ[KAFKA_ROOT])
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(
@@ -110,7 +110,7 @@ def kafka_root() -> Path:
 
 @pytest.fixture(scope="session")
 def connection(request: pytest.FixtureRequest) -> "Connection":
-    """To the one embedded broker of the run, or to one that is there already."""
+    """Return a connection to the run's embedded broker, or to the broker that the environment names."""
     from cqrs_cli.kafka.connection.connection import Connection
 
     if server := os.environ.get(BOOTSTRAP_SERVER):
@@ -120,7 +120,7 @@ def connection(request: pytest.FixtureRequest) -> "Connection":
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Secured]":
-    """The one broker of the run that wants TLS, logins and ACLs."""
+    """The run's broker that requires TLS, logins and ACLs."""
     from tests.scenarios.secured.broker import secured
 
     with secured(tmp_path_factory.mktemp("secured")) as broker:
@@ -128,7 +128,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Secured]":
 
 
 @pytest.fixture(scope="session")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ObjectServer]":
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ObjectServer]":
     """The one object store of the run."""
     from tests.support.objects.running import object_server
 
@@ -137,7 +137,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ObjectServer]
 
 
 @pytest.fixture
-def bucket(objects: "ObjectServer", monkeypatch: pytest.MonkeyPatch) -> "Iterator[Bucket]":
+def bucket(object_store: "ObjectServer", monkeypatch: pytest.MonkeyPatch) -> "Iterator[Bucket]":
     """An empty bucket of the object store, with the credentials for it in the environment."""
     from tests.support.objects.running import CREDENTIALS
 
@@ -145,9 +145,9 @@ def bucket(objects: "ObjectServer", monkeypatch: pytest.MonkeyPatch) -> "Iterato
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    bucket = objects.bucket()
+    bucket = object_store.bucket()
     yield bucket
-    shutil.rmtree(bucket.folder, ignore_errors=True)  # then no request waits any more
+    shutil.rmtree(bucket.folder, ignore_errors=True)  # now no request waits any more
 
 
 @pytest.fixture(scope="session")
@@ -163,30 +163,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
 
 @pytest.fixture(scope="session", autouse=True)
 def collected_code() -> dict[str, ModuleType]:
-    """Our aggregates, processes and projections as the files of the tests have imported them."""
-    return _users_code()
+    """Return the modules of aggregates, processes and projections that the test files imported."""
+    return _user_modules()
 
 
 @pytest.fixture(autouse=True)
-def our_code(collected_code: dict[str, ModuleType]) -> Iterator[None]:
-    """Each test begins with our code as it was collected, whatever another test or a long-lived fixture has loaded.
+def restored_user_code(collected_code: dict[str, ModuleType]) -> Iterator[None]:
+    """Start each test with the modules of `collected_code`, whatever another test or a long-lived fixture loaded.
 
-    Aggregates and processes together: a process holds classes of the aggregates that it was imported with.
+    Aggregates and processes are restored together: a process refers to the aggregate classes that it imported.
     """
-    _put_back(collected_code)
+    _restore_modules(collected_code)
     yield
-    _put_back(collected_code)
+    _restore_modules(collected_code)
 
 
-def _put_back(ours: dict[str, ModuleType]) -> None:
-    found = _users_code()
-    if any(found.get(name) is not module for name, module in ours.items()):
-        for name in found:
+def _restore_modules(modules: dict[str, ModuleType]) -> None:
+    loaded = _user_modules()
+    if any(loaded.get(name) is not module for name, module in modules.items()):
+        for name in loaded:
             del sys.modules[name]
-        sys.modules.update(ours)
+        sys.modules.update(modules)
 
 
-def _users_code() -> dict[str, ModuleType]:
+def _user_modules() -> dict[str, ModuleType]:
     packages = ("aggregates", "processes", "projections")
     names = [name for name in sys.modules if name.startswith(packages)]
     return {name: sys.modules[name] for name in names if name.partition(".")[0] in packages}
@@ -207,8 +207,8 @@ def counters(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHar
 
 
 @pytest.fixture
-def two(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
-    """Counters on two partitions: `a` is on the one, `d` on the other."""
+def two_partitions(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
+    """Counters on two partitions: key `a` is on partition 0, key `d` on partition 1."""
     from tests.support.harness import TopicHarness
 
     counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
@@ -234,7 +234,7 @@ def single_bank(connection: "Connection", prefix: str, tmp_path: Path) -> "Topic
 
 @pytest.fixture
 def project(tmp_path: Path, connection: "Connection", prefix: str) -> "Project":
-    """A project with all aggregates in a folder of its own; its topics are not made yet."""
+    """A project with all aggregates in its own folder. Its topics are not created yet."""
     from tests.support.project import new_project
 
     return new_project(tmp_path, connection, prefix)

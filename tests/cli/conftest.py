@@ -78,7 +78,7 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 
 @pytest.fixture
-def on_broker(cqrs: Cqrs, connection: Connection, prefix: str) -> Cqrs:
+def cqrs_on_broker(cqrs: Cqrs, connection: Connection, prefix: str) -> Cqrs:
     """`cqrs` on the shared broker, with the topics of `bank_account`."""
 
     def call(*arguments: str) -> CommandResult:

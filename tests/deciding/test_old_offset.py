@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.usefixtures("unwarmed")
+@pytest.mark.usefixtures("without_warm_up")
 @pytest.mark.parametrize("machine", ["state", "another"], ids=["by the shard", "by the log"])
 def test_old_offset_is_not_claimed(
     counters: TopicHarness, capsys: pytest.CaptureFixture[str], machine: str

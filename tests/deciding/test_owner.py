@@ -150,7 +150,7 @@ class IgnoringClaims(DecidingSupervisor):
         self.stopping.wait(seconds)
 
 
-@pytest.mark.usefixtures("unwarmed")
+@pytest.mark.usefixtures("without_warm_up")
 def test_ended_owners_let_go_of_clients(counters: TopicHarness) -> None:
     """Each owner has its own clients, whose threads search for unreachable brokers: they must not accumulate."""
     timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)

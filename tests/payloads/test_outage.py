@@ -20,12 +20,12 @@ def kind() -> str:
 
 
 @pytest.fixture
-def server(objects: ObjectServer) -> Iterator[ObjectServer]:
+def server(object_store: ObjectServer) -> Iterator[ObjectServer]:
     """A server that the test may kill or pause. It works again after the test."""
-    yield objects
-    objects.go_on()
-    if objects.process.poll() is not None:
-        objects.start()
+    yield object_store
+    object_store.go_on()
+    if object_store.process.poll() is not None:
+        object_store.start()
 
 
 @pytest.mark.covers("payloads")

@@ -93,12 +93,12 @@ def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.Mo
 
 
 @pytest.mark.program
-def test_dead_server_is_named(folder: StorageFolder, objects: ObjectServer) -> None:
-    objects.kill()
+def test_dead_server_is_named(folder: StorageFolder, object_store: ObjectServer) -> None:
+    object_store.kill()
     try:
         assert told(folder) == {"it cannot be reached; is the store up, and its address right?"}
     finally:
-        objects.start()
+        object_store.start()
     assert folder.files() == []
 
 

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture
-def unwarmed(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners fold nothing before they fence."""
     monkeypatch.setattr("cqrs_cli.deciding.supervisor.fold_unfenced", lambda *_: None)
 

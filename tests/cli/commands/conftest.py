@@ -15,7 +15,7 @@ BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
 
 @pytest.fixture
-def decided(on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
+def decided(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
     """`cqrs` on the topics of the accounts a and b: five events, a rejection and a record that is not a command."""
     owner = Owner(connection, Topics("bank_account", prefix), BANK)
     for subject, command, *fields in (
@@ -26,9 +26,9 @@ def decided(on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
         ("b", "Withdraw", "amount=1"),
         ("b", "Deposit", "amount=5"),
     ):
-        assert on_broker("send", "bank_account", subject, command, *fields).status == 0
+        assert cqrs_on_broker("send", "bank_account", subject, command, *fields).status == 0
     producer = clients.producer(connection)
     producer.produce(f"{prefix}bank_account.commands", b"\xff", b"x", 0, headers=HEADERS)  # type: ignore[arg-type]
     producer.flush()
     owner.decide()
-    return on_broker
+    return cqrs_on_broker

@@ -55,16 +55,16 @@ def test_what_is_no_command_stays(value: bytes | None) -> None:
 
 
 @pytest.fixture
-def failing(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+def failing(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
     """Two commands of unknown types, and a record that is not a command."""
     for name in ("a", "b"):
         line = json.dumps({**COMMAND, "id": f"c-{name}", "subject": name, "type": "bank_account.Fly"})
         (tmp_path / f"{name}.ndjson").write_text(line)
-        on_broker("send", "--file", str(tmp_path / f"{name}.ndjson"))
+        cqrs_on_broker("send", "--file", str(tmp_path / f"{name}.ndjson"))
     harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
     harness.send(Sent(b"x", b"?"))
     quietly(harness.plan())
-    return on_broker
+    return cqrs_on_broker
 
 
 @pytest.mark.kafka

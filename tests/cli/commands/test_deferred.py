@@ -13,15 +13,15 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def waiting(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+def waiting(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
     """Two deferred commands, of two accounts."""
     for name, time in (("a", "3d"), ("b", "2999-01-01T00:00:00Z")):
-        on_broker(
+        cqrs_on_broker(
             "send", "bank_account", name, "Open", "owner=Ada", "--not-before", time, "--id", f"open-{name}"
         )
     harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
     quietly(harness.plan())
-    return on_broker
+    return cqrs_on_broker
 
 
 def test_waiting_commands_are_listed(waiting: Cqrs) -> None:
@@ -59,8 +59,8 @@ def test_cancel_sends_what_it_names(waiting: Cqrs) -> None:
 
 
 @pytest.mark.parametrize("verb", ["cancel", "release"])
-def test_unknown_deferred_ids_end_with_1(on_broker: Cqrs, verb: str) -> None:
-    result = on_broker("deferred", verb, "bank_account", "--id", "nope")
+def test_unknown_deferred_ids_end_with_1(cqrs_on_broker: Cqrs, verb: str) -> None:
+    result = cqrs_on_broker("deferred", verb, "bank_account", "--id", "nope")
     assert (result.status, result.out) == (1, "")
     assert "no deferred command of bank_account with id nope matches" in result.err
 

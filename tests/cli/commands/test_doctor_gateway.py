@@ -19,7 +19,7 @@ TOKEN = "sixteen-characters-and-more"
 
 
 @pytest.fixture
-def accounts(prefix: str, on_broker: Cqrs) -> Topics:
+def accounts(prefix: str, cqrs_on_broker: Cqrs) -> Topics:
     """Topics without an owner, which a gateway can serve."""
     return Topics("bank_account", prefix)
 

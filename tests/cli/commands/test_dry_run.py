@@ -22,7 +22,7 @@ DECIDED = ("status", "reason", "code", "message", "version", "events", "expected
 
 
 @pytest.fixture
-def owner(on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
+def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
     return Owner(connection, Topics("bank_account", prefix), BANK)
 
 
@@ -34,7 +34,7 @@ def sent(cqrs: Cqrs) -> int:
     return len(cqrs("tail", "bank_account", "commands", *JSON).lines)
 
 
-def test_dry_runs_decide_as_owners_do(on_broker: Cqrs, owner: Owner) -> None:
+def test_dry_runs_decide_as_owners_do(cqrs_on_broker: Cqrs, owner: Owner) -> None:
     open_, close = ("Open", "owner=Ada"), ("Close",)
     deposit, withdraw = ("Deposit", "amount=5"), ("Withdraw", "amount=9")
     for number, (command, status) in enumerate(
@@ -49,12 +49,12 @@ def test_dry_runs_decide_as_owners_do(on_broker: Cqrs, owner: Owner) -> None:
         ]
     ):
         call = ("send", "bank_account", "acc-42", *command, *JSON)
-        rehearsed = on_broker(*call, "--dry-run")
-        assert (rehearsed.status, sent(on_broker)) == (status, number)
-        on_broker(*call)
+        rehearsed = cqrs_on_broker(*call, "--dry-run")
+        assert (rehearsed.status, sent(cqrs_on_broker)) == (status, number)
+        cqrs_on_broker(*call)
         owner.decide()
-        outcome = on_broker("tail", "bank_account", "outcomes", *JSON).lines[-1]["message"]
-        lines = on_broker("tail", "bank_account", "events", *JSON).lines
+        outcome = cqrs_on_broker("tail", "bank_account", "outcomes", *JSON).lines[-1]["message"]
+        lines = cqrs_on_broker("tail", "bank_account", "events", *JSON).lines
         foretold = rehearsed.document
         assert verdict(foretold["outcome"]) == verdict(outcome)
         count = outcome["data"]["events"]
@@ -64,15 +64,15 @@ def test_dry_runs_decide_as_owners_do(on_broker: Cqrs, owner: Owner) -> None:
         ] == [(event["type"], event["data"], event["aggregateversion"]) for event in real]
 
 
-def test_text_shows_outcome_and_events(on_broker: Cqrs) -> None:
-    result = on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada", "--dry-run")
+def test_text_shows_outcome_and_events(cqrs_on_broker: Cqrs) -> None:
+    result = cqrs_on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada", "--dry-run")
     assert (result.status, result.out) == (
         0,
         'accepted   acc-42  bank_account.Open  version 1\n  v1  bank_account.Opened  {"owner":"Ada"}\n',
     )
 
 
-def test_lines_see_those_before_them(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_lines_see_those_before_them(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     lines: list[tuple[str, str, dict[str, Any]]] = [
         ("a", "Open", {"owner": "Ada"}),
         ("b", "Open", {"owner": "Bob"}),
@@ -85,7 +85,7 @@ def test_lines_see_those_before_them(on_broker: Cqrs, tmp_path: Path) -> None:
         for subject, kind, data in lines
     )
     (tmp_path / "many.ndjson").write_text(text)
-    result = on_broker("send", "--file", "many.ndjson", "--dry-run", *JSON)
+    result = cqrs_on_broker("send", "--file", "many.ndjson", "--dry-run", *JSON)
     rows = [row["outcome"]["data"] for row in result.lines]
     assert [(data["status"], data["version"]) for data in rows] == [
         ("accepted", 1),
@@ -96,13 +96,13 @@ def test_lines_see_those_before_them(on_broker: Cqrs, tmp_path: Path) -> None:
     ]
     assert result.status == 7
     assert json.loads(result.err)["error"]["message"] == "1 of 5 commands refused"
-    assert sent(on_broker) == 0
+    assert sent(cqrs_on_broker) == 0
 
 
 def test_undecided_commands_are_named(
-    cqrs: Cqrs, on_broker: Cqrs, connection: Connection, prefix: str
+    cqrs: Cqrs, cqrs_on_broker: Cqrs, connection: Connection, prefix: str
 ) -> None:
-    on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
+    cqrs_on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     result = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *place)
     assert "bank_account: up to 1 command there not decided yet" in result.err

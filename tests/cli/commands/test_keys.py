@@ -71,17 +71,17 @@ def test_without_personal_fields_nothing_is_counted(cqrs: Cqrs) -> None:
 
 
 @pytest.fixture
-def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Path) -> Cqrs:
+def rotated(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Path) -> Cqrs:
     """`cqrs` on a topic with a key under each of two KEKs. The keyring was rotated."""
     topics = Topics("bank_account", prefix)
-    on_broker("keys", "init")
+    cqrs_on_broker("keys", "init")
     old = load_keyring(f"file:{ring_file}")
-    on_broker("keys", "rotate")
+    cqrs_on_broker("keys", "rotate")
     with Admin(connection) as admin:
         create_extra(admin, topics, "keys", 2)
     wrap(connection, topics, "a", old)
     wrap(connection, topics, "b", load_keyring(f"file:{ring_file}"))
-    return on_broker
+    return cqrs_on_broker
 
 
 def wrap(connection: Connection, topics: Topics, subject: str, keyring: Keyring) -> None:

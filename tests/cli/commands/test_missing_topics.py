@@ -12,9 +12,9 @@ pytestmark = pytest.mark.kafka
     "command", [("show", "counter", "c"), ("tail", "counter", "events"), ("status", "counter")]
 )
 def test_missing_topics_end_with_3(
-    on_broker: Cqrs, command: tuple[str, ...], connection: Connection, prefix: str
+    cqrs_on_broker: Cqrs, command: tuple[str, ...], connection: Connection, prefix: str
 ) -> None:
-    result = on_broker(*command)
+    result = cqrs_on_broker(*command)
     assert (result.status, result.out) == (3, "")
     place = f"-b {connection.bootstrap_server} --topic-prefix {prefix}"
     assert result.err.endswith(f"does not exist; create it: cqrs init {place}\n")

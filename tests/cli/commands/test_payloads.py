@@ -26,28 +26,28 @@ def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> FolderSt
 @EACH_STORE
 @pytest.mark.covers("payloads")
 def test_gc_spares_what_records_name(
-    on_broker: Cqrs, prefix: str, store: FolderStore, monkeypatch: pytest.MonkeyPatch
+    cqrs_on_broker: Cqrs, prefix: str, store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", store.place.uri)
     monkeypatch.setenv("CQRS_PAYLOAD_THRESHOLD", "1KiB")
     folder = f"{prefix}bank_account"
-    assert on_broker("send", "bank_account", "a", "Open", f"owner={'x' * 2000}").status == 0
+    assert cqrs_on_broker("send", "bank_account", "a", "Open", f"owner={'x' * 2000}").status == 0
     (named,) = store.files()
     unused = store.put(b"unused", folder)
     for file in (store.path / folder).iterdir():
         store.age_file(file, SPARED + 10)
     assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == named
-    rehearsed = on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
+    rehearsed = cqrs_on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
     assert (rehearsed["kept"], rehearsed["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
     assert store.file(unused, folder).exists()
-    assert "1 put aside (6 bytes)" in on_broker("payloads", "gc", "bank_account").out
+    assert "1 put aside (6 bytes)" in cqrs_on_broker("payloads", "gc", "bank_account").out
     assert (store.path / folder / named).exists() and not store.file(unused, folder).exists()
-    message = on_broker("tail", "bank_account", "commands", "-o", "json").lines[0]["message"]
+    message = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines[0]["message"]
     assert message["data"] == {"owner": "x" * 2000} and "datasha256" not in message
 
 
-def test_gc_needs_a_store(on_broker: Cqrs) -> None:
-    result = on_broker("payloads", "gc")
+def test_gc_needs_a_store(cqrs_on_broker: Cqrs) -> None:
+    result = cqrs_on_broker("payloads", "gc")
     assert result.status == 3 and "payload_store" in result.err
 
 
@@ -103,13 +103,13 @@ def test_lost_payloads_can_be_worked_with(
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", ["no bucket", "wrong secret"])
 def test_clients_say_what_to_do(
-    on_broker: Cqrs, bucket: Bucket, trouble: str, monkeypatch: pytest.MonkeyPatch
+    cqrs_on_broker: Cqrs, bucket: Bucket, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is one line, and its exit code means that a retry may succeed."""
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", bucket.uri("payloads"))
     large = ("send", "bank_account", "a", "Open", f"owner={'x' * 300_000}")
     collect = ("payloads", "gc", "bank_account")
-    assert on_broker(*large).status == on_broker(*collect).status == 0
+    assert cqrs_on_broker(*large).status == cqrs_on_broker(*collect).status == 0
     if trouble == "no bucket":
         shutil.rmtree(bucket.folder)
         hint = "the bucket does not exist; create it, or correct the address"
@@ -117,5 +117,5 @@ def test_clients_say_what_to_do(
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
         hint = "check the credentials in the environment, and the rights that they have"
     for call in (large, collect):
-        result = on_broker(*call)
+        result = cqrs_on_broker(*call)
         assert (result.status, result.err.count("\n")) == (4, 1) and hint in result.err, result

@@ -8,8 +8,8 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.kafka
-def test_result_names_each_shard(on_broker: Cqrs, tmp_path: Path, prefix: str) -> None:
-    result = on_broker("rebuild", "bank_account", "-o", "json")
+def test_result_names_each_shard(cqrs_on_broker: Cqrs, tmp_path: Path, prefix: str) -> None:
+    result = cqrs_on_broker("rebuild", "bank_account", "-o", "json")
     assert result.status == 0
     assert [
         (shard["aggregate"], shard["partition"], shard["aggregates"], shard["in_use"])
@@ -17,16 +17,18 @@ def test_result_names_each_shard(on_broker: Cqrs, tmp_path: Path, prefix: str) -
     ] == [("bank_account", 0, 0, False), ("bank_account", 1, 0, False)]
     shards = tmp_path / ".cqrs" / "state" / f"{prefix}bank_account"
     assert sorted(path.name for path in shards.iterdir()) == ["0", "1"]
-    again = on_broker("rebuild", "--state-dir", str(tmp_path / "elsewhere"), "bank_account")
+    again = cqrs_on_broker("rebuild", "--state-dir", str(tmp_path / "elsewhere"), "bank_account")
     assert again.out.startswith("bank_account: 2 shards with 0 aggregates, ")
     assert (tmp_path / "elsewhere" / f"{prefix}bank_account" / "1" / "mark.json").exists()
 
 
 @pytest.mark.kafka
-def test_shards_of_a_growth_are_named(on_broker: Cqrs) -> None:
-    result = on_broker("rebuild", "bank_account", "--partitions", "4", "--state-dir", "grown", "-o", "json")
+def test_shards_of_a_growth_are_named(cqrs_on_broker: Cqrs) -> None:
+    result = cqrs_on_broker(
+        "rebuild", "bank_account", "--partitions", "4", "--state-dir", "grown", "-o", "json"
+    )
     assert [shard["partition"] for shard in result.document["shards"]] == [0, 1, 2, 3]
-    refused = on_broker("rebuild", "bank_account", "--partitions", "3")
+    refused = cqrs_on_broker("rebuild", "bank_account", "--partitions", "3")
     assert refused.status == 2 and "3 is not a multiple" in refused.err
 
 

@@ -25,7 +25,7 @@ BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
 
 @pytest.fixture
-def owner(on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
+def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
     return Owner(connection, Topics("bank_account", prefix), BANK)
 
 
@@ -33,8 +33,8 @@ def line(subject: str, command: str = "Open", **data: object) -> str:
     return json.dumps({"type": f"bank_account.{command}", "subject": subject, "data": data}) + "\n"
 
 
-def test_commands_go_where_keys_belong(on_broker: Cqrs, connection: Connection, prefix: str) -> None:
-    sent = on_broker("send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json").document
+def test_commands_go_where_keys_belong(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> None:
+    sent = cqrs_on_broker("send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json").document
     assert uuid.UUID(sent["id"]).version == 7
     assert sent["partition"] == partition_for("murmur2", b"acc-42", 2)
     assert (sent["aggregate"], sent["subject"], sent["type"]) == (
@@ -63,22 +63,22 @@ def test_an_unreachable_broker_ends_with_4(cqrs: Cqrs) -> None:
     assert result.err.startswith("error: no answer from Kafka at 127.0.0.1:1")
 
 
-def test_waiting_prints_the_outcome(on_broker: Cqrs, owner: Owner) -> None:
+def test_waiting_prints_the_outcome(cqrs_on_broker: Cqrs, owner: Owner) -> None:
     with owner.deciding():
-        result = on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "-o", "json")
+        result = cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "-o", "json")
     assert result.status == 0
     assert result.document["data"]["status"] == "accepted"
     assert result.document["subject"] == "a"
 
 
-def test_refusals_end_with_7(on_broker: Cqrs, owner: Owner) -> None:
+def test_refusals_end_with_7(cqrs_on_broker: Cqrs, owner: Owner) -> None:
     deposit = ("send", "bank_account", "a", "Deposit", "amount=1", "--wait", "--id")
     with owner.deciding():
-        refused = on_broker(*deposit, "1")
-        refused_again = on_broker(*deposit, "1")
-        on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait")
-        accepted = on_broker(*deposit, "2")
-        accepted_again = on_broker(*deposit, "2")
+        refused = cqrs_on_broker(*deposit, "1")
+        refused_again = cqrs_on_broker(*deposit, "1")
+        cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait")
+        accepted = cqrs_on_broker(*deposit, "2")
+        accepted_again = cqrs_on_broker(*deposit, "2")
     assert [s.status for s in (refused, refused_again, accepted, accepted_again)] == [7, 7, 0, 0]
     assert [s.out.count("NOT_OPEN") for s in (refused, refused_again)] == [1, 0]
     assert refused.err.startswith("error: refused; see its state: cqrs show ")
@@ -86,26 +86,26 @@ def test_refusals_end_with_7(on_broker: Cqrs, owner: Owner) -> None:
     assert accepted_again.out.startswith("duplicate")
 
 
-def test_missing_outcomes_end_with_8(on_broker: Cqrs) -> None:
+def test_missing_outcomes_end_with_8(cqrs_on_broker: Cqrs) -> None:
     waited = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
-    result = on_broker(*waited)
+    result = cqrs_on_broker(*waited)
     assert (result.status, result.out) == (8, "")
     again = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", result.err)
     assert again is not None
-    error = json.loads(on_broker(*waited, *again[1].split(), "-o", "json").err)["error"]
+    error = json.loads(cqrs_on_broker(*waited, *again[1].split(), "-o", "json").err)["error"]
     assert error["without_outcome"] == [again[1].removeprefix("--id ")]
-    sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    sent = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
     assert [record["message"]["id"] for record in sent] == error["without_outcome"] * 2
 
 
-def test_an_expiry_can_be_a_time(on_broker: Cqrs) -> None:
-    on_broker("send", "bank_account", "a", "Close", "--expires", "2999-01-01T00:00:00+01:00")
-    (sent,) = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+def test_an_expiry_can_be_a_time(cqrs_on_broker: Cqrs) -> None:
+    cqrs_on_broker("send", "bank_account", "a", "Close", "--expires", "2999-01-01T00:00:00+01:00")
+    (sent,) = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
     assert sent["message"]["expirytime"] == "2998-12-31T23:00:00.000Z"
 
 
 def test_waiting_says_that_nobody_decides(
-    cqrs: Cqrs, on_broker: Cqrs, connection: Connection, prefix: str
+    cqrs: Cqrs, cqrs_on_broker: Cqrs, connection: Connection, prefix: str
 ) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     result = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *place)
@@ -126,12 +126,12 @@ def test_a_living_owner_is_not_missed(single_bank: TopicHarness, cqrs: Cqrs) -> 
         assert "no run owns" not in cqrs(*send).err
 
 
-def test_json_names_all_missing_outcomes(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_json_names_all_missing_outcomes(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(5)))
     waited = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
-    assert on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
-    result = on_broker(*waited, "-o", "json")
-    sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    assert cqrs_on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
+    result = cqrs_on_broker(*waited, "-o", "json")
+    sent = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
     without = json.loads(result.err)["error"]["without_outcome"]
     assert (result.status, len(without)) == (8, 5)
     assert set(without) < {record["message"]["id"] for record in sent}
@@ -140,7 +140,7 @@ def test_json_names_all_missing_outcomes(on_broker: Cqrs, tmp_path: Path) -> Non
 @pytest.mark.parametrize("ending", [KeyboardInterrupt(), UnavailableError("no broker", "start one")])
 def test_stopping_the_wait_names_the_id(
     cqrs: Cqrs,
-    on_broker: Cqrs,
+    cqrs_on_broker: Cqrs,
     connection: Connection,
     prefix: str,
     ending: BaseException,
@@ -155,48 +155,48 @@ def test_stopping_the_wait_names_the_id(
     assert "sending again with the same id is safe: --id id-7\n" in result.err
 
 
-def test_other_commands_outcomes_are_ignored(on_broker: Cqrs, owner: Owner) -> None:
-    on_broker("send", "bank_account", "a", "Open", "owner=Ada")
+def test_other_commands_outcomes_are_ignored(cqrs_on_broker: Cqrs, owner: Owner) -> None:
+    cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada")
     with owner.deciding():
-        result = on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
+        result = cqrs_on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
     assert result.document["type"] == "bank_account.Close.accepted"
 
 
-def test_a_file_is_sent_and_counted(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_a_file_is_sent_and_counted(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(3000)))
-    sent = on_broker("send", "--file", "many.ndjson", "-o", "json").document
+    sent = cqrs_on_broker("send", "--file", "many.ndjson", "-o", "json").document
     assert (sent["sent"], sent["aggregates"]) == (3000, {"bank_account": 3000})
 
 
-def test_one_command_is_counted_singular(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_one_command_is_counted_singular(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "one.ndjson").write_text(line("a", owner="x"))
-    assert on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
+    assert cqrs_on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
 
 
-def test_a_file_can_be_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+def test_a_file_can_be_waited_for(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text(
         "".join(line(f"a{n}", owner="x") for n in range(3000)) + line("b", "Close")
     )
     with owner.deciding():
-        result = on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
+        result = cqrs_on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
     assert result.status == 7
     assert len(result.lines) == 3001
     assert sum(outcome["data"]["status"] == "accepted" for outcome in result.lines) == 3000
 
 
-def test_bad_lines_end_with_2(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_bad_lines_end_with_2(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n" + line("b", owner="x"))
-    result = on_broker("send", "--file", "bad.ndjson")
+    result = cqrs_on_broker("send", "--file", "bad.ndjson")
     assert result.status == 2
     assert result.err.startswith("error: line 2: ")
     assert "1 command was sent before it" in result.err
-    assert len(on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
+    assert len(cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
 
 
-def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n")
     with owner.deciding():
-        result = on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
+        result = cqrs_on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
     assert (result.status, result.document["data"]["status"]) == (2, "accepted")
     assert json.loads(result.err)["error"]["message"].startswith("line 2: ")
 

@@ -108,8 +108,8 @@ def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], r
         (("outcomes", "--from", "soon"), "--from: not a time: 'soon'"),
     ],
 )
-def test_impossible_wishes_end_with_2(on_broker: Cqrs, arguments: tuple[str, ...], said: str) -> None:
-    result = on_broker("tail", "bank_account", *arguments)
+def test_impossible_wishes_end_with_2(cqrs_on_broker: Cqrs, arguments: tuple[str, ...], said: str) -> None:
+    result = cqrs_on_broker("tail", "bank_account", *arguments)
     assert result.status == 2 and said in result.err
 
 

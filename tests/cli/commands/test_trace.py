@@ -19,9 +19,9 @@ JSON = ("-o", "json")
 
 
 @pytest.fixture
-def traced(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+def traced(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
     """Two aggregates, with commands of one correlation and other commands."""
-    assert on_broker("init", "counter", "--partitions", "2").status == 0
+    assert cqrs_on_broker("init", "counter", "--partitions", "2").status == 0
     rows: list[dict[str, Any]] = [
         {"type": "bank_account.Open", "subject": "acc", "id": "a", "data": {"owner": "Ada"}},
         {"type": "bank_account.Deposit", "subject": "acc", "id": "b", "data": {"amount": "x"}},
@@ -31,11 +31,11 @@ def traced(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path)
     ]
     lines = "".join(json.dumps({"correlationid": "order-9", **row}) + "\n" for row in rows[:-1])
     (tmp_path / "rows.ndjson").write_text(lines + json.dumps(rows[-1]))
-    assert on_broker("send", "--file", "rows.ndjson").status == 0
+    assert cqrs_on_broker("send", "--file", "rows.ndjson").status == 0
     for name in ("bank_account", "counter"):
         aggregate = registry.load(name, "aggregates", AGGREGATES.parent)
         Owner(connection, Topics(name, prefix), aggregate).decide()
-    return on_broker
+    return cqrs_on_broker
 
 
 def test_a_correlation_finds_its_messages(traced: Cqrs) -> None:

@@ -75,10 +75,10 @@ class Projecting:
 
 
 @pytest.fixture
-def added(on_broker: Cqrs) -> Cqrs:
+def added(cqrs_on_broker: Cqrs) -> Cqrs:
     """The project has a projection that counts."""
-    assert on_broker("add", "opened", "--projection", "bank_account").status == 0
-    return on_broker
+    assert cqrs_on_broker("add", "opened", "--projection", "bank_account").status == 0
+    return cqrs_on_broker
 
 
 def test_own_writes_are_read(added: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], 
 
 @pytest.mark.slow
 def test_server_may_die_while_owners_decide(
-    counters: TopicHarness, place: dict[str, Any], objects: ObjectServer
+    counters: TopicHarness, place: dict[str, Any], object_store: ObjectServer
 ) -> None:
     """Deciding continues, a note explains why no checkpoint is written, and the next checkpoint is written."""
     timing = Timing(checkpoint_retry=0.2)
@@ -64,12 +64,12 @@ def test_server_may_die_while_owners_decide(
         replace(plan(counters, checkpoint_every=0.1, **place), targets=None, timing=timing)
     ) as owner:
         eventually(lambda: newest(counters, place) >= 10)
-        objects.kill()
+        object_store.kill()
         try:
             counters.send(*increments(10, first=10))
             eventually(lambda: counters.standing()[0] == 20)
         finally:
-            objects.start()
+            object_store.start()
         counters.send(*increments(10, first=20))
         eventually(lambda: newest(counters, place) >= 30)
     assert owner.error() is None

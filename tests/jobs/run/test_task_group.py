@@ -34,7 +34,7 @@ def submission(counters: TopicHarness, partition: int) -> int | None:
 
 
 @pytest.mark.covers("one-outcome")
-def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
+def test_lost_task_costs_its_neighbour_nothing(two_partitions: TopicHarness) -> None:
     lose = threading.Event()
 
     def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
@@ -44,19 +44,19 @@ def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
         return works(plan, share, ends)
 
     context, notes = Cluster(2, dies), list[str]()
-    with driven(context, two.plan(once=False), 2, notes):
-        eventually(lambda: two.owner(1))
-        _, before = two.standing(1)
+    with driven(context, two_partitions.plan(once=False), 2, notes):
+        eventually(lambda: two_partitions.owner(1))
+        _, before = two_partitions.standing(1)
         lose.set()
-        decide(two, 0)
-        _, after = two.standing(1)
+        decide(two_partitions, 0)
+        _, after = two_partitions.standing(1)
         assert before and after and after.n == before.n
         assert sorted(context.begun) == [(0, (0,)), (0, (1,)), (1, (0,))]
     assert notes == ["a task was lost (the worker is gone); resubmitting in 0.01 s"]
-    two.check_log()
+    two_partitions.check_log()
 
 
-def test_silent_task_is_restarted(two: TopicHarness) -> None:
+def test_silent_task_is_restarted(two_partitions: TopicHarness) -> None:
     """Its worker died after a report, and Spark has not noticed."""
 
     def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
@@ -70,45 +70,45 @@ def test_silent_task_is_restarted(two: TopicHarness) -> None:
 
     context, notes = Cluster(2, dies), list[str]()
     soon = 3.0 - Timing().decide_timeout
-    with driven(context, two.plan(once=False), 2, notes, silence_timeout=soon):
-        decide(two, 0)
+    with driven(context, two_partitions.plan(once=False), 2, notes, silence_timeout=soon):
+        decide(two_partitions, 0)
         assert (1, (0,)) in context.begun
     assert notes[0] == "a task has sent no report for too long: restarting it"
-    two.check_log()
+    two_partitions.check_log()
 
 
 @pytest.mark.covers("one-owner")
-def test_slots_that_join_get_places(two: TopicHarness) -> None:
+def test_slots_that_join_get_places(two_partitions: TopicHarness) -> None:
     context, notes = Cluster(1, works), list[str]()
-    with driven(context, two.plan(once=False), 1, notes):
-        decide(two, 0)
+    with driven(context, two_partitions.plan(once=False), 1, notes):
+        decide(two_partitions, 0)
         context.executors["1"] = 2
-        eventually(lambda: submission(two, 1) == 1)
-        decide(two, 5)
-        assert submission(two, 0) == 0
+        eventually(lambda: submission(two_partitions, 1) == 1)
+        decide(two_partitions, 5)
+        assert submission(two_partitions, 0) == 0
         assert context.begun == [(0, (0, 1)), (1, (1,))]
     assert notes == ["1 more slot: moving 1 partition to it"]
-    two.check_log()
+    two_partitions.check_log()
 
 
 @pytest.mark.covers("one-owner")
-def test_drained_executors_give_all_away(two: TopicHarness) -> None:
+def test_drained_executors_give_all_away(two_partitions: TopicHarness) -> None:
     """Partitions leave a drained executor as soon as another slot is free. Its task then ends by itself."""
     context, notes = Cluster(1, works), list[str]()
-    with driven(context, two.plan(once=False), 1, notes, drain_timeout=60.0):
-        decide(two, 0)
+    with driven(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
+        decide(two_partitions, 0)
         context.drained.add("1")
-        decide(two, 5)
+        decide(two_partitions, 5)
         context.executors["2"] = 1
         eventually(lambda: "1" not in [executor for _, executor in context.running])
-        decide(two, 10)
-        assert submission(two, 0) == submission(two, 1) == 1
+        decide(two_partitions, 10)
+        assert submission(two_partitions, 0) == submission(two_partitions, 1) == 1
         assert context.begun == [(0, (0, 1)), (1, (0, 1))]
     assert notes == ["an executor is drained: moving 2 partitions away"]
-    two.check_log()
+    two_partitions.check_log()
 
 
-def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
+def test_task_that_left_is_not_missed(two_partitions: TopicHarness) -> None:
     """The task may be lost with its executor, because it has no partitions any more."""
 
     def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
@@ -118,20 +118,20 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
         return results
 
     context, notes = Cluster(1, dies), list[str]()
-    with driven(context, two.plan(once=False), 1, notes, drain_timeout=60.0):
-        decide(two, 0)
+    with driven(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
+        decide(two_partitions, 0)
         context.drained.add("1")
         context.executors["2"] = 1
         eventually(lambda: [executor for _, executor in context.running] == ["2"])
         looks = context.looks
         eventually(lambda: context.looks > looks + 5)
-        decide(two, 5)
+        decide(two_partitions, 5)
         assert [submission for submission, _ in context.begun] == [0, 1]
     assert notes == ["an executor is drained: moving 2 partitions away"]
-    two.check_log()
+    two_partitions.check_log()
 
 
-def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
+def test_without_drained_slots_it_begins_anew(two_partitions: TopicHarness) -> None:
     """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
     stopped = threading.Event()
 
@@ -144,29 +144,29 @@ def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
 
     context, notes = Cluster(1, cancelled), list[str]()
     context.executors["2"] = 1
-    with driven(context, two.plan(once=False), 2, notes):
+    with driven(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: len(context.begun) == 2)
         context.drained.add("2")
         assert stopped.wait(60)
-        decide(two, 0)
+        decide(two_partitions, 0)
         assert context.begun[-1] == (1, (0, 1))
     assert notes == ["2 tasks have 1 slot: restarting with 1"]
-    two.check_log()
+    two_partitions.check_log()
 
 
-def test_tasks_stay_if_all_is_drained(two: TopicHarness) -> None:
+def test_tasks_stay_if_all_is_drained(two_partitions: TopicHarness) -> None:
     context, notes = Cluster(1, works), list[str]()
-    with driven(context, two.plan(once=False), 1, notes) as run:
-        decide(two, 0)
+    with driven(context, two_partitions.plan(once=False), 1, notes) as run:
+        decide(two_partitions, 0)
         context.drained.add("1")
         looks = context.looks
         eventually(lambda: context.looks > looks + 20)
-        decide(two, 5)
+        decide(two_partitions, 5)
         assert not run.done()
     assert (context.begun, notes) == ([(0, (0, 1))], [])
 
 
-def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
+def test_without_lost_slots_it_begins_anew(two_partitions: TopicHarness) -> None:
     """A task without a slot has partitions without an owner."""
 
     def waits(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
@@ -178,10 +178,10 @@ def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
         return works(plan, share, ends)
 
     context, notes = Cluster(2, waits), list[str]()
-    with driven(context, two.plan(once=False), 2, notes):
+    with driven(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: len(context.begun) == 2)
         context.executors["1"] = 1
-        decide(two, 0)
+        decide(two_partitions, 0)
         assert context.begun[-1][1] == (0, 1)
     assert "2 tasks have 1 slot: restarting with 1" in notes
-    two.check_log()
+    two_partitions.check_log()

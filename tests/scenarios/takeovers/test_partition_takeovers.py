@@ -32,48 +32,48 @@ def half_taken(counters: TopicHarness, machine: str) -> Iterator[Running]:
 
 
 @pytest.mark.covers("one-owner")
-def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
-    with running(two.plan(once=False)) as first:
-        decide(two, "a", 0)
-        decide(two, "d", 0)
-        with half_taken(two, "other") as later:
-            decide(two, "d", 5)
-            decide(two, "a", 5)
-            assert two.owner(0) == first.plan.run and not first.ended()
+def test_owner_works_until_its_own_takeover(two_partitions: TopicHarness) -> None:
+    with running(two_partitions.plan(once=False)) as first:
+        decide(two_partitions, "a", 0)
+        decide(two_partitions, "d", 0)
+        with half_taken(two_partitions, "other") as later:
+            decide(two_partitions, "d", 5)
+            decide(two_partitions, "a", 5)
+            assert two_partitions.owner(0) == first.plan.run and not first.ended()
             with running(later.plan, share=(0, 2)):
                 assert isinstance(first.error(), TakenOverError)
                 assert all(isinstance(ending.error, TakenOverError) for ending in first.endings)
-                decide(two, "a", 10)
-    two.check("other")
+                decide(two_partitions, "a", 10)
+    two_partitions.check("other")
 
 
 @pytest.mark.covers("one-owner")
-def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
+def test_driver_fences_nothing_meanwhile(two_partitions: TopicHarness) -> None:
     """After a task has lost its partition to a later run, the other task decides until the later run takes over."""
-    plan, context = two.plan(once=False), Cluster(2, works)
+    plan, context = two_partitions.plan(once=False), Cluster(2, works)
     with driven(context, plan, 2, [], next_claim_timeout=60.0) as run:
-        decide(two, "a", 0)
-        decide(two, "d", 0)
-        with half_taken(two, "other") as later:
+        decide(two_partitions, "a", 0)
+        decide(two_partitions, "d", 0)
+        with half_taken(two_partitions, "other") as later:
             eventually(lambda: len(context.running) == 1)
-            decide(two, "a", 5)
-            _, before = two.standing(0)
+            decide(two_partitions, "a", 5)
+            _, before = two_partitions.standing(0)
             with running(later.plan, share=(0, 2)):
                 with pytest.raises(TakenOverError, match="took over these topics"):
                     run.result(60)
-                decide(two, "a", 10)
-                _, after = two.standing(0)
+                decide(two_partitions, "a", 10)
+                _, after = two_partitions.standing(0)
                 assert before and after and (before.run, after.n) == (plan.run, before.n + 1)
-    two.check("other")
+    two_partitions.check("other")
 
 
-def test_rest_is_not_kept_for_ever(two: TopicHarness) -> None:
+def test_rest_is_not_kept_for_ever(two_partitions: TopicHarness) -> None:
     """The later run died, or takes no more partitions. The earlier run gives up its remaining partitions."""
-    plan = two.plan(once=False)
+    plan = two_partitions.plan(once=False)
     with driven(Cluster(1, works), plan, 1, [], next_claim_timeout=0.3) as run:
-        decide(two, "a", 0)
-        with half_taken(two, "other"):
+        decide(two_partitions, "a", 0)
+        with half_taken(two_partitions, "other"):
             with pytest.raises(TakenOverError):
                 run.result(60)
-            _, claim = two.standing(0)
+            _, claim = two_partitions.standing(0)
             assert claim and claim.run == plan.run and claim.attempt == TERMINAL

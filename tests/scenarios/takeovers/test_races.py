@@ -73,7 +73,7 @@ def test_briefly_short_log_contradicts_nothing(
 
 
 @pytest.mark.covers("no-lost-update")
-@pytest.mark.usefixtures("unwarmed")
+@pytest.mark.usefixtures("without_warm_up")
 def test_brokers_that_lag_cause_no_second_decision(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +106,7 @@ def test_brokers_that_lag_cause_no_second_decision(
     assert counters.decided_offsets() == list(range(10))
 
 
-@pytest.mark.usefixtures("unwarmed")
+@pytest.mark.usefixtures("without_warm_up")
 def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
