@@ -184,7 +184,7 @@ DETAILS = [
         "an ended task keeps the clients of its owners",
         "cqrs_cli/runs/task.py",
         (("            owner.drop_owner()\n", "            pass\n"),),
-        "tests/jobs/run/test_processes.py::test_ended_task_lets_go_of_clients",
+        "tests/jobs/run/test_processes.py::test_ended_task_closes_its_clients",
     ),
     Mutation(
         "states that do not fit into memory fence the owner at work",
@@ -230,6 +230,6 @@ DETAILS = [
                 ".seconds_unchanged(positions, answered_at, answered_at)",
             ),
         ),
-        "tests/jobs/run/test_once_wait.py::test_own_pauses_are_no_rest",
+        "tests/jobs/run/test_once_wait.py::test_own_pauses_are_not_idle_time",
     ),
 ]

@@ -69,7 +69,7 @@ def test_wrong_options_are_one_line(
     ],
     ids=["no JSON", "no subject", "no field", "no class", "too large", "no text"],
 )
-def test_unreadable_events_name_their_place(
+def test_unreadable_event_names_its_offset(
     session: "SparkSession",
     connection: Connection,
     orders: Topics,

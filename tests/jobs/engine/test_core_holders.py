@@ -13,17 +13,23 @@ import pytest
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.engine.slots import describe_holders, describe_state, wait_for_slots
 
-RUN = {"id": "app-1", "name": "cqrs run bank_account", "cores": 4, "user": "ada", "state": "RUNNING"}
-OWN = {"id": "app-2", "name": "cqrs replay bank_account", "cores": 0, "user": "ada", "state": "WAITING"}
-HELD = {"cores": 4, "coresused": 4, "activeapps": [OWN, RUN], "status": "ALIVE"}
-TOLD = "all of its 4 cores are in use: cqrs run bank_account (app-1, user ada) holds 4"
+RUNNING_APP = {"id": "app-1", "name": "cqrs run bank_account", "cores": 4, "user": "ada", "state": "RUNNING"}
+WAITING_APP = {
+    "id": "app-2",
+    "name": "cqrs replay bank_account",
+    "cores": 0,
+    "user": "ada",
+    "state": "WAITING",
+}
+MASTER_STATE = {"cores": 4, "coresused": 4, "activeapps": [WAITING_APP, RUNNING_APP], "status": "ALIVE"}
+DESCRIPTION = "all of its 4 cores are in use: cqrs run bank_account (app-1, user ada) holds 4"
 
 
 @contextmanager
 def web_ui(response: bytes) -> Iterator[int]:
     """Run a web UI that responds to `/json/`, and yield its port."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/json/" else 404)
             self.end_headers()
@@ -32,7 +38,7 @@ def web_ui(response: bytes) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -42,29 +48,34 @@ def web_ui(response: bytes) -> Iterator[int]:
             thread.join()
 
 
-def test_the_holder_is_named() -> None:
-    assert describe_state(HELD, "app-2") == TOLD
-    other = {**OWN, "id": "app-3"}
-    assert describe_state({**HELD, "activeapps": [OWN, RUN, other]}, "app-2") == f"{TOLD}; 1 more wait"
+def test_holder_of_the_cores_is_named() -> None:
+    assert describe_state(MASTER_STATE, "app-2") == DESCRIPTION
+    other = {**WAITING_APP, "id": "app-3"}
+    assert (
+        describe_state({**MASTER_STATE, "activeapps": [WAITING_APP, RUNNING_APP, other]}, "app-2")
+        == f"{DESCRIPTION}; 1 more wait"
+    )
 
 
-def test_other_reasons_are_told() -> None:
-    assert describe_state({"cores": 0, "activeapps": [OWN]}, "app-2") == "it has no workers"
-    free = describe_state({**HELD, "coresused": 2, "activeapps": [OWN, {**RUN, "cores": 2}]}, "app-2")
-    assert free.startswith("2 of its 4 cores are free: has a worker memory for spark.executor.memory?")
+def test_other_reasons_are_described() -> None:
+    assert describe_state({"cores": 0, "activeapps": [WAITING_APP]}, "app-2") == "it has no workers"
+    description = describe_state(
+        {**MASTER_STATE, "coresused": 2, "activeapps": [WAITING_APP, {**RUNNING_APP, "cores": 2}]}, "app-2"
+    )
+    assert description.startswith("2 of its 4 cores are free: has a worker memory for spark.executor.memory?")
 
 
-def test_the_web_ui_is_asked() -> None:
-    with web_ui(json.dumps(HELD).encode()) as port:
-        assert describe_holders("spark://127.0.0.1:7077", str(port), "app-2") == TOLD
-        assert describe_holders("spark://127.0.0.1:7077,127.0.0.1:7078", str(port), "app-2") == TOLD
+def test_holders_come_from_the_web_ui() -> None:
+    with web_ui(json.dumps(MASTER_STATE).encode()) as port:
+        assert describe_holders("spark://127.0.0.1:7077", str(port), "app-2") == DESCRIPTION
+        assert describe_holders("spark://127.0.0.1:7077,127.0.0.1:7078", str(port), "app-2") == DESCRIPTION
     assert describe_holders("local[2]", "8080", "app-2") == ""
     assert describe_holders("k8s://https://127.0.0.1:443", "8080", "app-2") == ""
 
 
-@pytest.mark.parametrize("told", [b"", b"<html>", b"[]", b'{"cores": 4}'])
-def test_a_web_ui_may_be_another(told: bytes) -> None:
-    with web_ui(told) as port:
+@pytest.mark.parametrize("response", [b"", b"<html>", b"[]", b'{"cores": 4}'])
+def test_foreign_web_ui_gives_a_hint(response: bytes) -> None:
+    with web_ui(response) as port:
         assert "--conf spark.master.ui.port=N" in describe_holders(
             "spark://127.0.0.1:7077", str(port), "app-2"
         )
@@ -85,7 +96,7 @@ class Executors(NamedTuple):
         return self.cores
 
 
-def waiting(port: int, cores: Iterator[int]) -> Any:
+def context_with_cores(port: int, cores: Iterator[int]) -> Any:
     """Return a context whose executors have the cores of `cores`."""
     conf = {"spark.master.ui.port": str(port)}
     store = SimpleNamespace(executorList=lambda _: Executors(next(cores)))
@@ -97,22 +108,27 @@ def waiting(port: int, cores: Iterator[int]) -> Any:
     )
 
 
-def none_until(notes: list[str]) -> Iterator[int]:
+def cores_after_note(notes: list[str]) -> Iterator[int]:
     """Yield no cores until a message is reported."""
     while True:
         yield 2 if notes else 0
 
 
-def test_waiting_is_told_once() -> None:
+def test_waiting_is_reported_once() -> None:
     notes: list[str] = []
-    with web_ui(json.dumps(HELD).encode()) as port:
-        assert wait_for_slots(waiting(port, none_until(notes)), report=notes.append, report_after=0.0) == 2
-    assert notes == [f"waiting for cores of spark://127.0.0.1:7077: {TOLD}"]
+    with web_ui(json.dumps(MASTER_STATE).encode()) as port:
+        assert (
+            wait_for_slots(
+                context_with_cores(port, cores_after_note(notes)), report=notes.append, report_after=0.0
+            )
+            == 2
+        )
+    assert notes == [f"waiting for cores of spark://127.0.0.1:7077: {DESCRIPTION}"]
 
 
-def test_the_end_of_waiting_names_the_holder() -> None:
+def test_timeout_error_names_the_holder() -> None:
     with (
-        web_ui(json.dumps(HELD).encode()) as port,
+        web_ui(json.dumps(MASTER_STATE).encode()) as port,
         pytest.raises(UnavailableError, match="gave no executor within 0 s: all of its 4 cores are in use"),
     ):
-        wait_for_slots(waiting(port, none_until([])), timeout=0.0)
+        wait_for_slots(context_with_cores(port, cores_after_note([])), timeout=0.0)

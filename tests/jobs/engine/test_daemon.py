@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: The daemon, with its loop replaced.
-ALONE = """
+DAEMON_PROGRAM = """
 import sys, threading
 from pathlib import Path
 import pyspark.daemon
@@ -26,17 +26,17 @@ print(threading.active_count(), native, "cqrs_cli.runs.task" in sys.modules, "py
 """
 
 
-def archives(home: Path) -> list[str]:
+def archives(pyspark_folder: Path) -> list[str]:
     """Return the archives that Spark puts first on the path of its workers."""
-    return [str(home / "python/lib/pyspark.zip"), str(home / "jars/spark-core.jar")]
+    return [str(pyspark_folder / "python/lib/pyspark.zip"), str(pyspark_folder / "jars/spark-core.jar")]
 
 
-def loaded(_: Iterable[int]) -> list[tuple[str, bool, list[str]]]:
+def worker_modules(_: Iterable[int]) -> list[tuple[str, bool, list[str]]]:
     """In a worker, return its PySpark, whether the daemon's modules are loaded, and Spark's archives on its path."""
     import pyspark
 
-    home = Path(pyspark.__file__).parent
-    paths = [place for place in sys.path if home in Path(place).parents]
+    pyspark_folder = Path(pyspark.__file__).parent
+    paths = [entry for entry in sys.path if pyspark_folder in Path(entry).parents]
     return [(pyspark.__file__, "cqrs_cli.runs.task" in sys.modules, paths)]
 
 
@@ -44,17 +44,19 @@ def loaded(_: Iterable[int]) -> list[tuple[str, bool, list[str]]]:
 def test_workers_take_the_installed_pyspark(spark: "SparkContext") -> None:
     import pyspark
 
-    assert spark.parallelize([1], 1).mapPartitions(loaded).collect() == [(pyspark.__file__, True, [])]
+    assert spark.parallelize([1], 1).mapPartitions(worker_modules).collect() == [(pyspark.__file__, True, [])]
 
 
 @pytest.mark.program
-def test_what_is_loaded_starts_no_thread() -> None:
+def test_daemon_modules_start_no_thread() -> None:
     """A forked process would not have the thread."""
-    process = subprocess.run([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", DAEMON_PROGRAM], stdout=subprocess.PIPE, text=True, check=True
+    )
     assert process.stdout.split() == ["1", "1", "True", "True"]
 
 
-def test_archives_of_the_installed_go() -> None:
+def test_archives_of_installed_pyspark_are_removed() -> None:
     import pyspark
 
     assert without_archives([*archives(Path(pyspark.__file__).parent), *sys.path]) == sys.path
@@ -65,6 +67,6 @@ def test_archives_of_another_spark_stay(tmp_path: Path) -> None:
     assert without_archives(path) == path
 
 
-def test_archives_stay_where_none_is_installed(tmp_path: Path) -> None:
+def test_archives_stay_without_installed_pyspark(tmp_path: Path) -> None:
     path = [*archives(tmp_path), str(tmp_path)]
     assert without_archives(path) == path

@@ -13,7 +13,7 @@ class Result(NamedTuple):
     error: CqrsError | None = None
 
 
-def finished(results: dict[int, Result]) -> dict[int, Result]:
+def job_results(results: dict[int, Result]) -> dict[int, Result]:
     accumulator: Any = SimpleNamespace(value=results)
     context: Any = None
     return run_job(context, accumulator, lambda: None, lambda result: None, range(3))
@@ -21,15 +21,15 @@ def finished(results: dict[int, Result]) -> dict[int, Result]:
 
 def test_every_partition_has_its_result() -> None:
     results = {number: Result() for number in (2, 0, 1)}
-    assert list(finished(results)) == [0, 1, 2]
+    assert list(job_results(results)) == [0, 1, 2]
 
 
 def test_lost_results_are_an_error() -> None:
     """Spark counts the task as done. A `verify` without its result would find no violation."""
     with pytest.raises(CqrsError, match="the result of partition 1 was lost"):
-        finished({0: Result(), 2: Result()})
+        job_results({0: Result(), 2: Result()})
 
 
 def test_errors_of_tasks_come_first() -> None:
     with pytest.raises(UnavailableError):
-        finished({0: Result(UnavailableError("no broker", "start one"))})
+        job_results({0: Result(UnavailableError("no broker", "start one"))})

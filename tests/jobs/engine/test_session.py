@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: A driver whose only task writes the pids of worker, daemon and JVM, and then never ends.
-HANGS = """
+HANGING_DRIVER = """
 import sys
 from pathlib import Path
 from cqrs_cli.jobs.engine.session import session
@@ -45,7 +45,7 @@ with session("local[1]", {}, Path(sys.argv[2]), "hangs") as context:
 """
 
 #: A driver that gets Ctrl-C while it waits for the JVM.
-INTERRUPTED = """
+INTERRUPTED_DRIVER = """
 import signal, sys, threading
 from pathlib import Path
 from cqrs_cli.jobs.engine.session import session
@@ -59,7 +59,7 @@ except KeyboardInterrupt:
     print("interrupted")
 """
 
-SESSION = """
+SESSION_PROGRAM = """
 import sys
 from pathlib import Path
 from cqrs_cli.jobs.engine.session import session
@@ -70,13 +70,13 @@ with session(sys.argv[1], conf, Path(sys.argv[2]), "tries") as context:
 """
 
 
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120
     )
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -84,11 +84,13 @@ def lives(pid: int) -> bool:
 
 
 @pytest.fixture
-def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[bytes]", list[int]]]]:
-    """Start a driver in its own process group, as a terminal does. Return it and the pids below it."""
+def start_hanging_driver(
+    tmp_path: Path,
+) -> Iterator[Callable[[], tuple["subprocess.Popen[bytes]", list[int]]]]:
+    """Start a driver in its own process group, as a terminal does. Return it and the pids of its child processes."""
     pids = tmp_path / "pids"
     driver = subprocess.Popen(
-        [sys.executable, "-c", HANGS, pids, tmp_path / "log"],
+        [sys.executable, "-c", HANGING_DRIVER, pids, tmp_path / "log"],
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
@@ -104,21 +106,22 @@ def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[byt
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_stopped_driver_leaves_nothing(
-    hanging: Callable[[], tuple["subprocess.Popen[bytes]", list[int]]], number: signal.Signals
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_stopped_driver_leaves_no_process(
+    start_hanging_driver: Callable[[], tuple["subprocess.Popen[bytes]", list[int]]],
+    signal_number: signal.Signals,
 ) -> None:
-    driver, below = hanging()
-    os.killpg(driver.pid, number)
+    driver, child_pids = start_hanging_driver()
+    os.killpg(driver.pid, signal_number)
     driver.wait(30)
-    assert eventually(lambda: not any(map(lives, below)))
+    assert eventually(lambda: not any(map(is_alive, child_pids)))
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_session_logs_to_its_file(tmp_path: Path) -> None:
     log = tmp_path / "log" / "spark.log"
-    process = python(SESSION, "local[1]", log)
+    process = run_python(SESSION_PROGRAM, "local[1]", log)
     assert (process.stdout, process.stderr, process.returncode) == ("3\n", "", 0)
     assert "NativeCodeLoader" in log.read_text()
     assert [stat.S_IMODE(path.stat().st_mode) for path in (log, log.parent)] == [0o600, 0o700]
@@ -136,22 +139,24 @@ def test_session_logs_to_its_file(tmp_path: Path) -> None:
         ("local[1]", ["spark.task.cpus=9"], "Spark does not start: The number of cores"),
     ],
 )
-def test_refusal_of_spark_is_one_line(tmp_path: Path, master: str, conf: list[str], reason: str) -> None:
-    process = python(SESSION, master, tmp_path / "spark.log", *conf)
+def test_start_error_of_spark_is_one_line(tmp_path: Path, master: str, conf: list[str], reason: str) -> None:
+    process = run_python(SESSION_PROGRAM, master, tmp_path / "spark.log", *conf)
     assert f"cqrs_cli.errors.ConfigurationError: {reason}" in process.stderr.splitlines()[-1]
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_two_sessions_in_one_process(tmp_path: Path) -> None:
-    again = SESSION.replace("with ", "for _ in 'ab':\n  with ").replace("\n    print", "\n      print")
-    assert python(again, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
+    program = SESSION_PROGRAM.replace("with ", "for _ in 'ab':\n  with ").replace(
+        "\n    print", "\n      print"
+    )
+    assert run_python(program, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
 
 
 @pytest.mark.spark
 def test_unwritable_log_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    process = python(SESSION, "local[1]", tmp_path / "file" / "spark.log")
+    process = run_python(SESSION_PROGRAM, "local[1]", tmp_path / "file" / "spark.log")
     assert "ConfigurationError: cannot write" in process.stderr.splitlines()[-1]
 
 
@@ -190,7 +195,7 @@ def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
 
 @pytest.mark.spark
 @pytest.mark.covers("no-foreign-code")
-def test_local_driver_wants_a_secret(spark: "SparkContext") -> None:
+def test_local_driver_requires_a_secret(spark: "SparkContext") -> None:
     """A local driver requires a secret. Otherwise it would read serialized objects from any user of the machine."""
     conf = spark.getConf()
     port, log = conf.get("spark.driver.port"), conf.get(LOG_PROPERTY)
@@ -224,7 +229,7 @@ def test_tasks_import_shipped_code(spark: "SparkContext", tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
-def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
+def test_error_of_dead_worker_is_one_line(spark: "SparkContext") -> None:
     from py4j.protocol import Py4JJavaError
 
     with pytest.raises(Py4JJavaError) as raised:
@@ -234,7 +239,7 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
     assert "\n" not in str(error) and error.hint.endswith("spark.log")
 
 
-def test_first_words_of_an_error_are_told() -> None:
+def test_first_line_of_an_error_is_reported() -> None:
     """Errors of PySpark 4.1 begin with an empty line."""
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
     message = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
@@ -247,16 +252,16 @@ def test_variables_of_another_spark_are_ignored(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "core-site.xml").write_text(
         "<configuration><property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:1</value></property></configuration>"
     )
-    foreign = {
+    variables = {
         "HADOOP_CONF_DIR": str(tmp_path),
         "SPARK_LOCAL_DIRS": "/proc/none",
         "PYSPARK_GATEWAY_PORT": "1",
         "PYTHONWARNINGS": "error",
     }
-    for name, value in foreign.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    done = python(SESSION, "local[1]", tmp_path / "spark.log")
-    assert (done.stdout, done.returncode) == ("3\n", 0)
+    process = run_python(SESSION_PROGRAM, "local[1]", tmp_path / "spark.log")
+    assert (process.stdout, process.returncode) == ("3\n", 0)
 
 
 @pytest.mark.spark
@@ -283,5 +288,5 @@ def test_group_signal_spares_the_jvm(spark: "SparkContext") -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_ctrl_c_shows_no_traceback(tmp_path: Path) -> None:
-    process = python(INTERRUPTED, tmp_path / "spark.log")
+    process = run_python(INTERRUPTED_DRIVER, tmp_path / "spark.log")
     assert (process.stdout, process.stderr) == ("interrupted\n", "")

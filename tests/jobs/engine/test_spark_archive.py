@@ -13,7 +13,7 @@ from tests.support.archives import put
 pytestmark = pytest.mark.spark
 
 #: Starts Spark in a new process, because the tests may have a session already. It logs the classes that it loads.
-STARTS = """
+START_PROGRAM = """
 import sys
 from pathlib import Path
 from cqrs_cli.jobs.engine.session import session
@@ -35,23 +35,23 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def classes_from_archive(folder: Path) -> int:
     """Return the number of classes that a Spark loads from the archive."""
-    subprocess.run([sys.executable, "-c", STARTS, folder], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", START_PROGRAM, folder], check=True, timeout=120)
     return (folder / "classes.log").read_text().count("source: shared objects file (top)")
 
 
 @pytest.mark.nightly
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
-    """In `make nightly`: to write archives takes both cores half a minute. Every run of the tests starts from some."""
-    warm = [sys.executable, "-m", "cqrs_cli", "warm", "spark", "executors", "-q"]
-    subprocess.run(warm, check=True, timeout=300)
+    """Part of `make nightly`, because writing archives takes both cores half a minute."""
+    command = [sys.executable, "-m", "cqrs_cli", "warm", "spark", "executors", "-q"]
+    subprocess.run(command, check=True, timeout=300)
     java = find_java()
     assert {*cache.glob("*.jsa")} == {spark_archive(java).find(), executor_archive(java).find()}
     assert classes_from_archive(tmp_path) > 1000
 
 
-def test_spark_starts_from_no_broken_archive(cache: Path, tmp_path: Path) -> None:
+def test_broken_archive_is_ignored(cache: Path, tmp_path: Path) -> None:
     """Java itself validates the archive."""
     archive = spark_archive(find_java())
-    broken = put(archive, b"no archive")
-    assert quote_options(archive.options).startswith(f'"-XX:SharedArchiveFile={broken}"')
+    file = put(archive, b"no archive")
+    assert quote_options(archive.options).startswith(f'"-XX:SharedArchiveFile={file}"')
     assert classes_from_archive(tmp_path) == 0

@@ -1,4 +1,4 @@
-"""The time that a place may be without an owner."""
+"""The time that a partition may be without an owner."""
 
 from cqrs_cli.jobs.engine.watch import UnownedPartitions
 
@@ -12,7 +12,7 @@ class Clock:
         return self.now
 
 
-def test_each_place_has_its_own_timeout() -> None:
+def test_each_partition_has_its_own_timeout() -> None:
     clock = Clock()
     unowned = UnownedPartitions(60, clock)
     assert unowned.overdue(["a:0"]) == []
@@ -22,7 +22,7 @@ def test_each_place_has_its_own_timeout() -> None:
     assert unowned.overdue(["a:0", "a:1"]) == ["a:0"]
 
 
-def test_a_place_with_an_owner_starts_over() -> None:
+def test_claim_resets_the_timeout() -> None:
     clock = Clock()
     unowned = UnownedPartitions(60, clock)
     unowned.overdue(["a:0"])
@@ -30,7 +30,7 @@ def test_a_place_with_an_owner_starts_over() -> None:
     assert unowned.overdue([]) == unowned.overdue(["a:0"]) == []
 
 
-def test_a_submission_restarts_its_own_places() -> None:
+def test_submission_restarts_timeouts_of_its_partitions() -> None:
     """A task that is lost again and again does not extend the timeout of other tasks."""
     clock = Clock()
     unowned = UnownedPartitions(60, clock)
@@ -41,7 +41,7 @@ def test_a_submission_restarts_its_own_places() -> None:
     assert unowned.overdue(["a:0", "a:1"]) == ["a:1"]
 
 
-def test_a_lost_broker_restarts_all() -> None:
+def test_lost_broker_restarts_all_timeouts() -> None:
     clock = Clock()
     unowned = UnownedPartitions(60, clock)
     unowned.overdue(["a:0"])

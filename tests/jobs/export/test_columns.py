@@ -70,7 +70,7 @@ def test_each_type_has_its_column() -> None:
     }
 
 
-def test_names_of_the_envelope_are_kept() -> None:
+def test_envelope_names_are_reserved() -> None:
     class Go(cqrs.Command):
         pass
 
@@ -83,7 +83,7 @@ def test_names_of_the_envelope_are_kept() -> None:
     def decide(command: Go, state: Clock) -> list[Time]:
         return [Time(1)]
 
-    def evolve(state: Clock, happened: Time) -> Clock:
+    def evolve(state: Clock, event: Time) -> Clock:
         return state
 
     clock = Aggregate.of("clock", cqrs.Decider(decide, evolve, initial=Clock()))
@@ -91,18 +91,18 @@ def test_names_of_the_envelope_are_kept() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"{}", event("Gone", 1), event("Deposited", 1, amount="x")])
-def test_unreadable_events_name_their_place(value: bytes | None) -> None:
+def test_unreadable_event_names_its_offset(value: bytes | None) -> None:
     with pytest.raises(ContradictionError, match=r"^bank_account\.events partition 3 offset 1: ") as raised:
         rows(event("Opened", 1, owner="Ada"), value)
     assert raised.value.hint == ("look at it: cqrs tail bank_account events --partition 3 --from 1 -n 1")
 
 
 def test_lines_are_as_they_were_written() -> None:
-    plain, spread = counted("a", 1), counted("b", 1).replace(b"{", b"{\n ", 1)
-    lines = event_lines(log_of(COUNTER, 0), [Record(0, 0, b"a", plain), Record(1, 0, b"b", spread)])
-    assert lines.column(0).to_pylist() == [plain.decode(), counted("b", 1).decode()]
+    compact, multiline = counted("a", 1), counted("b", 1).replace(b"{", b"{\n ", 1)
+    lines = event_lines(log_of(COUNTER, 0), [Record(0, 0, b"a", compact), Record(1, 0, b"b", multiline)])
+    assert lines.column(0).to_pylist() == [compact.decode(), counted("b", 1).decode()]
 
 
-def test_lines_are_events() -> None:
+def test_line_that_is_no_event_is_refused() -> None:
     with pytest.raises(ContradictionError, match=r"^counter\.events partition 0 offset 7: "):
         event_lines(log_of(COUNTER, 0), [Record(7, 0, b"a", b"[]")])

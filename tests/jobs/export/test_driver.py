@@ -30,12 +30,12 @@ Export = Callable[..., ExportResult]
 def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path: Path) -> Export:
     """A function that writes events to the given number of partitions, and exports them to a folder with this name."""
 
-    def exported(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> ExportResult:
+    def write_and_export(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> ExportResult:
         topics = Topics("counter", f"{prefix}{partitions}.")
         create(connection, topics, partitions)
         for value in values:
-            home = ord(json.loads(value)["subject"]) % partitions
-            append(connection, topics.events, home, [value])
+            partition = ord(json.loads(value)["subject"]) % partitions
+            append(connection, topics.events, partition, [value])
         plan = plan_export(connection, topics, "aggregates", ROOT)
         summary = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format))
         if format == "parquet":
@@ -43,17 +43,17 @@ def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path:
             replay_events(spark, plan_replay(connection, topics, "aggregates", ROOT), states)
         return summary
 
-    return exported
+    return write_and_export
 
 
-def read(folder: Path, *without: str) -> list[dict[str, Any]]:
+def read_rows(folder: Path, *dropped_columns: str) -> list[dict[str, Any]]:
     import pyarrow.parquet
 
-    rows = pyarrow.parquet.read_table(folder).drop_columns(list(without)).to_pylist()
+    rows = pyarrow.parquet.read_table(folder).drop_columns(list(dropped_columns)).to_pylist()
     return sorted(rows, key=lambda row: (row.get("subject", row["id"]), row["version"]))
 
 
-def test_exports_are_their_owners_only(export: Export, tmp_path: Path) -> None:
+def test_exported_files_are_private(export: Export, tmp_path: Path) -> None:
     export(1, "jsonl")
     (file,) = (tmp_path / "1").glob("*.jsonl")
     assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "1", file)] == [0o700, 0o600]
@@ -63,12 +63,12 @@ def test_exports_are_their_owners_only(export: Export, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_partitions_do_not_change_rows(export: Export, tmp_path: Path) -> None:
     """Rows of events differ only in partition and offset; rows of states do not differ."""
-    place = ("partition", "offset")
+    columns = ("partition", "offset")
     assert [export(count, "parquet").events for count in (1, 3)] == [4, 4]
-    assert read(tmp_path / "1", *place) == read(tmp_path / "3", *place)
-    assert [row["Incremented"] for row in read(tmp_path / "1")] == [{"by": by} for by in (1, 1, 5, 1)]
-    assert read(tmp_path / "states-1") == read(tmp_path / "states-3")
-    assert [(row["id"], row["value"]) for row in read(tmp_path / "states-1")] == [
+    assert read_rows(tmp_path / "1", *columns) == read_rows(tmp_path / "3", *columns)
+    assert [row["Incremented"] for row in read_rows(tmp_path / "1")] == [{"by": by} for by in (1, 1, 5, 1)]
+    assert read_rows(tmp_path / "states-1") == read_rows(tmp_path / "states-3")
+    assert [(row["id"], row["value"]) for row in read_rows(tmp_path / "states-1")] == [
         ("a", 2),
         ("b", 5),
         ("c", 1),

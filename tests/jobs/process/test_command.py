@@ -35,7 +35,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def happened(harness: TopicHarness, subject: str) -> list[str]:
+def event_types(harness: TopicHarness, subject: str) -> list[str]:
     """Return the types of an aggregate's events; none while an open transaction of a killed owner hides some."""
     try:
         events = [
@@ -50,10 +50,10 @@ def happened(harness: TopicHarness, subject: str) -> list[str]:
 
 def send(harness: TopicHarness, subject: str, *commands: tuple[str, dict[str, Any]]) -> None:
     name = harness.topics.aggregate
-    harness.send(*(command(f"{name}.{kind}", subject, f"{kind}-{subject}", data) for kind, data in commands))
+    harness.send(*(command(f"{name}.{type}", subject, f"{type}-{subject}", data) for type, data in commands))
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
+def kill(process: "subprocess.Popen[str]") -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -63,35 +63,38 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
     """Each order is paid and shipped once in one `cqrs run`, despite a killed worker. Its cancellation is deferred."""
     orders, payments = shop.harness("order"), shop.harness("payment")
     shop.cqrs("init", "-q")
-    log = tmp_path / "said"
+    log = tmp_path / "output"
     with ExitStack() as stack:
         log_file = stack.enter_context(log.open("wb"))
         process = shop.start_logging(log_file, "run", "order", "payment", "--process", "checkout", *LOCAL)
-        stack.callback(_end, process)
+        stack.callback(kill, process)
         eventually(lambda: "checkout: subscribed" in log.read_text(), within=180)
         for number in range(20):
             send(orders, f"o-{number}", ("Place", {"customer": "ann"}), ("AddLine", {"sku": "tea"}))
             if number == 10:
-                eventually(lambda: happened(payments, "o-0"), within=60)
+                eventually(lambda: event_types(payments, "o-0"), within=60)
                 os.kill(python_workers(family(process.pid))[0], signal.SIGKILL)
         for number in range(20):
-            eventually(lambda number=number: happened(payments, f"o-{number}"), within=120)  # type: ignore[misc]
+            eventually(lambda number=number: event_types(payments, f"o-{number}"), within=120)  # type: ignore[misc]
             send(payments, f"o-{number}", ("Pay", {"reference": "tr"}))
         for number in range(20):
-            eventually(lambda number=number: "order.Shipped" in happened(orders, f"o-{number}"), within=120)  # type: ignore[misc]
+            eventually(
+                lambda number=number: "order.Shipped" in event_types(orders, f"o-{number}"),  # type: ignore[misc]
+                within=120,
+            )
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     assert "a task was lost" in log.read_text()
     assert "deciding for order, payment, running checkout: 8 partitions, 2 tasks" in log.read_text()
     for number in range(20):
-        assert happened(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
-        assert happened(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]
-    for harness, each in ((orders, 4), (payments, 2)):
+        assert event_types(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
+        assert event_types(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]
+    for harness, count_per_order in ((orders, 4), (payments, 2)):
         sent = [record for number in range(2) for record in harness.records("commands", number)]
-        assert len(sent) == 20 * each
+        assert len(sent) == 20 * count_per_order
 
 
-def test_stopped_processes_end_with_one(shop: Project) -> None:
+def test_failing_process_manager_ends_with_1(shop: Project) -> None:
     orders = shop.harness("order")
     shop.cqrs("init", "-q")
     file = shop.folder / "processes/checkout.py"
@@ -103,17 +106,17 @@ def test_stopped_processes_end_with_one(shop: Project) -> None:
     line = 1 + file.read_text().splitlines().index("            1 / 0")
     send(orders, "o-1", ("Place", {"customer": "ann"}))
     with running(orders.plan(once=False)):
-        eventually(lambda: happened(orders, "o-1"))
+        eventually(lambda: event_types(orders, "o-1"))
     with shop.running(
         "run", "--process", "checkout", "--once", "--from", "beginning", "-o", "json"
     ) as process:
         _, err = process.communicate(timeout=180)
-    document = json.loads(err.splitlines()[-1])["error"]
+    error = json.loads(err.splitlines()[-1])["error"]
     assert process.returncode == 1
-    assert f"process checkout raised on order.Placed {shop.prefix}order.events:" in document["message"]
-    assert f"checkout.py:{line}: ZeroDivisionError: division by zero" in document["message"]
-    skip = document["hint"].partition("--skip ")[2].split()[0]
-    summary = shop.json("run", "--process", "checkout", "--once", "--skip", skip)
+    assert f"process checkout raised on order.Placed {shop.prefix}order.events:" in error["message"]
+    assert f"checkout.py:{line}: ZeroDivisionError: division by zero" in error["message"]
+    position = error["hint"].partition("--skip ")[2].split()[0]
+    summary = shop.json("run", "--process", "checkout", "--once", "--skip", position)
     reactions = summary["reactions"]
     assert (reactions["events"], reactions["commands"]) == (0, 0)
     assert summary["processes"]["checkout"]["lag"] == 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 LATER = "2026-11-21T13:00:00.000Z"
-Folds = Callable[..., ReplaySummary]
+Replay = Callable[..., ReplaySummary]
 
 
 @pytest.fixture
@@ -39,33 +39,33 @@ def topics(connection: Connection, prefix: str) -> Topics:
 
 
 @pytest.fixture
-def log(connection: Connection, topics: Topics) -> Callable[..., None]:
+def append_events(connection: Connection, topics: Topics) -> Callable[..., None]:
     """A function that appends events to a partition."""
     return lambda partition, *values: append(connection, topics.events, partition, values)
 
 
 @pytest.fixture
-def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds:
+def replay(spark: "SparkContext", connection: Connection, topics: Topics) -> Replay:
     """A function that replays the committed events."""
 
-    def folds(target: Target | None = None, parts: int = 1, **request: Any) -> ReplaySummary:
+    def run_replay(target: Target | None = None, parts: int = 1, **request: Any) -> ReplaySummary:
         plan = plan_replay(connection, topics, "aggregates", ROOT, **request)
         return replay_events(spark, replace(plan, parts=parts), target)
 
-    return folds
+    return run_replay
 
 
-def test_all_partitions_make_one_total(fold: Folds, log: Callable[..., None]) -> None:
-    log(0, counted("a", 1), counted("a", 2))
-    log(1, counted("b", 1))
-    assert fold().total[:2] == (2, 3)
+def test_all_partitions_make_one_total(replay: Replay, append_events: Callable[..., None]) -> None:
+    append_events(0, counted("a", 1), counted("a", 2))
+    append_events(1, counted("b", 1))
+    assert replay().total[:2] == (2, 3)
 
 
 @pytest.mark.covers("state-is-events")
-def test_digest_is_independent_of_tasks(fold: Folds, log: Callable[..., None]) -> None:
-    log(0, *(counted(f"a{number}", version) for version in (1, 2) for number in range(20)))
-    log(1, counted("b", 1))
-    assert fold(parts=3).total == fold().total
+def test_digest_is_independent_of_tasks(replay: Replay, append_events: Callable[..., None]) -> None:
+    append_events(0, *(counted(f"a{number}", version) for version in (1, 2) for number in range(20)))
+    append_events(1, counted("b", 1))
+    assert replay(parts=3).total == replay().total
 
 
 @pytest.mark.parametrize(
@@ -75,33 +75,33 @@ def test_tasks_without_partition_get_parts(tasks: int, partitions: int, parts: i
     assert parts_for(tasks, partitions) == parts
 
 
-def test_empty_topic_replays_to_nothing(fold: Folds) -> None:
-    assert fold().total == NOTHING
+def test_empty_topic_replays_to_nothing(replay: Replay) -> None:
+    assert replay().total == NOTHING
 
 
 @pytest.mark.covers("state-is-events")
-def test_digest_is_independent_of_partitions(fold: Folds, log: Callable[..., None]) -> None:
-    log(0, counted("a", 1), counted("b", 1))
-    together = fold().total.digest
-    log(1, counted("c", 1))
-    apart = fold().total
-    log(0, counted("c", 1))
-    assert apart.digest != together
-    assert fold().total.digest == (2 * apart.digest - together) % 2**256
+def test_digest_is_independent_of_partitions(replay: Replay, append_events: Callable[..., None]) -> None:
+    append_events(0, counted("a", 1), counted("b", 1))
+    first_digest = replay().total.digest
+    append_events(1, counted("c", 1))
+    three_aggregates = replay().total
+    append_events(0, counted("c", 1))
+    assert three_aggregates.digest != first_digest
+    assert replay().total.digest == (2 * three_aggregates.digest - first_digest) % 2**256
 
 
-def test_until_is_per_aggregate(fold: Folds, log: Callable[..., None]) -> None:
-    log(0, counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER))
-    assert fold(until=NOON).total[:2] == (1, 1)
+def test_until_is_per_aggregate(replay: Replay, append_events: Callable[..., None]) -> None:
+    append_events(0, counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER))
+    assert replay(until=NOON).total[:2] == (1, 1)
 
 
 @pytest.mark.parametrize("format", ["parquet", "json"])
 def test_aggregates_are_written_as_rows(
-    fold: Folds, log: Callable[..., None], tmp_path: Path, format: Any
+    replay: Replay, append_events: Callable[..., None], tmp_path: Path, format: Any
 ) -> None:
-    log(0, counted("a", 1, 2))
-    log(1, counted("b", 1, time=LATER))
-    summary = fold(Target(str(tmp_path / "out"), format), parts=2)
+    append_events(0, counted("a", 1, 2))
+    append_events(1, counted("b", 1, time=LATER))
+    summary = replay(Target(str(tmp_path / "out"), format), parts=2)
     assert summary.total[:2] == (2, 2)
     if format == "json":
         rows: list[Any] = [{"time": NOON, "state": {"value": 2}}, {"time": LATER, "state": {"value": 1}}]
@@ -115,14 +115,16 @@ def test_aggregates_are_written_as_rows(
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
-def test_parquet_has_the_fields_types(fold: Folds, log: Callable[..., None], tmp_path: Path) -> None:
+def test_parquet_has_the_fields_types(
+    replay: Replay, append_events: Callable[..., None], tmp_path: Path
+) -> None:
     import pyarrow.parquet
 
-    log(0, counted("a", 1, 2))
-    fold(Target(str(tmp_path / "out"), "parquet"))
+    append_events(0, counted("a", 1, 2))
+    replay(Target(str(tmp_path / "out"), "parquet"))
     (file,) = (tmp_path / "out").glob("*0000-*.parquet")
     schema = pyarrow.parquet.read_schema(file)
-    assert [(name, str(kind)) for name, kind in zip(schema.names, schema.types, strict=True)] == [
+    assert [(name, str(type)) for name, type in zip(schema.names, schema.types, strict=True)] == [
         ("id", "string"),
         ("version", "int64"),
         ("time", "timestamp[us, tz=UTC]"),
@@ -140,11 +142,11 @@ def read(folder: Path, format: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row["id"]))
 
 
-def test_full_folder_is_refused(fold: Folds, tmp_path: Path) -> None:
-    (tmp_path / "kept").touch()
+def test_full_folder_is_refused(replay: Replay, tmp_path: Path) -> None:
+    (tmp_path / "existing.json").touch()
     with pytest.raises(UsageError, match="is not empty"):
-        fold(Target(str(tmp_path), "json"))
-    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+        replay(Target(str(tmp_path), "json"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "existing.json"]
 
 
 def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) -> None:
@@ -155,17 +157,17 @@ def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) 
         staged_writer(spark, Target(str(out), "json")),
     ):
         out.mkdir()
-        (out / "theirs").touch()
-    assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [out / "theirs"])
+        (out / "other.json").touch()
+    assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [out / "other.json"])
 
 
-@pytest.mark.parametrize("out", [True, False])
-def test_contradiction_names_its_place(
-    fold: Folds, log: Callable[..., None], topics: Topics, tmp_path: Path, out: bool
+@pytest.mark.parametrize("writes_files", [True, False])
+def test_contradiction_names_its_offset(
+    replay: Replay, append_events: Callable[..., None], topics: Topics, tmp_path: Path, writes_files: bool
 ) -> None:
-    log(1, counted("a", 1), counted("a", 3))
+    append_events(1, counted("a", 1), counted("a", 3))
     with pytest.raises(ContradictionError) as raised:
-        fold(Target(str(tmp_path / "out"), "json") if out else None)
+        replay(Target(str(tmp_path / "out"), "json") if writes_files else None)
     assert raised.value.message.startswith(f"{topics.events} partition 1 offset 1: 'a' is at version 1")
     assert raised.value.hint.endswith("cqrs tail counter events --partition 1 --from 1 -n 1")
     assert list(tmp_path.iterdir()) == []
@@ -178,9 +180,9 @@ def test_missing_topic_is_a_configuration_error(connection: Connection, prefix: 
 
 @pytest.mark.slow
 def test_command_prints_its_document(
-    connection: Connection, topics: Topics, log: Callable[..., None], tmp_path: Path
+    connection: Connection, topics: Topics, append_events: Callable[..., None], tmp_path: Path
 ) -> None:
-    log(0, counted("a", 1))
+    append_events(0, counted("a", 1))
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
     command = [

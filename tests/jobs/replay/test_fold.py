@@ -26,21 +26,21 @@ REQUIRED = (
 )
 
 
-def without(member: str) -> bytes:
+def event_without(member: str) -> bytes:
     """Return an event without one of its members."""
     event = msgspec.json.decode(counted("a", 1))
     return msgspec.json.encode({name: value for name, value in event.items() if name != member})
 
 
-def folded(*values: bytes | None, until: str | None = None) -> ReplayFold:
-    folding = ReplayFold(AGGREGATE, until)
-    folding.fold(values, range(len(values)).__getitem__)
-    return folding
+def fold_events(*values: bytes | None, until: str | None = None) -> ReplayFold:
+    replay_fold = ReplayFold(AGGREGATE, until)
+    replay_fold.fold(values, range(len(values)).__getitem__)
+    return replay_fold
 
 
 def test_row_follows_the_last_event() -> None:
-    folding = folded(counted("a", 1, 2), counted("b", 1), counted("a", 2, 3, time=LATER))
-    rows = list(folding.rows())
+    replay_fold = fold_events(counted("a", 1, 2), counted("b", 1), counted("a", 2, 3, time=LATER))
+    rows = list(replay_fold.rows())
     assert [row[:4] for row in rows] == [
         ("a", 2, LATER, b'{"value":5}'),
         ("b", 1, NOON, b'{"value":1}'),
@@ -49,30 +49,34 @@ def test_row_follows_the_last_event() -> None:
 
 
 def test_total_counts_and_sums_digests() -> None:
-    summed = aggregate_digest("a", 2, b'{"value":2}') + aggregate_digest("b", 1, b'{"value":1}')
-    assert folded(counted("a", 1), counted("a", 2), counted("b", 1)).total() == Total(2, 3, summed % 2**256)
+    digest_sum = aggregate_digest("a", 2, b'{"value":2}') + aggregate_digest("b", 1, b'{"value":1}')
+    assert fold_events(counted("a", 1), counted("a", 2), counted("b", 1)).total() == Total(
+        2, 3, digest_sum % 2**256
+    )
 
 
 def test_totals_of_parts_add_up() -> None:
-    parts = folded(counted("a", 1)).total().plus(folded(counted("b", 1)).total())
-    assert parts.plus(NOTHING) == folded(counted("b", 1), counted("a", 1)).total()
+    parts = fold_events(counted("a", 1)).total().plus(fold_events(counted("b", 1)).total())
+    assert parts.plus(NOTHING) == fold_events(counted("b", 1), counted("a", 1)).total()
 
 
 def test_fold_continues_where_it_stopped() -> None:
-    folding = folded(counted("a", 1))
-    folding.fold([counted("a", 2)], [7].__getitem__)
-    assert folding.total().events == 2
+    replay_fold = fold_events(counted("a", 1))
+    replay_fold.fold([counted("a", 2)], [7].__getitem__)
+    assert replay_fold.total().events == 2
 
 
 def test_until_drops_later_versions() -> None:
-    folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER), until=NOON)
-    assert [row[:4] for row in folding.rows()] == [("a", 1, NOON, b'{"value":1}')]
-    assert folding.total()[:2] == (1, 1)
+    replay_fold = fold_events(
+        counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER), until=NOON
+    )
+    assert [row[:4] for row in replay_fold.rows()] == [("a", 1, NOON, b'{"value":1}')]
+    assert replay_fold.total()[:2] == (1, 1)
 
 
 def test_until_keeps_the_last_earlier_version() -> None:
-    folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("a", 3), until=NOON)
-    assert next(folding.rows()).version == 3
+    replay_fold = fold_events(counted("a", 1), counted("a", 2, time=LATER), counted("a", 3), until=NOON)
+    assert next(replay_fold.rows()).version == 3
 
 
 @pytest.mark.parametrize(
@@ -90,19 +94,19 @@ def test_until_keeps_the_last_earlier_version() -> None:
         ([b"{"], "offset 0: "),
         ([b"[" * 100_000], "offset 0: "),
         ([None], "offset 0: a null value is not an event"),
-        *(([without(name)], f"offset 0: Object missing required field `{name}`") for name in REQUIRED),
+        *(([event_without(name)], f"offset 0: Object missing required field `{name}`") for name in REQUIRED),
     ],
 )
 def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -> None:
-    with pytest.raises(ReplayFoldError) as refused:
-        folded(*values)
-    assert str(refused.value).startswith(reason)
-    assert refused.value.offset == len(values) - 1
+    with pytest.raises(ReplayFoldError) as raised:
+        fold_events(*values)
+    assert str(raised.value).startswith(reason)
+    assert raised.value.offset == len(values) - 1
 
 
 def test_another_aggregates_key_is_refused() -> None:
     """Only parts of a partition check keys. Two parts share no aggregate, and together they have all aggregates."""
     parts = [part_of(number, 2) for number in range(2)]
-    (away,) = (part for part in parts if in_part([b"a"], part) == [False])
+    (other_part,) = (part for part in parts if in_part([b"a"], part) == [False])
     with pytest.raises(ReplayFoldError, match="offset 0: the event of 'a' has the key of another aggregate"):
-        ReplayFold(AGGREGATE, part=away).fold([counted("a", 1)], [0].__getitem__)
+        ReplayFold(AGGREGATE, part=other_part).fold([counted("a", 1)], [0].__getitem__)

@@ -71,7 +71,7 @@ def test_fields_have_their_types() -> None:
 
 
 @pytest.mark.parametrize("state", [Rich(id=2**63), Rich(at=datetime(2026, 1, 1))])
-def test_values_without_a_place_are_named(state: Rich) -> None:
+def test_values_that_fit_no_column_are_named(state: Rich) -> None:
     with pytest.raises(CqrsError, match=r"the state of 'a': (id|at) has no place in a column") as raised:
         StateColumns(Rich).batch([row(Rich()), row(state)])
     assert raised.value.hint == "write JSON: there every value has its place"

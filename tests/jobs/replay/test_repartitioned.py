@@ -30,34 +30,34 @@ def log(connection: Connection, prefix: str) -> GrowingCounters:
     return GrowingCounters(connection, Topics("counter", prefix), 4)
 
 
-def test_grown_log_replays_like_another(log: GrowingCounters, prefix: str) -> None:
+def test_repartitioned_log_has_the_same_total(log: GrowingCounters, prefix: str) -> None:
     """The counts are 4, 8 and 16.
 
     Each step is replayed: topics extended, half split, split, and up to given offsets.
     """
-    even = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
+    reference = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
 
-    def counted_alike() -> None:
+    def count_and_compare() -> None:
         log.count(*MANY)
-        even.count(*MANY)
-        assert replay(log) == replay(even)
+        reference.count(*MANY)
+        assert replay(log) == replay(reference)
 
-    counted_alike()
-    four, before = {number: log.end(number) for number in range(4)}, replay(even)
+    count_and_compare()
+    positions, total_before = {number: log.end(number) for number in range(4)}, replay(reference)
     for count in (8, 16):
         log.grow(count)
-        counted_alike()
+        count_and_compare()
         log.split(0, 1)
-        counted_alike()
+        count_and_compare()
         log.split()
-        counted_alike()
+        count_and_compare()
     log.split()  # the targets of the first repartitioning, to 16
-    counted_alike()
-    assert replay(log, positions=four) == before
+    count_and_compare()
+    assert replay(log, positions=positions) == total_before
     assert replay(log)[:2] == (len(MANY), sum(log.versions.values()))
 
 
-def test_grown_log_shows_and_exports_in_order(log: GrowingCounters) -> None:
+def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
     log.count(*MANY)
     log.grow(8)
     log.split()
@@ -65,13 +65,13 @@ def test_grown_log_shows_and_exports_in_order(log: GrowingCounters) -> None:
     plan = plan_export(log.connection, log.topics, "aggregates", ROOT, "murmur2")
     rows = [
         json.loads(row)
-        for home in plan.bounds
-        for made in exported_rows(plan, home, "jsonl")
-        for row in made.column(0).to_pylist()
+        for partition in plan.bounds
+        for batch in exported_rows(plan, partition, "jsonl")
+        for row in batch.column(0).to_pylist()
     ]
-    rows_seen = [(row["subject"], row["aggregateversion"]) for row in rows]
-    assert sorted(rows_seen) == sorted((subject, version) for subject in MANY for version in (1, 2))
-    assert all(rows_seen.index((subject, 1)) < rows_seen.index((subject, 2)) for subject in MANY)
+    versions = [(row["subject"], row["aggregateversion"]) for row in rows]
+    assert sorted(versions) == sorted((subject, version) for subject in MANY for version in (1, 2))
+    assert all(versions.index((subject, 1)) < versions.index((subject, 2)) for subject in MANY)
     for subject in MANY[:8]:
         ranges = find_ranges(log.connection, log.topics, subject.encode(), "murmur2")
         history = fold_history(
@@ -83,7 +83,7 @@ def test_grown_log_shows_and_exports_in_order(log: GrowingCounters) -> None:
         assert history.version == 2 and len(ranges) == len({log.home(subject), log.home(subject) % 4})
 
 
-def test_fault_behind_a_growth_names_its_place(log: GrowingCounters) -> None:
+def test_fault_after_repartitioning_names_its_offset(log: GrowingCounters) -> None:
     log.count(*MANY)
     log.grow(8)
     log.split()

@@ -38,14 +38,16 @@ def events(history: list[tuple[int, bool]]) -> list[bytes]:
     return events
 
 
-def folded(
+def total_and_rows(
     values: list[bytes],
-    most: int | None,
+    max_aggregates: int | None,
     until: str | None = None,
     part: range = WHOLE,
     batch: int = 7,
 ) -> tuple[Total, list[AggregateRow]]:
-    with closing(ReplayFold(AGGREGATE, until, None if most is None else MaxAggregates(most), part)) as fold:
+    with closing(
+        ReplayFold(AGGREGATE, until, None if max_aggregates is None else MaxAggregates(max_aggregates), part)
+    ) as fold:
         for number in range(0, len(values), batch):
             fold.fold(values[number : number + batch], range(number, len(values)).__getitem__)
         rows = sorted(fold.rows())
@@ -54,36 +56,40 @@ def folded(
 
 @pytest.mark.covers("state-is-events")
 @settings(max_examples=50)
-@given(history=histories, most=st.integers(0, 20), until=st.sampled_from([None, NOON]))
+@given(history=histories, max_aggregates=st.integers(0, 20), until=st.sampled_from([None, NOON]))
 def test_spilled_aggregates_are_the_same(
-    history: list[tuple[int, bool]], most: int, until: str | None
+    history: list[tuple[int, bool]], max_aggregates: int, until: str | None
 ) -> None:
     values = events(history)
-    assert folded(values, most, until) == folded(values, None, until)
+    assert total_and_rows(values, max_aggregates, until) == total_and_rows(values, None, until)
 
 
 @pytest.mark.covers("state-is-events")
 @settings(max_examples=50)
-@given(history=histories, most=st.none() | st.integers(0, 20), parts=st.integers(1, 8))
-def test_parts_make_the_whole(history: list[tuple[int, bool]], most: int | None, parts: int) -> None:
+@given(history=histories, max_aggregates=st.none() | st.integers(0, 20), parts=st.integers(1, 8))
+def test_parts_add_up_to_the_total(
+    history: list[tuple[int, bool]], max_aggregates: int | None, parts: int
+) -> None:
     values, total = events(history), NOTHING
     rows: list[AggregateRow] = []
     keys = [f"a{number}".encode() for number, _ in history]
     for part in [part_of(number, parts) for number in range(parts)]:
-        first, rest = folded(list(compress(values, in_part(keys, part))), most, part=part)
-        total, rows = total.plus(first), rows + rest
-    assert (total, sorted(rows)) == folded(values, None)
+        part_total, part_rows = total_and_rows(
+            list(compress(values, in_part(keys, part))), max_aggregates, part=part
+        )
+        total, rows = total.plus(part_total), rows + part_rows
+    assert (total, sorted(rows)) == total_and_rows(values, None)
 
 
-def test_waiting_contradiction_has_its_offset() -> None:
+def test_spilled_contradiction_has_its_offset() -> None:
     values = [counted(f"a{number}", 1) for number in range(50)]
     for number in range(50):
         with pytest.raises(ReplayFoldError, match=f"offset 50: 'a{number}' is at version 1") as raised:
-            folded([*values, counted(f"a{number}", 3)], 5)
+            total_and_rows([*values, counted(f"a{number}", 3)], 5)
         assert raised.value.offset == 50
 
 
-def test_limit_counts_what_reached_it() -> None:
+def test_limit_stays_where_it_was_reached() -> None:
     """Freed memory is not returned to the system: the count at which the limit was reached stays the maximum."""
     used = [100, 100, 1001, 1001, 1001, 1100]
     limit = MemoryLimit(1000, lambda: used.pop(0), fewest=2)
@@ -96,11 +102,11 @@ def test_few_aggregates_are_never_too_many() -> None:
 
 def test_full_disk_is_named() -> None:
     with files_end_at(100), pytest.raises(ConfigurationError, match="do not fit into memory") as raised:
-        folded(events([(number, False) for number in range(20)]), 5)
+        total_and_rows(events([(number, False) for number in range(20)]), 5)
     assert "TMPDIR" in raised.value.hint
 
 
-REPLAYED = """
+REPLAY_PROGRAM = """
 import resource, sys
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -121,14 +127,18 @@ print(fold.total()[:2])
 
 @pytest.mark.program
 @pytest.mark.covers("state-is-events")
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to measure memory")
 def test_more_aggregates_than_memory_holds() -> None:
     """A replay of 51 MB of ids stays within 28 MB of additional memory; without the limit it dies."""
     bounded, unbounded = (
         subprocess.run(
-            [sys.executable, "-c", REPLAYED, str(most)], cwd=ROOT, capture_output=True, text=True, check=False
+            [sys.executable, "-c", REPLAY_PROGRAM, str(memory)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        for most in (8 << 20, 1 << 40)
+        for memory in (8 << 20, 1 << 40)
     )
     assert (bounded.stdout, bounded.returncode) == ("(15000, 30000)\n", 0), bounded.stderr
     assert (unbounded.stdout, unbounded.returncode != 0) == ("", True)  # MemoryError, or a crash in C

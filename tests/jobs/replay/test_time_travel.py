@@ -23,20 +23,24 @@ if TYPE_CHECKING:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.covers("state-is-events")
-def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> None:
+def test_replay_equals_earlier_live_state(spark: "SparkContext", bank: TopicHarness) -> None:
     """A replay up to a time or to offsets equals the live state then, for all accounts and for one."""
-    stops = []
+    snapshots = []
     print("seed", seed := random.randrange(1_000_000))
-    choice, sent = random.Random(seed), list(mixture(150, seed=seed))
-    while sent:
-        count = choice.randrange(20, 100)
-        before, sent = sent[:count], sent[count:]
-        bank.send(*before)
+    rng, commands = random.Random(seed), list(mixture(150, seed=seed))
+    while commands:
+        count = rng.randrange(20, 100)
+        batch, commands = commands[:count], commands[count:]
+        bank.send(*batch)
         quietly(bank.plan())
         eventually(lambda: bank.settled("events"))
         positions = {partition: bank.end("events", partition) for partition in (0, 1)}
-        times = [json.loads(r.value or b"")["time"] for n in (0, 1) for r in bank.records("events", n)]
-        stops.append(
+        times = [
+            json.loads(record.value or b"")["time"]
+            for partition in (0, 1)
+            for record in bank.records("events", partition)
+        ]
+        snapshots.append(
             (positions, max(times), bank.digest(), bank.shard(partition=bank.home("acc-1"))["acc-1"])
         )
 
@@ -44,9 +48,9 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
         plan = plan_replay(bank.connection, bank.topics, "aggregates", ROOT, **request)
         return as_hex(replay_events(spark, plan).total.digest)
 
-    for positions, time, live, account in stops:
-        assert digest(positions=positions) == live
-        assert digest(until=time) == live
+    for positions, time, live_digest, account in snapshots:
+        assert digest(positions=positions) == live_digest
+        assert digest(until=time) == live_digest
         ranges = find_ranges(bank.connection, bank.topics, b"acc-1", "murmur2", positions)
         records = read_records(bank.connection, b"acc-1", ranges)
         history = fold_history(bank.aggregate, "acc-1", records, parse_at(None))
@@ -57,15 +61,15 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
 
 
 @pytest.mark.parametrize(
-    ("positions", "complaint"),
+    ("positions", "message"),
     [
         ({0: 3}, "there is no offset for bank.events partition 1"),
         ({0: 3, 1: 9}, "bank.events partition 1 has no offset 9: it reaches from 2 to 8"),
         ({0: 3, 1: 1}, "bank.events partition 1 has no offset 1: it reaches from 2 to 8"),
     ],
 )
-def test_positions_are_those_of_the_log(positions: dict[int, int], complaint: str) -> None:
+def test_positions_must_be_in_the_log(positions: dict[int, int], message: str) -> None:
     bounds = {0: (0, 5), 1: (2, 8)}
-    with pytest.raises(UsageError, match=complaint):
+    with pytest.raises(UsageError, match=message):
         bounds_until("bank.events", bounds, positions)
     assert bounds_until("bank.events", bounds, {0: 3, 1: 2, 7: 1}) == {0: (0, 3), 1: (2, 2)}

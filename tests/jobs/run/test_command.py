@@ -48,12 +48,12 @@ def test_lost_task_and_takeover_decide_once(project: Project) -> None:
             project.send([command("Withdraw", f"a-{n}", {"amount": 1}) for n in range(50)])
             project.send(increments(50))
             decided(project, 150)
-            everybody = family(second.pid)
+            pids = family(second.pid)
             second.send_signal(signal.SIGTERM)
             second.communicate(timeout=60)
             assert second.returncode == 143
     assert [attempts(project, name) for name in NAMES] == [{TERMINAL}, {TERMINAL}]
-    eventually(lambda: not living(everybody))
+    eventually(lambda: not living(pids))
 
 
 def test_orphaned_owners_end_by_themselves(project: Project) -> None:
@@ -65,12 +65,12 @@ def test_orphaned_owners_end_by_themselves(project: Project) -> None:
         os.kill(parent(workers[0]), signal.SIGKILL)  # PySpark's daemon
         eventually(lambda: not living(workers), within=60)
         project.send(increments(20))
-        decided(project, 40, ["counter"])  # by others: their task was submitted again
-        everybody = family(run.pid)
-        workers = python_workers(everybody)
-        for pid in everybody - set(workers):
+        decided(project, 40, ["counter"])  # by new owners, because their task was submitted again
+        pids = family(run.pid)
+        workers = python_workers(pids)
+        for pid in pids - set(workers):
             os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not living(everybody), within=60)
+        eventually(lambda: not living(pids), within=60)
 
 
 def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
@@ -89,7 +89,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     )
     try:
         child.expect(r"commands/s · lag 0 · accepted 20 · rejected 0 · duplicate 0 · failed 0")
-        everybody = family(child.pid)
+        pids = family(child.pid)
         child.sendintr()
         child.expect(r"stopped after .* s: 20 commands decided within .* s: 20 accepted.*; 20 events")
         child.expect(pexpect.EOF)
@@ -98,7 +98,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     finally:
         child.close(force=True)
     assert attempts(project, "counter") == {TERMINAL}
-    eventually(lambda: not living(everybody))
+    eventually(lambda: not living(pids))
 
 
 def test_service_streams_and_gets_ready(project: Project) -> None:
@@ -112,8 +112,8 @@ def test_service_streams_and_gets_ready(project: Project) -> None:
         eventually(lambda: get(f"{url}/readyz")[0] == 200, within=90)
         assert get(f"{url}/healthz")[0] == 200
         decided(project, 20, ["counter"])
-        measured = 'cqrs_command_latency_seconds_count{aggregate="counter",partition="%d"}'
-        eventually(lambda: sum(sample(url, measured % number) for number in range(4)) == 20)
+        metric = 'cqrs_command_latency_seconds_count{aggregate="counter",partition="%d"}'
+        eventually(lambda: sum(sample(url, metric % number) for number in range(4)) == 20)
         progress = (line for line in lines if line["kind"] == "progress")
         assert next(line for line in progress if line["commands"] == 20 and not line["waiting"])["lag"] == 0
         run.send_signal(signal.SIGTERM)
@@ -125,11 +125,11 @@ def test_service_streams_and_gets_ready(project: Project) -> None:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, refused.read().decode()
+        with urllib.request.urlopen(url, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def sample(url: str, name: str) -> float:
@@ -139,7 +139,7 @@ def sample(url: str, name: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "says"),
+    ("arguments", "status", "message"),
     [
         (["run", "counter"], 3, "cqrs init counter"),
         (["run", "countr"], 2, "did you mean counter?"),
@@ -148,13 +148,15 @@ def sample(url: str, name: str) -> float:
         (["run", "counter", "--state-dir", "/proc/nowhere"], 3, ""),
     ],
 )
-def test_failed_start_prints_one_line(project: Project, arguments: list[str], status: int, says: str) -> None:
+def test_failed_start_prints_one_line(
+    project: Project, arguments: list[str], status: int, message: str
+) -> None:
     if "--state-dir" in arguments:
         project.cqrs("init", "counter")
     process = project.start(*arguments)
     out, err = process.communicate(timeout=90)
     assert (process.returncode, out) == (status, "")
-    assert " error: " in err.splitlines()[-1] and says in err
+    assert " error: " in err.splitlines()[-1] and message in err
     assert "Traceback" not in err
 
 

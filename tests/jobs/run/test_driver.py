@@ -27,16 +27,16 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def is_lost(_: Plan) -> Iterable[OwnerResult]:
+def lose_task(_: Plan) -> Iterable[OwnerResult]:
     raise RuntimeError("the worker is gone\nand its log says why")
 
 
-def is_lost_after_work(plan: Plan) -> Iterable[OwnerResult]:
+def lose_task_after_work(plan: Plan) -> Iterable[OwnerResult]:
     owned_here(plan)
     raise RuntimeError("the worker is gone")
 
 
-def test_what_was_decided_is_summed_up(counters: TopicHarness) -> None:
+def test_result_counts_decided_commands(counters: TopicHarness) -> None:
     counters.send(*increments(7))
     result = drive(Context(works), counters.plan())
     assert result.summary()["aggregates"]["counter"]["accepted"] == result.total("commands") == 7
@@ -84,7 +84,7 @@ def test_once_waits_for_hidden_commands(counters: TopicHarness) -> None:
 def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     counters.send(*increments(7))
     notes: list[str] = []
-    context = Context(is_lost, is_lost_after_work, works)
+    context = Context(lose_task, lose_task_after_work, works)
     result = drive(context, counters.plan(), notes)
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
     assert result.resubmissions == 2
@@ -94,101 +94,101 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
 
 
 def test_repeatedly_lost_task_ends_run(counters: TopicHarness) -> None:
-    context = Context(is_lost)
+    context = Context(lose_task)
     with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
         drive(context, counters.plan())
     assert len(context.plans) == MAX_FUTILE_LOSSES
 
 
 def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
-    never = threading.Event()
+    is_released = threading.Event()
 
-    def waits(_: Plan) -> list[OwnerResult]:
-        never.wait(30)
+    def wait(_: Plan) -> list[OwnerResult]:
+        is_released.wait(30)
         return []
 
     with pytest.raises(UnavailableError, match="no owner of counter:0") as raised:
-        drive(Context(waits), counters.plan(), claim_deadline=0.2)
+        drive(Context(wait), counters.plan(), claim_deadline=0.2)
     assert raised.value.exit_code == 4
-    never.set()
+    is_released.set()
 
 
-def test_lost_task_has_a_deadline_of_its_own(counters: TopicHarness) -> None:
+def test_resubmitted_task_gets_a_new_deadline(counters: TopicHarness) -> None:
     """A task that is lost after the first deadline gets the same time to claim as the first task."""
-    never = threading.Event()
+    is_released = threading.Event()
 
-    def is_lost(plan: Plan) -> list[OwnerResult]:
+    def lose_task(plan: Plan) -> list[OwnerResult]:
         list(works(plan))
-        never.wait(1.5)
+        is_released.wait(1.5)
         raise RuntimeError("lost")
 
-    def claims_late(plan: Plan) -> Iterable[OwnerResult]:
-        never.wait(0.5)
+    def claim_late(plan: Plan) -> Iterable[OwnerResult]:
+        is_released.wait(0.5)
         return works(plan)
 
-    assert drive(Context(is_lost, claims_late), counters.plan(), claim_deadline=1.0)
+    assert drive(Context(lose_task, claim_late), counters.plan(), claim_deadline=1.0)
 
 
-def before_each_look(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+def before_each_poll(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Call `act` before each response of the broker to the driver."""
     poll = Progress.poll_broker
 
-    def reads(progress: Progress) -> BrokerAnswer:
+    def poll_after_act(progress: Progress) -> BrokerAnswer:
         act()
         return poll(progress)
 
-    monkeypatch.setattr(Progress, "poll_broker", reads)
+    monkeypatch.setattr(Progress, "poll_broker", poll_after_act)
 
 
 def test_absent_broker_extends_claim_deadline(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away, back = iter(range(25)), threading.Event()
+    failures, has_recovered = iter(range(25)), threading.Event()
 
-    def answers_late() -> None:
-        if next(away, None) is not None:
+    def fail_25_times() -> None:
+        if next(failures, None) is not None:
             raise UnavailableError("no broker")
-        back.set()
+        has_recovered.set()
 
-    before_each_look(monkeypatch, answers_late)
+    before_each_poll(monkeypatch, fail_25_times)
 
-    def waits(_: Plan) -> list[OwnerResult]:
-        assert back.wait(60)
+    def wait(_: Plan) -> list[OwnerResult]:
+        assert has_recovered.wait(60)
         return []
 
     notes: list[str] = []
-    drive(Context(waits), counters.plan(), notes, claim_deadline=1.0)
+    drive(Context(wait), counters.plan(), notes, claim_deadline=1.0)
     assert notes == ["no broker"] * 25
 
 
-def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_task_restarts_without_broker(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's broker is lost. It responds after the task has restarted and decided."""
     counters.send(*increments(7))
-    decided = threading.Event()
+    has_decided = threading.Event()
 
-    def waits() -> None:
-        assert decided.wait(20)
+    def wait() -> None:
+        assert has_decided.wait(20)
 
-    before_each_look(monkeypatch, waits)
+    before_each_poll(monkeypatch, wait)
 
-    def works_late(plan: Plan) -> list[OwnerResult]:
+    def decide_late(plan: Plan) -> list[OwnerResult]:
         results = owned_here(plan)
-        decided.set()
+        has_decided.set()
         return results
 
-    result = drive(Context(is_lost, is_lost, works_late), counters.plan(), progress_poll_timeout=0.0)
+    result = drive(Context(lose_task, lose_task, decide_late), counters.plan(), progress_poll_timeout=0.0)
     assert (result.resubmissions, result.total("commands")) == (2, 7)
     counters.check()
 
 
 def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
     """An owner folds a long log before it claims. No partition counts as unowned while it reports this."""
-    looks: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
 
-    def folds(plan: Plan) -> list[OwnerResult]:
+    def report_folding(plan: Plan) -> list[OwnerResult]:
         assert plan.reports is not None
         sender, number = DatagramSender(plan.reports), 0
-        while len(looks) < 20:
+        while len(snapshots) < 20:
             number += 1
             sender.send_body(
                 encode_report(OwnerReport("counter", 0, 0, 0, number, "warm", FoldProgress(10, 5, 20)))
@@ -197,14 +197,14 @@ def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
         sender.close()
         return owned_here(plan)
 
-    drive(Context(folds), counters.plan(), watch=looks.append, claim_deadline=0.1)
-    assert Rebuild(1, 10, 25) in [look.rebuild_progress() for look in looks]
+    drive(Context(report_folding), counters.plan(), watch=snapshots.append, claim_deadline=0.1)
+    assert Rebuild(1, 10, 25) in [snapshot.rebuild_progress() for snapshot in snapshots]
 
 
-def test_notes_come_while_owners_work(counters: TopicHarness) -> None:
+def test_notes_arrive_while_owners_work(counters: TopicHarness) -> None:
     notes: list[str] = []
 
-    def works_on(plan: Plan) -> list[OwnerResult]:
+    def report_note_and_work(plan: Plan) -> list[OwnerResult]:
         assert plan.reports is not None
         sender = DatagramSender(plan.reports)
         sender.send_body(
@@ -215,14 +215,14 @@ def test_notes_come_while_owners_work(counters: TopicHarness) -> None:
         first, *_ = owned_here(replace(plan, reports=None))
         return [replace(first, notes=("the code changed", "another"))]
 
-    drive(Context(works_on), counters.plan(), notes)
+    drive(Context(report_note_and_work), counters.plan(), notes)
     assert notes == ["the code changed", "another"]
 
 
-def test_owners_measure_what_they_do(counters: TopicHarness) -> None:
+def test_owners_report_their_measurements(counters: TopicHarness) -> None:
     counters.send(*increments(7), Sent(b"k", b"?"))
-    looks: list[Snapshot] = []
-    result = drive(Context(works), counters.plan(), watch=looks.append)
+    snapshots: list[Snapshot] = []
+    result = drive(Context(works), counters.plan(), watch=snapshots.append)
     report = result.reports[Partition("counter", 0)]
     assert report.step == "ended" and report.shard_bytes > 0
     assert sum(report.latency[0]) == report.batches[1] == 8

@@ -19,7 +19,7 @@ from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.support.listening_sockets import anywhere, listening, open_to_others
 
-HERE = Partition("counter", 0)
+PARTITION = Partition("counter", 0)
 
 
 class Clock:
@@ -37,32 +37,32 @@ def clock() -> Clock:
 
 @pytest.fixture
 def endpoint(clock: Clock) -> Iterator[Endpoint[Snapshot]]:
-    served = Endpoint(Metrics(), "127.0.0.1", 0, clock)
-    yield served
-    served.close()
+    endpoint = Endpoint(Metrics(), "127.0.0.1", 0, clock)
+    yield endpoint
+    endpoint.close()
 
 
 def get(endpoint: Endpoint[Snapshot], path: str, method: str = "GET") -> tuple[int, str]:
     request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}{path}", method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, refused.read().decode()
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
-def asked(endpoint: Endpoint[Snapshot], path: str) -> tuple[int, Any]:
+def get_json(endpoint: Endpoint[Snapshot], path: str) -> tuple[int, Any]:
     status, text = get(endpoint, path)
     return status, json.loads(text)
 
 
-def look(time: float, step: str, *unowned: Partition) -> Snapshot:
-    reports = {HERE: OwnerReport(*HERE, 0, 0, 1, step)}
-    return Snapshot(time, lags={HERE: 7}, reports=reports, unowned=unowned)
+def snapshot(time: float, step: str, *unowned: Partition) -> Snapshot:
+    reports = {PARTITION: OwnerReport(*PARTITION, 0, 0, 1, step)}
+    return Snapshot(time, lags={PARTITION: 7}, reports=reports, unowned=unowned)
 
 
-def test_open_listener_would_be_seen() -> None:
+def test_public_listener_is_detected() -> None:
     with anywhere() as server:
         assert server.getsockname()[1] in open_to_others(os.getpid())
     assert server.fileno() == -1
@@ -70,13 +70,15 @@ def test_open_listener_would_be_seen() -> None:
 
 @pytest.mark.covers("no-foreign-code")
 def test_metrics_listen_on_loopback_only() -> None:
-    before = listening(os.getpid())
+    ports_before = listening(os.getpid())
     address = parse_metrics_address("0")
     assert address is not None
     endpoint = Endpoint(Metrics(), *address)
     try:
-        added = {port: address for port, address in listening(os.getpid()).items() if port not in before}
-        assert {port: str(address) for port, address in added.items()} == {endpoint.port: "127.0.0.1"}
+        new_ports = {
+            port: address for port, address in listening(os.getpid()).items() if port not in ports_before
+        }
+        assert {port: str(address) for port, address in new_ports.items()} == {endpoint.port: "127.0.0.1"}
         with pytest.raises(ConfigurationError, match=f"port {endpoint.port} cannot be used"):
             Endpoint(Metrics(), "127.0.0.1", endpoint.port)
     finally:
@@ -84,7 +86,7 @@ def test_metrics_listen_on_loopback_only() -> None:
 
 
 def test_metrics_are_served_as_text(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
-    endpoint.update(look(clock(), "decide"))
+    endpoint.update(snapshot(clock(), "decide"))
     status, text = get(endpoint, "/metrics?name=x")
     assert status == 200 and 'cqrs_lag_commands{aggregate="counter",partition="0"} 7.0' in text
     assert get(endpoint, "/metrics", "HEAD") == (200, "")
@@ -92,34 +94,34 @@ def test_metrics_are_served_as_text(endpoint: Endpoint[Snapshot], clock: Clock) 
 
 
 def test_ready_while_every_owner_decides(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
-    assert asked(endpoint, "/readyz") == (503, {"ready": False, "why": "the run has not begun"})
-    endpoint.update(look(clock(), "warm", HERE))
-    assert asked(endpoint, "/readyz") == (503, {"ready": False, "waiting": {"counter:0": "warm"}})
-    endpoint.update(look(clock(), "decide"))
-    assert asked(endpoint, "/readyz") == (200, {"ready": True, "waiting": {}})
+    assert get_json(endpoint, "/readyz") == (503, {"ready": False, "why": "the run has not begun"})
+    endpoint.update(snapshot(clock(), "warm", PARTITION))
+    assert get_json(endpoint, "/readyz") == (503, {"ready": False, "waiting": {"counter:0": "warm"}})
+    endpoint.update(snapshot(clock(), "decide"))
+    assert get_json(endpoint, "/readyz") == (200, {"ready": True, "waiting": {}})
 
 
 def test_standby_is_ready_for_updates(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     """A standby is not ready for other clients, because it decides no commands."""
-    endpoint.update(look(clock(), "warm", HERE))
+    endpoint.update(snapshot(clock(), "warm", PARTITION))
     assert get(endpoint, "/readyz?standby")[0] == 503
-    endpoint.update(look(clock(), "standby", HERE))
-    assert asked(endpoint, "/readyz?standby") == (200, {"ready": True, "standby": True})
+    endpoint.update(snapshot(clock(), "standby", PARTITION))
+    assert get_json(endpoint, "/readyz?standby") == (200, {"ready": True, "standby": True})
     assert get(endpoint, "/readyz")[0] == 503
-    endpoint.update(look(clock(), "decide"))
+    endpoint.update(snapshot(clock(), "decide"))
     assert get(endpoint, "/readyz?standby")[0] == 200
 
 
-def test_old_look_is_not_ready(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
-    endpoint.update(look(clock(), "decide"))
+def test_old_snapshot_is_not_ready(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
+    endpoint.update(snapshot(clock(), "decide"))
     clock.now += FRESH_TIMEOUT + 1
     endpoint.record_heartbeat()
-    assert asked(endpoint, "/readyz") == (503, {"ready": False, "why": "no answer from Kafka"})
+    assert get_json(endpoint, "/readyz") == (503, {"ready": False, "why": "no answer from Kafka"})
     assert get(endpoint, "/healthz")[0] == 200
 
 
 def test_silent_driver_is_not_alive(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
-    assert asked(endpoint, "/healthz") == (200, {"alive": True, "silent_seconds": 0.0})
+    assert get_json(endpoint, "/healthz") == (200, {"alive": True, "silent_seconds": 0.0})
     clock.now += ALIVE_TIMEOUT + 1
     assert get(endpoint, "/healthz")[0] == 503
     endpoint.record_heartbeat()

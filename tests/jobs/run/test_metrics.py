@@ -9,65 +9,65 @@ from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.support.progress import HERE, look, reacting, report
 
-AT = {"aggregate": "counter", "partition": "1"}
+LABELS = {"aggregate": "counter", "partition": "1"}
 
 
-def served(snapshot: Snapshot | None) -> CollectorRegistry:
+def registry_with(snapshot: Snapshot | None) -> CollectorRegistry:
     metrics, registry = Metrics(), CollectorRegistry()
     metrics.snapshot = snapshot
     registry.register(metrics)
     return registry
 
 
-def test_processes_are_counted() -> None:
-    place = {"process": "checkout", "aggregate": "order", "partition": "0"}
-    value = served(replace(look(report()), processes=reacting())).get_sample_value
-    assert value("cqrs_process_position", place) == 95
-    assert value("cqrs_process_lag_events", place) == 5
-    assert (value("cqrs_process_partition_owned", place), value("cqrs_ready")) == (1, 1)
-    value = served(replace(look(report()), processes=reacting(claimed=False))).get_sample_value
-    assert (value("cqrs_process_partition_owned", place), value("cqrs_ready")) == (0, 0)
+def test_process_managers_are_counted() -> None:
+    labels = {"process": "checkout", "aggregate": "order", "partition": "0"}
+    value = registry_with(replace(look(report()), processes=reacting())).get_sample_value
+    assert value("cqrs_process_position", labels) == 95
+    assert value("cqrs_process_lag_events", labels) == 5
+    assert (value("cqrs_process_partition_owned", labels), value("cqrs_ready")) == (1, 1)
+    value = registry_with(replace(look(report()), processes=reacting(claimed=False))).get_sample_value
+    assert (value("cqrs_process_partition_owned", labels), value("cqrs_ready")) == (0, 0)
 
 
 def test_claims_and_logs_are_counted() -> None:
-    value = served(look(report())).get_sample_value
-    assert value("cqrs_commands_total", {**AT, "status": "accepted"}) == 3
-    assert value("cqrs_commands_total", {**AT, "status": "failed"}) == 0
-    assert value("cqrs_events_total", AT) == 6
-    assert value("cqrs_lag_commands", AT) == 7
-    assert (value("cqrs_partition_owned", AT), value("cqrs_ready")) == (1, 1)
+    value = registry_with(look(report())).get_sample_value
+    assert value("cqrs_commands_total", {**LABELS, "status": "accepted"}) == 3
+    assert value("cqrs_commands_total", {**LABELS, "status": "failed"}) == 0
+    assert value("cqrs_events_total", LABELS) == 6
+    assert value("cqrs_lag_commands", LABELS) == 7
+    assert (value("cqrs_partition_owned", LABELS), value("cqrs_ready")) == (1, 1)
     assert value("cqrs_submissions_total") == 3
 
 
-def test_owners_measures_are_served() -> None:
-    value = served(look(report())).get_sample_value
-    assert value("cqrs_commands_refused_total", {**AT, "reason": "EXPIRED"}) == 2
-    assert value("cqrs_commands_refused_total", {**AT, "reason": "TOO_LARGE"}) == 0
-    assert value("cqrs_transactions_aborted_total", AT) == 4
-    assert value("cqrs_owner_restarts_total", AT) == 5
-    assert value("cqrs_shard_bytes", AT) == 4096
+def test_measurements_of_owners_are_served() -> None:
+    value = registry_with(look(report())).get_sample_value
+    assert value("cqrs_commands_refused_total", {**LABELS, "reason": "EXPIRED"}) == 2
+    assert value("cqrs_commands_refused_total", {**LABELS, "reason": "TOO_LARGE"}) == 0
+    assert value("cqrs_transactions_aborted_total", LABELS) == 4
+    assert value("cqrs_owner_restarts_total", LABELS) == 5
+    assert value("cqrs_shard_bytes", LABELS) == 4096
 
 
 def test_histograms_cumulate() -> None:
-    value = served(look(report())).get_sample_value
+    value = registry_with(look(report())).get_sample_value
     buckets = [
-        value("cqrs_command_latency_seconds_bucket", {**AT, "le": le})
+        value("cqrs_command_latency_seconds_bucket", {**LABELS, "le": le})
         for le in ("0.005", "0.025", "3600", "+Inf")
     ]
     assert buckets == [1, 2, 2, 3]
-    assert value("cqrs_command_latency_seconds_count", AT) == 3
-    assert value("cqrs_batch_commands_sum", AT) == 3
-    assert value("cqrs_batch_commands_bucket", {**AT, "le": "5"}) == 1
+    assert value("cqrs_command_latency_seconds_count", LABELS) == 3
+    assert value("cqrs_batch_commands_sum", LABELS) == 3
+    assert value("cqrs_batch_commands_bucket", {**LABELS, "le": "5"}) == 1
 
 
 def test_rebuild_is_not_ready() -> None:
-    value = served(look(report("warm", FoldProgress(10, 5, 30)), unowned=(HERE,))).get_sample_value
-    assert value("cqrs_rebuild_remaining_records", AT) == 25
-    assert (value("cqrs_owner_step", {**AT, "step": "warm"}), value("cqrs_ready")) == (1, 0)
-    assert value("cqrs_owner_step", {**AT, "step": "decide"}) == 0
-    assert value("cqrs_partition_owned", AT) == 0
+    value = registry_with(look(report("warm", FoldProgress(10, 5, 30)), unowned=(HERE,))).get_sample_value
+    assert value("cqrs_rebuild_remaining_records", LABELS) == 25
+    assert (value("cqrs_owner_step", {**LABELS, "step": "warm"}), value("cqrs_ready")) == (1, 0)
+    assert value("cqrs_owner_step", {**LABELS, "step": "decide"}) == 0
+    assert value("cqrs_partition_owned", LABELS) == 0
 
 
-def test_nothing_is_served_before_the_first_look() -> None:
-    assert {metric.name for metric in served(None).collect()} == {"cqrs_run", "cqrs_ready"}
-    assert served(None).get_sample_value("cqrs_ready") == 0
+def test_values_start_with_the_first_snapshot() -> None:
+    assert {metric.name for metric in registry_with(None).collect()} == {"cqrs_run", "cqrs_ready"}
+    assert registry_with(None).get_sample_value("cqrs_ready") == 0

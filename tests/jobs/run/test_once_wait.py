@@ -9,49 +9,49 @@ from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.runs.other_runs import wait_for_idle_names
 from tests.ownership.claims import MINE
 
-PLACE = Partition("counter", 0)
-OTHER = replace(MINE, run="other")
+PARTITION = Partition("counter", 0)
+OTHER_CLAIM = replace(MINE, run="other")
 
 
-def test_own_pauses_are_no_rest() -> None:
+def test_own_pauses_are_not_idle_time() -> None:
     """This process was paused for longer than its timeout between two responses, but the other run makes progress."""
     now, notes = 0.0, list[str]()
     offsets: Iterator[int] = iter([1, 1, 2])
 
-    def look() -> Mapping[Partition, CommittedClaim]:
+    def poll_claims() -> Mapping[Partition, CommittedClaim]:
         nonlocal now
         now += 60.0
-        return {PLACE: CommittedClaim(next(offsets), OTHER)}
+        return {PARTITION: CommittedClaim(next(offsets), OTHER_CLAIM)}
 
     idle = wait_for_idle_names(
-        look, {PLACE: 2}, lambda partition: partition.aggregate, notes.append, 5.0, lambda: now
+        poll_claims, {PARTITION: 2}, lambda partition: partition.aggregate, notes.append, 5.0, lambda: now
     )
     assert (idle, len(notes)) == (set(), 1)
 
 
 def test_blocked_runs_are_waited_for() -> None:
     """A client's open transaction hides the remaining commands for longer than the timeout."""
-    moments, blocked = iter(map(float, range(0, 99, 9))), iter([True, False])
+    times, blocked = iter(map(float, range(0, 99, 9))), iter([True, False])
     idle = wait_for_idle_names(
-        lambda: {PLACE: CommittedClaim(1, OTHER)},
-        {PLACE: 2},
+        lambda: {PARTITION: CommittedClaim(1, OTHER_CLAIM)},
+        {PARTITION: 2},
         lambda partition: partition.aggregate,
         lambda _: None,
         5.0,
-        lambda: next(moments),
+        lambda: next(times),
         lambda partition, committed: next(blocked),
     )
     assert (idle, next(blocked, None)) == ({"counter"}, None)
 
 
-def test_resting_runs_are_not_waited_for() -> None:
-    moments = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
+def test_idle_runs_are_not_waited_for() -> None:
+    times = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
     idle = wait_for_idle_names(
-        lambda: {PLACE: CommittedClaim(1, OTHER)},
-        {PLACE: 2},
+        lambda: {PARTITION: CommittedClaim(1, OTHER_CLAIM)},
+        {PARTITION: 2},
         lambda partition: partition.aggregate,
         lambda _: None,
         5.0,
-        lambda: next(moments),
+        lambda: next(times),
     )
-    assert (idle, next(moments, None)) == ({"counter"}, None)
+    assert (idle, next(times, None)) == ({"counter"}, None)

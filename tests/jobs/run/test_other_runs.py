@@ -31,27 +31,27 @@ def test_everything_is_decided_already(counters: TopicHarness, notes: list[str])
     assert (counters.standing(), notes) == (before, [])
 
 
-def test_due_commands_are_left_to_say(
+def test_due_deferred_commands_are_undecided(
     connection: Connection, prefix: str, tmp_path: Path, notes: list[str]
 ) -> None:
     """All commands are decided, one of them is deferred, and it becomes due while no owner runs."""
-    ward = patient_topics(connection, prefix, tmp_path)
-    ward.send(count("timed", notbefore=soon()), count("never", notbefore=FAR))
-    before = ward.plan()
-    quietly(before)
-    due = ward.records("commands")[0].timestamp + 300
+    patients = patient_topics(connection, prefix, tmp_path)
+    patients.send(count("timed", notbefore=soon()), count("never", notbefore=FAR))
+    earlier_plan = patients.plan()
+    quietly(earlier_plan)
+    due = patients.records("commands")[0].timestamp + 300
     eventually(lambda: due < time.time() * 1000)
-    plan = ward.plan()
+    plan = patients.plan()
     assert undecided_part(plan, notes.append, timeout=3600) is None, (
-        "the claim of the run before says it is at work"
+        "the claim of the earlier run still counts as active"
     )
-    retire(before)
+    retire(earlier_plan)
     assert undecided_part(plan, notes.append, timeout=3600) == plan
     quietly(plan)
-    assert decided(ward, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
+    assert decided(patients, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
 
 
-def test_nobody_else_is_at_work(counters: TopicHarness, notes: list[str]) -> None:
+def test_finished_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
     counters.send(*increments(5))
     plan = counters.plan()
     assert undecided_part(plan, notes.append) == plan
@@ -63,7 +63,7 @@ def test_nobody_else_is_at_work(counters: TopicHarness, notes: list[str]) -> Non
 
 
 @pytest.mark.covers("one-owner")
-def test_a_run_at_work_goes_on(counters: TopicHarness, notes: list[str]) -> None:
+def test_active_run_is_waited_for(counters: TopicHarness, notes: list[str]) -> None:
     with running(counters.plan(once=False)) as other:
         eventually(lambda: counters.owner() == other.plan.run)
         for batch in range(20):
@@ -79,20 +79,26 @@ def test_a_run_at_work_goes_on(counters: TopicHarness, notes: list[str]) -> None
 
 def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
     counters.send(*increments(5))
-    dead = counters.plan(once=False)
-    assert Process(dead, "decide.before:1:kill").killed()
+    killed_plan = counters.plan(once=False)
+    assert Process(killed_plan, "decide.before:1:kill").killed()
     plan = counters.plan()
     assert undecided_part(plan, notes.append, timeout=0.1) == plan
-    assert notes == [f"run {dead.run} is active: waiting until it has finished"]
-    assert active_runs(plan) == {dead.run: 0}
+    assert notes == [f"run {killed_plan.run} is active: waiting until it has finished"]
+    assert active_runs(plan) == {killed_plan.run: 0}
 
 
-def test_only_what_is_left_is_decided(counters: TopicHarness, bank: TopicHarness, notes: list[str]) -> None:
+def test_plan_covers_only_undecided_aggregates(
+    counters: TopicHarness, bank: TopicHarness, notes: list[str]
+) -> None:
     """Only one of the two aggregates has undecided commands."""
     counters.send(*increments(5))
     quietly(counters.plan())
     bank.send(*mixture(5))
-    plan, other = bank.plan(), counters.plan()
-    assert plan.targets is not None and other.targets is not None
-    both = replace(plan, topics={**plan.topics, **other.topics}, targets={**plan.targets, **other.targets})
-    assert undecided_part(both, notes.append) == plan
+    plan, counters_plan = bank.plan(), counters.plan()
+    assert plan.targets is not None and counters_plan.targets is not None
+    combined_plan = replace(
+        plan,
+        topics={**plan.topics, **counters_plan.topics},
+        targets={**plan.targets, **counters_plan.targets},
+    )
+    assert undecided_part(combined_plan, notes.append) == plan

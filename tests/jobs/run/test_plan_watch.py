@@ -21,12 +21,12 @@ def is_changed(watch: PlanWatch) -> bool:
 
 def test_more_partitions_need_a_new_plan(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
-    watch, owned = PlanWatch(plan, None), PlanWatch(plan, None)
+    watch, owner_watch = PlanWatch(plan, None), PlanWatch(plan, None)
     assert not is_changed(watch)
     grow(counters, 2)
     eventually(lambda: is_changed(watch))
     for _ in range(2):
-        owned.check(plan.partitions())
+        owner_watch.check(plan.partitions())
 
 
 def test_recreated_topic_needs_a_new_plan(counters: TopicHarness) -> None:

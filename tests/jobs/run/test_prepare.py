@@ -29,18 +29,18 @@ pytestmark = pytest.mark.kafka
         ":0@1",
     ],
 )
-def test_malformed_place_is_refused(counters: TopicHarness, text: str) -> None:
+def test_malformed_position_is_refused(counters: TopicHarness, text: str) -> None:
     with pytest.raises(UsageError, match="not a position in a topic"):
         counters.plan(accept_loss=[text])
 
 
 @pytest.mark.parametrize("text", ["order:0@1", "Counter:0@1"])
-def test_place_of_foreign_aggregate_is_refused(counters: TopicHarness, text: str) -> None:
+def test_position_of_foreign_aggregate_is_refused(counters: TopicHarness, text: str) -> None:
     with pytest.raises(UsageError, match="not among the aggregates of this run"):
         counters.plan(fail=[text])
 
 
-def test_place_on_missing_partition_is_refused(counters: TopicHarness) -> None:
+def test_position_on_missing_partition_is_refused(counters: TopicHarness) -> None:
     with pytest.raises(UsageError, match="has no partition 1"):
         counters.plan(accept_loss=["counter:1@0"])
     with pytest.raises(UsageError, match="has no partition 2"):
@@ -56,8 +56,8 @@ def test_missing_offset_is_refused_before_fencing(counters: TopicHarness) -> Non
         counters.plan(fail=["counter:0@0", "counter:0@2"])
 
 
-def test_places_are_kept_by_partition(bank: TopicHarness) -> None:
-    bank.send(*(sent._replace(partition=n % 2) for n, sent in enumerate(increments(16))))
+def test_positions_are_grouped_by_partition(bank: TopicHarness) -> None:
+    bank.send(*(command._replace(partition=n % 2) for n, command in enumerate(increments(16))))
     plan = bank.plan(
         accept_loss=["bank_account:1@7"], fail=["bank_account:0@3", "bank_account:0@5", "bank_account:1@3"]
     )
@@ -86,7 +86,7 @@ def test_run_epochs_always_rise(counters: TopicHarness) -> None:
 
 
 def test_missing_topics_are_a_configuration_error(connection: Connection, counters: TopicHarness) -> None:
-    other = counters.settings.model_copy(update={"topic_prefix": f"{counters.topics.prefix}missing."})
+    settings = counters.settings.model_copy(update={"topic_prefix": f"{counters.topics.prefix}missing."})
     with pytest.raises(ConfigurationError, match="do not exist") as raised:
-        prepare(other, connection, {"counter": counters.aggregate})
+        prepare(settings, connection, {"counter": counters.aggregate})
     assert "cqrs init" in raised.value.hint

@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-HASTY = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05)
+FAST_TIMING = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05)
 
 
 @pytest.fixture
@@ -55,15 +55,15 @@ def drive(
 ) -> tuple[Snapshot, list[str]]:
     """Run one task in this process. Return the result of the run, and its notes."""
     notes: list[str] = []
-    processes = replace(processes, run=plan.run, timing=HASTY)
+    processes = replace(processes, run=plan.run, timing=FAST_TIMING)
     context = Context(lambda plan: cast(Any, task(plan, processes)))
     return run_owners(
-        cast(Any, context), replace(plan, timing=HASTY), 1, lambda _: None, notes.append, processes
+        cast(Any, context), replace(plan, timing=FAST_TIMING), 1, lambda _: None, notes.append, processes
     ), notes
 
 
 @pytest.mark.covers("reacted-once")
-def test_one_run_decides_and_reacts(harness: ProcessHarness, payments: TopicHarness) -> None:
+def test_one_run_decides_commands_and_reacts(harness: ProcessHarness, payments: TopicHarness) -> None:
     harness.run_once()  # commits its start position
     harness.place_orders(0, 5)
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
@@ -85,7 +85,7 @@ def sessions_alive() -> list[Session[Any]]:
     return [object for object in gc.get_objects() if isinstance(object, Session)]
 
 
-def test_ended_task_lets_go_of_clients(harness: ProcessHarness, payments: TopicHarness) -> None:
+def test_ended_task_closes_its_clients(harness: ProcessHarness, payments: TopicHarness) -> None:
     """Each client has threads and one of the few thread-local storage keys of a process. A worker serves many tasks."""
     harness.run_once()
     harness.place_orders(0, 1)
@@ -99,15 +99,16 @@ def test_ended_task_lets_go_of_clients(harness: ProcessHarness, payments: TopicH
 
 
 def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHarness) -> None:
-    """The error names the process manager and its remedy.
+    """The error names the process manager, and how to skip the event.
 
     The aggregates' partitions end without errors, and are fenced.
     """
     harness.run_once()
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
-    plan, hears = payments.plan(once=False), harness.plan(once=False)
-    refuse = replace(
-        hears, commands={name: command for name, command in hears.commands.items() if name != "payment"}
+    plan, process_plan = payments.plan(once=False), harness.plan(once=False)
+    refusing_plan = replace(
+        process_plan,
+        commands={name: command for name, command in process_plan.commands.items() if name != "payment"},
     )
 
     def place_once_claimed() -> None:
@@ -116,32 +117,32 @@ def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHa
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(CqrsError) as raised:
         executor.submit(place_once_claimed)
-        drive(plan, refuse)
+        drive(plan, refusing_plan)
     assert raised.value.exit_code == 1
-    stopped = harness.position()
-    assert stopped and stopped.stopped is not None
-    position = f"{harness.events}:0@{stopped.stopped}"
+    position = harness.position()
+    assert position and position.stopped is not None
+    location = f"{harness.events}:0@{position.stopped}"
     assert raised.value.message.startswith(
-        f"process checkout returned invalid commands for order.Placed {position} "
+        f"process checkout returned invalid commands for order.Placed {location} "
     )
-    assert raised.value.hint.endswith(f"--skip checkout:order:0@{stopped.stopped}")
+    assert raised.value.hint.endswith(f"--skip checkout:order:0@{position.stopped}")
     _, claim = payments.standing()
     assert claim and claim.attempt == TERMINAL
 
 
-def test_lost_process_is_named(harness: ProcessHarness, payments: TopicHarness) -> None:
+def test_taken_over_process_is_named(harness: ProcessHarness, payments: TopicHarness) -> None:
     harness.run_once()
-    plan, hears = payments.plan(once=False), harness.plan(once=False)
-    later = ThreadedRun(harness.plan())
+    plan, process_plan = payments.plan(once=False), harness.plan(once=False)
+    later_run = ThreadedRun(harness.plan())
 
-    def ends(_: Plan, processes: ProcessPlan) -> list[ProcessResult]:
-        assert later.wait_for_error() is None
+    def end_as_taken_over(_: Plan, processes: ProcessPlan) -> list[ProcessResult]:
+        assert later_run.wait_for_error() is None
         return [ProcessResult(processes.subscriptions[0], error=TakenOverError("taken"))]
 
     with pytest.raises(TakenOverError) as raised:
-        drive(plan, hears, ends)
+        drive(plan, process_plan, end_as_taken_over)
     assert raised.value.message == (
-        f"run {later.plan.run} took over process checkout; no run decides for payment now"
+        f"run {later_run.plan.run} took over process checkout; no run decides for payment now"
     )
     assert raised.value.hint.endswith(": cqrs run payment")
 
@@ -165,7 +166,7 @@ def harness_cli(harness: ProcessHarness) -> Cli:
 
 
 def test_processes_without_a_topic_wait(harness: ProcessHarness, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are left out unless they are named; places of processes that do not run are refused."""
+    """A process manager without a topic runs only if it is named. A position for another one is refused."""
     cli = harness_cli(harness)
     assert [process.name for process in selected_processes(cli, harness.connection, None)] == ["checkout"]
     harness.delete_topics(harness.topics.positions)
@@ -185,6 +186,6 @@ def test_process_managers_run_without_aggregates(harness: ProcessHarness) -> Non
     assert plan.deciding_plan.topics == {} and plan.process_plan is not None and plan.process_plan.beginning
     result, _ = drive(plan.deciding_plan, plan.process_plan)
     assert result.processes is not None and result.processes.events == 3
-    again = plan_run(harness.settings, harness.connection, {}, [checkout], once=True)
-    assert again.remaining_part(print) is None
-    assert again.finished_snapshot().summary()["processes"]["checkout"]["lag"] == 0
+    second_plan = plan_run(harness.settings, harness.connection, {}, [checkout], once=True)
+    assert second_plan.remaining_part(print) is None
+    assert second_plan.finished_snapshot().summary()["processes"]["checkout"]["lag"] == 0

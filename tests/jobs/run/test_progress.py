@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.ownership import committed_claims as reading
+from cqrs_cli.ownership import committed_claims
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from tests.support.commands import increments
@@ -39,7 +39,7 @@ def test_error_replaces_the_client(
 
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
         with monkeypatch.context() as patch:
-            patch.setattr(reading, "watermarks", fails)
+            patch.setattr(committed_claims, "watermarks", fails)
             for _ in range(2):
                 with pytest.raises(UnavailableError, match="no answer from Kafka"):
                     progress.poll_progress()

@@ -16,7 +16,7 @@ from cqrs_cli.runs.reports import Reports, ReportSilence
 from cqrs_cli.telemetry.datagrams import DatagramSender, send_message
 from tests.support.waiting import eventually
 
-HERE = Partition("counter", 0)
+PARTITION = Partition("counter", 0)
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def reports() -> Iterator[Reports]:
         yield listener
 
 
-def send(reports: Reports, *sent: OwnerReport) -> None:
+def send(reports: Reports, *owner_reports: OwnerReport) -> None:
     """Send reports, and wait until a final extra report has arrived."""
     sender = DatagramSender(reports.address)
-    for report in (*sent, OwnerReport("last", len(sent), 0, 0, os.getpid(), "ended")):
+    for report in (*owner_reports, OwnerReport("last", len(owner_reports), 0, 0, os.getpid(), "ended")):
         sender.send_body(encode_report(report))
     sender.close()
-    eventually(lambda: Partition("last", len(sent)) in reports.latest_reports())
+    eventually(lambda: Partition("last", len(owner_reports)) in reports.latest_reports())
 
 
 def test_latest_report_counts(reports: Reports) -> None:
@@ -43,7 +43,7 @@ def test_latest_report_counts(reports: Reports) -> None:
         OwnerReport("counter", 0, 1, 0, 2, "recover"),
         OwnerReport("counter", 0, 0, 9, 9, "ended"),
     )
-    assert reports.latest_reports()[HERE].step == "decide"
+    assert reports.latest_reports()[PARTITION].step == "decide"
 
 
 def test_unsigned_reports_are_ignored(reports: Reports) -> None:
@@ -51,7 +51,7 @@ def test_unsigned_reports_are_ignored(reports: Reports) -> None:
         stranger.sendto(b"x" * 100, (reports.address.host, reports.address.port))
         stranger.sendto(b"", (reports.address.host, reports.address.port))
     send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide"))
-    assert reports.latest_reports()[HERE].step == "decide"
+    assert reports.latest_reports()[PARTITION].step == "decide"
 
 
 def test_closing_wakes_the_listener() -> None:
@@ -60,14 +60,14 @@ def test_closing_wakes_the_listener() -> None:
     reports._socket.settimeout(60)
     with reports:
         send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide"))  # from now on it waits for 60 s
-        listening = reports._thread
+        thread = reports._thread
         closing = threading.Thread(target=reports.__exit__)
         closing.start()
         closing.join(30)
-        assert not listening.is_alive()
+        assert not thread.is_alive()
 
 
-def test_each_note_is_told_once(reports: Reports) -> None:
+def test_each_note_is_returned_once(reports: Reports) -> None:
     send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["one"]))
     assert reports.new_messages() == ["one"]
     send(
@@ -77,22 +77,22 @@ def test_each_note_is_told_once(reports: Reports) -> None:
         OwnerReport("x", 0, 0, 0, 1, "open", notes=["two"]),
     )
     assert reports.new_messages() == ["two", "two"]  # one for each aggregate
-    assert not reports.is_new(HERE.aggregate, "two") and reports.is_new(HERE.aggregate, "three")
+    assert not reports.is_new(PARTITION.aggregate, "two") and reports.is_new(PARTITION.aggregate, "three")
 
 
 @pytest.mark.covers("no-foreign-code")
-def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
+def test_local_runs_listen_on_loopback_only(reports: Reports) -> None:
     table = Path("/proc/net/udp").read_text().splitlines()[1:]
     addresses = [line.split()[1].split(":") for line in table]
     hosts = {host for host, port in addresses if int(port, 16) == reports.address.port}
     assert {socket.inet_ntoa(bytes.fromhex(host)[::-1]) for host in hosts} == {"127.0.0.1"}
 
 
-def test_notes_of_processes_are_said_once(reports: Reports) -> None:
+def test_process_notes_are_returned_once(reports: Reports) -> None:
     """The notes are reported while the process managers work, and not again at their end."""
     for _ in range(2):
         send_message(reports.address, "process checkout waits")
-    send_message(None, "nobody hears")
+    send_message(None, "without an address")
     send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
     assert reports.new_messages() == ["process checkout waits", "a slow one"]
     assert reports.new_messages() == []
@@ -107,10 +107,15 @@ def test_silence_is_counted_by_polls() -> None:
     now = 0.0
     silence = ReportSilence(lambda: now)
 
-    def after(seconds: float, number: int, step: str = "decide") -> float:
+    def silence_after(seconds: float, number: int, step: str = "decide") -> float:
         nonlocal now
         now += seconds
-        return silence.observe({HERE: OwnerReport("counter", 0, 0, 0, number, step)})[HERE]
+        return silence.observe({PARTITION: OwnerReport("counter", 0, 0, 0, number, step)})[PARTITION]
 
-    assert [after(1, 1), after(1, 1), after(600, 1)] == [0.0, 1.0, 3.0]
-    assert [after(1, 2), after(1, 2), after(1, 3, "ended"), after(1, 3, "ended")] == [0.0, 1.0, 0.0, 0.0]
+    assert [silence_after(1, 1), silence_after(1, 1), silence_after(600, 1)] == [0.0, 1.0, 3.0]
+    assert [
+        silence_after(1, 2),
+        silence_after(1, 2),
+        silence_after(1, 3, "ended"),
+        silence_after(1, 3, "ended"),
+    ] == [0.0, 1.0, 0.0, 0.0]

@@ -18,10 +18,10 @@ from tests.support.owners import owned_here
 pytestmark = pytest.mark.kafka
 
 
-def test_gravest_ending_wins_with_notes(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_most_serious_error_is_raised(connection: Connection, prefix: str, tmp_path: Path) -> None:
     counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
 
-    def disagree(plan: Plan) -> list[OwnerResult]:
+    def end_with_two_errors(plan: Plan) -> list[OwnerResult]:
         return [
             OwnerResult(Partition("counter", 0), UnavailableError("gone"), ("a note",)),
             OwnerResult(Partition("counter", 1), TakenOverError("taken"), ("another",)),
@@ -29,11 +29,11 @@ def test_gravest_ending_wins_with_notes(connection: Connection, prefix: str, tmp
 
     notes: list[str] = []
     with pytest.raises(TakenOverError):
-        drive(Context(disagree), counters.plan(), notes)
+        drive(Context(end_with_two_errors), counters.plan(), notes)
     assert notes == ["a note", "another"]
 
 
-def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
+def test_partial_takeover_names_unowned_aggregates(counters: TopicHarness) -> None:
     older = counters.plan()
     other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
     older = replace(older, topics={**older.topics, "other": other})
@@ -46,13 +46,13 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
     assert raised.value.hint.endswith(": cqrs run other")
 
 
-def test_every_ending_fences_the_partitions(counters: TopicHarness) -> None:
-    def stops(plan: Plan) -> list[OwnerResult]:
-        endings = owned_here(plan)
-        return [replace(endings[0], error=CqrsError("enough"))]
+def test_error_fences_the_partitions_too(counters: TopicHarness) -> None:
+    def end_with_error(plan: Plan) -> list[OwnerResult]:
+        results = owned_here(plan)
+        return [replace(results[0], error=CqrsError("enough"))]
 
     counters.send(*increments(3))
     with pytest.raises(CqrsError, match="enough"):
-        drive(Context(stops), counters.plan())
+        drive(Context(end_with_error), counters.plan())
     _, claim = counters.standing()
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3

@@ -38,18 +38,18 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
     assert claim is not None
     group = consumer(counters.connection, group=counters.topics.group)
 
-    def told(offset: int) -> None:
-        place = TopicPartition(counters.topics.commands, 0, offset, claim.metadata())
-        group.commit(offsets=[place], asynchronous=False)
+    def commit_claim(offset: int) -> None:
+        position = TopicPartition(counters.topics.commands, 0, offset, claim.metadata())
+        group.commit(offsets=[position], asynchronous=False)
 
     with closing(group):
-        told(2)
+        commit_claim(2)
         retiring.retire(plan)
         assert counters.standing() == (2, claim)
-        told(5)
+        commit_claim(5)
         retiring.retire(plan)
-        offset, last = counters.standing()
-        assert offset == 5 and last is not None and last.attempt == TERMINAL
+        offset, last_claim = counters.standing()
+        assert offset == 5 and last_claim is not None and last_claim.attempt == TERMINAL
 
 
 @pytest.mark.kafka
@@ -80,37 +80,37 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
     counters.send(*increments(2))
     plan = counters.plan()
     quietly(plan)
-    (place,) = plan.partitions()
-    begun, attempts = list[int](), list[Claim]()
+    (partition,) = plan.partitions()
+    sessions, attempts = list[int](), list[Claim]()
 
-    def beginning() -> OwnerSession:
-        begun.append(len(begun))
-        return OwnerSession(plan, place, plan.claim(place, 0), 1, Measures())
+    def open_session() -> OwnerSession:
+        sessions.append(len(sessions))
+        return OwnerSession(plan, partition, plan.claim(partition, 0), 1, Measures())
 
     def change(_: int, claim: Claim) -> Claim | None:
-        if len(begun) == 1 and attempts:
-            quietly(replace(plan, submission=1))  # between our fence and our claim
+        if len(sessions) == 1 and attempts:
+            quietly(replace(plan, submission=1))  # between the fence and the claim
         attempts.append(claim)
         return terminal_claim(claim, plan.run)
 
-    fence_and_replace_claim(beginning, change)
-    _, last = counters.standing()
-    assert last is not None and last.attempt == TERMINAL
-    assert len(begun) == 2
+    fence_and_replace_claim(open_session, change)
+    _, last_claim = counters.standing()
+    assert last_claim is not None and last_claim.attempt == TERMINAL
+    assert len(sessions) == 2
 
 
-class Stopping:
+class FakeJob:
     """A fake Spark job that ends after three requests to it about its checkpoints."""
 
     def __init__(self, ends: bool) -> None:
-        self.asked, self.ends, self.cancelled = 0, ends, 0
+        self.polls, self.ends, self.cancelled = 0, ends, 0
         self.reports = SimpleNamespace(address=None, new_messages=lambda: ["no checkpoint"])
 
     def sends_heartbeats(self) -> bool:
         return True
 
     def is_alive(self) -> bool:
-        return not (self.ends and self.asked == 3)
+        return not (self.ends and self.polls == 3)
 
     def join(self, _: float) -> None: ...
 
@@ -118,7 +118,7 @@ class Stopping:
         self.cancelled += 1
 
     def is_checkpointing(self) -> bool:
-        self.asked += 1
+        self.polls += 1
         return True
 
 
@@ -128,7 +128,7 @@ class Stopping:
 def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) -> None:
     """A stop waits for the last checkpoints, and cancels the job if they do not end."""
     notes: list[str] = []
-    job: Any = Stopping(ends)
+    job: Any = FakeJob(ends)
     timing = Timing(close_timeout=0.0, retire_deadline=60.0 if ends else 0.1)
     plan = replace(counters.plan(), timing=timing)
     work = RunWork(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
@@ -136,7 +136,7 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
 
 
-class Retiring(RunWork):
+class FenceCounter(RunWork):
     """Counts the fences."""
 
     fenced = 0
@@ -146,16 +146,18 @@ class Retiring(RunWork):
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("reached", [True, False])
-def test_stop_fences_where_a_broker_answers(counters: TopicHarness, reached: bool) -> None:
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_stop_fences_where_a_broker_answers(counters: TopicHarness, is_reachable: bool) -> None:
     """Without a broker each step would wait for its own deadline."""
     notes: list[str] = []
-    job: Any = Stopping(ends=False)
+    job: Any = FakeJob(ends=False)
     plan = replace(
         counters.plan(), timing=Timing(close_timeout=0.0, retire_deadline=0.1, shutdown_answer_timeout=3.0)
     )
-    plan = plan if reached else replace(plan, connection=Connection("127.0.0.1:1"))
-    work = Retiring(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
-    assert work.abort_tasks([job]) is reached
-    assert (job.cancelled, work.fenced) == (1, 2 * reached)
-    assert notes[0].startswith("no checkpoint" if reached else "no answer from Kafka: cancelling all tasks")
+    plan = plan if is_reachable else replace(plan, connection=Connection("127.0.0.1:1"))
+    work = FenceCounter(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
+    assert work.abort_tasks([job]) is is_reachable
+    assert (job.cancelled, work.fenced) == (1, 2 * is_reachable)
+    assert notes[0].startswith(
+        "no checkpoint" if is_reachable else "no answer from Kafka: cancelling all tasks"
+    )

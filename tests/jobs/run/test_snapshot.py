@@ -8,14 +8,14 @@ from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 
 
-def at(number: int) -> Partition:
+def partition(number: int) -> Partition:
     return Partition("counter", number)
 
 
-def look(*reports: OwnerReport, unowned: tuple[Partition, ...] = (), partitions: int = 2) -> Snapshot:
+def snapshot_of(*reports: OwnerReport, unowned: tuple[Partition, ...] = (), partitions: int = 2) -> Snapshot:
     return Snapshot(
         0.0,
-        lags={at(n): 0 for n in range(partitions)},
+        lags={partition(n): 0 for n in range(partitions)},
         reports={Partition(report.aggregate, report.partition): report for report in reports},
         unowned=unowned,
     )
@@ -26,7 +26,7 @@ def report(number: int, step: str, folding: FoldProgress | None = None) -> Owner
 
 
 def test_rebuild_sums_up_the_shards() -> None:
-    snapshot = look(
+    snapshot = snapshot_of(
         report(0, "warm", FoldProgress(100, 50, 200)),
         report(1, "recover", FoldProgress(300, 20, 300)),
         report(2, "recover", FoldProgress(70, 70, 70)),  # done
@@ -36,23 +36,30 @@ def test_rebuild_sums_up_the_shards() -> None:
 
 
 def test_nothing_to_fold_is_no_rebuild() -> None:
-    assert look(report(0, "recover", FoldProgress(0, 0, 0)), report(1, "decide")).rebuild_progress() is None
+    assert (
+        snapshot_of(report(0, "recover", FoldProgress(0, 0, 0)), report(1, "decide")).rebuild_progress()
+        is None
+    )
 
 
-def test_all_deciding_wait_for_nothing() -> None:
-    assert look(report(0, "decide"), report(1, "decide")).waiting_partitions() == {}
+def test_deciding_owners_wait_for_nothing() -> None:
+    assert snapshot_of(report(0, "decide"), report(1, "decide")).waiting_partitions() == {}
 
 
 def test_each_wait_has_its_reason() -> None:
-    snapshot = look(report(0, "warm"), report(1, "pause"), unowned=(at(0), at(3)), partitions=4)
+    snapshot = snapshot_of(
+        report(0, "warm"), report(1, "pause"), unowned=(partition(0), partition(3)), partitions=4
+    )
     assert snapshot.waiting_partitions() == {
-        at(0): "warm",
-        at(1): "pause",
-        at(2): "no report from its owner",
-        at(3): "no owner",
+        partition(0): "warm",
+        partition(1): "pause",
+        partition(2): "no report from its owner",
+        partition(3): "no owner",
     }
 
 
 def test_silent_owner_is_not_ready() -> None:
-    snapshot = replace(look(report(0, "decide"), report(1, "decide")), silent=frozenset({at(1)}))
-    assert snapshot.waiting_partitions() == {at(1): "no report from its owner"}
+    snapshot = replace(
+        snapshot_of(report(0, "decide"), report(1, "decide")), silent=frozenset({partition(1)})
+    )
+    assert snapshot.waiting_partitions() == {partition(1): "no report from its owner"}

@@ -27,7 +27,7 @@ def decide(counters: TopicHarness, first: int) -> None:
         counters.await_outcomes(first + 5, partition)
 
 
-def submission(counters: TopicHarness, partition: int) -> int | None:
+def claimed_submission(counters: TopicHarness, partition: int) -> int | None:
     """Return the submission that has committed its claim."""
     _, claim = counters.standing(partition)
     return None if claim is None else claim.submission
@@ -37,20 +37,22 @@ def submission(counters: TopicHarness, partition: int) -> int | None:
 def test_lost_task_costs_its_neighbour_nothing(two_partitions: TopicHarness) -> None:
     lose = threading.Event()
 
-    def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
-        if share == (0,) and plan.submission == 0:
+    def lose_first_submission(
+        plan: Plan, assignment: Assignment, ends: threading.Event
+    ) -> Iterable[OwnerResult]:
+        if assignment == (0,) and plan.submission == 0:
             assert lose.wait(60)
             raise RuntimeError("the worker is gone")
-        return works(plan, share, ends)
+        return works(plan, assignment, ends)
 
-    context, notes = Cluster(2, dies), list[str]()
+    context, notes = Cluster(2, lose_first_submission), list[str]()
     with driven(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: two_partitions.owner(1))
-        _, before = two_partitions.standing(1)
+        _, claim_before = two_partitions.standing(1)
         lose.set()
         decide(two_partitions, 0)
-        _, after = two_partitions.standing(1)
-        assert before and after and after.n == before.n
+        _, claim_after = two_partitions.standing(1)
+        assert claim_before and claim_after and claim_after.n == claim_before.n
         assert sorted(context.begun) == [(0, (0,)), (0, (1,)), (1, (0,))]
     assert notes == ["a task was lost (the worker is gone); resubmitting in 0.01 s"]
     two_partitions.check_log()
@@ -59,18 +61,20 @@ def test_lost_task_costs_its_neighbour_nothing(two_partitions: TopicHarness) -> 
 def test_silent_task_is_restarted(two_partitions: TopicHarness) -> None:
     """Its worker died after a report, and Spark has not noticed."""
 
-    def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
-        if share == (0,) and plan.submission == 0:
+    def lose_first_submission(
+        plan: Plan, assignment: Assignment, ends: threading.Event
+    ) -> Iterable[OwnerResult]:
+        if assignment == (0,) and plan.submission == 0:
             assert plan.reports is not None
             with closing(DatagramSender(plan.reports)) as sender:
                 sender.send_body(encode_report(OwnerReport("counter", 0, 0, 0, 1, "decide")))
             assert ends.wait(60)
             raise RuntimeError("cancelled")
-        return works(plan, share, ends)
+        return works(plan, assignment, ends)
 
-    context, notes = Cluster(2, dies), list[str]()
-    soon = 3.0 - Timing().decide_timeout
-    with driven(context, two_partitions.plan(once=False), 2, notes, silence_timeout=soon):
+    context, notes = Cluster(2, lose_first_submission), list[str]()
+    timeout = 3.0 - Timing().decide_timeout
+    with driven(context, two_partitions.plan(once=False), 2, notes, silence_timeout=timeout):
         decide(two_partitions, 0)
         assert (1, (0,)) in context.begun
     assert notes[0] == "a task has sent no report for too long: restarting it"
@@ -78,21 +82,21 @@ def test_silent_task_is_restarted(two_partitions: TopicHarness) -> None:
 
 
 @pytest.mark.covers("one-owner")
-def test_slots_that_join_get_places(two_partitions: TopicHarness) -> None:
+def test_new_slots_get_partitions(two_partitions: TopicHarness) -> None:
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two_partitions.plan(once=False), 1, notes):
         decide(two_partitions, 0)
         context.executors["1"] = 2
-        eventually(lambda: submission(two_partitions, 1) == 1)
+        eventually(lambda: claimed_submission(two_partitions, 1) == 1)
         decide(two_partitions, 5)
-        assert submission(two_partitions, 0) == 0
+        assert claimed_submission(two_partitions, 0) == 0
         assert context.begun == [(0, (0, 1)), (1, (1,))]
     assert notes == ["1 more slot: moving 1 partition to it"]
     two_partitions.check_log()
 
 
 @pytest.mark.covers("one-owner")
-def test_drained_executors_give_all_away(two_partitions: TopicHarness) -> None:
+def test_drained_executors_lose_their_partitions(two_partitions: TopicHarness) -> None:
     """Partitions leave a drained executor as soon as another slot is free. Its task then ends by itself."""
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
@@ -102,47 +106,49 @@ def test_drained_executors_give_all_away(two_partitions: TopicHarness) -> None:
         context.executors["2"] = 1
         eventually(lambda: "1" not in [executor for _, executor in context.running])
         decide(two_partitions, 10)
-        assert submission(two_partitions, 0) == submission(two_partitions, 1) == 1
+        assert claimed_submission(two_partitions, 0) == claimed_submission(two_partitions, 1) == 1
         assert context.begun == [(0, (0, 1)), (1, (0, 1))]
     assert notes == ["an executor is drained: moving 2 partitions away"]
     two_partitions.check_log()
 
 
-def test_task_that_left_is_not_missed(two_partitions: TopicHarness) -> None:
+def test_task_without_partitions_may_end(two_partitions: TopicHarness) -> None:
     """The task may be lost with its executor, because it has no partitions any more."""
 
-    def dies(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
-        results = list(works(plan, share, ends))
+    def lose_first_submission(
+        plan: Plan, assignment: Assignment, ends: threading.Event
+    ) -> Iterable[OwnerResult]:
+        results = list(works(plan, assignment, ends))
         if plan.submission == 0:
             raise RuntimeError("the executor is gone")
         return results
 
-    context, notes = Cluster(1, dies), list[str]()
+    context, notes = Cluster(1, lose_first_submission), list[str]()
     with driven(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
         decide(two_partitions, 0)
         context.drained.add("1")
         context.executors["2"] = 1
         eventually(lambda: [executor for _, executor in context.running] == ["2"])
-        looks = context.looks
-        eventually(lambda: context.looks > looks + 5)
+        poll_count = context.looks
+        eventually(lambda: context.looks > poll_count + 5)
         decide(two_partitions, 5)
-        assert [submission for submission, _ in context.begun] == [0, 1]
+        assert [claimed_submission for claimed_submission, _ in context.begun] == [0, 1]
     assert notes == ["an executor is drained: moving 2 partitions away"]
     two_partitions.check_log()
 
 
-def test_without_drained_slots_it_begins_anew(two_partitions: TopicHarness) -> None:
+def test_drained_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
     """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
     stopped = threading.Event()
 
-    def cancelled(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
+    def wait_for_cancel(plan: Plan, assignment: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
         if plan.submission == 0:
             assert ends.wait(60)
             stopped.set()
             raise RuntimeError("cancelled")
-        return works(plan, share, ends)
+        return works(plan, assignment, ends)
 
-    context, notes = Cluster(1, cancelled), list[str]()
+    context, notes = Cluster(1, wait_for_cancel), list[str]()
     context.executors["2"] = 1
     with driven(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: len(context.begun) == 2)
@@ -154,28 +160,28 @@ def test_without_drained_slots_it_begins_anew(two_partitions: TopicHarness) -> N
     two_partitions.check_log()
 
 
-def test_tasks_stay_if_all_is_drained(two_partitions: TopicHarness) -> None:
+def test_tasks_stay_if_all_slots_drain(two_partitions: TopicHarness) -> None:
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two_partitions.plan(once=False), 1, notes) as run:
         decide(two_partitions, 0)
         context.drained.add("1")
-        looks = context.looks
-        eventually(lambda: context.looks > looks + 20)
+        poll_count = context.looks
+        eventually(lambda: context.looks > poll_count + 20)
         decide(two_partitions, 5)
         assert not run.done()
     assert (context.begun, notes) == ([(0, (0, 1))], [])
 
 
-def test_without_lost_slots_it_begins_anew(two_partitions: TopicHarness) -> None:
+def test_lost_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
     """A task without a slot has partitions without an owner."""
 
-    def waits(plan: Plan, share: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
-        if share != (0, 1):
-            lost = share == (1,) and eventually(lambda: context.executors["1"] == 1 or ends.is_set())
+    def waits(plan: Plan, assignment: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
+        if assignment != (0, 1):
+            lost = assignment == (1,) and eventually(lambda: context.executors["1"] == 1 or ends.is_set())
             if not lost:
                 assert ends.wait(60)
             raise RuntimeError("the worker is gone")
-        return works(plan, share, ends)
+        return works(plan, assignment, ends)
 
     context, notes = Cluster(2, waits), list[str]()
     with driven(context, two_partitions.plan(once=False), 2, notes):

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-class NotedViews(SqlSession):
+class ViewRecorder(SqlSession):
     """A session that records the names of its views."""
 
-    noted: ClassVar[list[str]] = []
+    view_names: ClassVar[list[str]] = []
 
     def _create_view(self, name: str) -> None:
-        self.noted.append(name)
+        self.view_names.append(name)
         super()._create_view(name)
 
 
@@ -51,37 +51,41 @@ def test_views_and_errors(
     query = """SELECT count(*), sum(s.balance), sum(e.version) FROM bank_account_STATE s
                JOIN (SELECT subject, max(version) version FROM bank_account_events GROUP BY 1) e
                ON e.subject = s.id AND e.version = s.version"""
-    states = {id: json.loads(saved.state) for n in (0, 1) for id, saved in bank.shard(partition=n).items()}
+    states = {
+        id: json.loads(saved.state)
+        for partition in (0, 1)
+        for id, saved in bank.shard(partition=partition).items()
+    }
     (row,) = session.query(query).collect()
     assert tuple(row)[:2] == (len(states), sum(state["balance"] for state in states.values()))
-    answer = session.query("SELECT id, balance FROM bank_account_state ORDER BY id")
-    assert session.write(answer, Target(str(tmp_path / "states"), "csv")) == len(states)
+    result = session.query("SELECT id, balance FROM bank_account_state ORDER BY id")
+    assert session.write(result, Target(str(tmp_path / "states"), "csv")) == len(states)
     (file,) = (tmp_path / "states").glob("*.csv")
     assert file.read_text().splitlines()[0] == "id,balance"
     views = {row.viewName for row in session.query("SHOW VIEWS").collect()}
     assert {"bank_account_state", "order_placed", "counter_events"} <= views
     assert "counter_state" not in views
-    for text, complaint in (
+    for text, message in (
         ("SELEC 1", "not SQL: .*PARSE_SYNTAX_ERROR"),
         ("SELECT * FROM bank_acount_events", "did you mean bank_account_events"),
         ("SELECT owner_ FROM bank_account_state", "UNRESOLVED_COLUMN"),
     ):
-        with pytest.raises(UsageError, match=complaint):
+        with pytest.raises(UsageError, match=message):
             session.query(text)
     assert "SQLQueryContextLogger" not in caplog.text  # it would print stack traces before the line
-    cut = {0: bank.end("events"), 1: 0}
-    then = NotedViews(spark, bank.connection, bank.settings, lambda _: cut, flags)
-    (row,) = then.query("SELECT count(*) FROM bank_account_state").collect()
+    positions = {0: bank.end("events"), 1: 0}
+    past_session = ViewRecorder(spark, bank.connection, bank.settings, lambda _: positions, flags)
+    (row,) = past_session.query("SELECT count(*) FROM bank_account_state").collect()
     assert row[0] == len(bank.shard()) < len(states)
-    then.query("SHOW VIEWS")
-    assert "counter_events" in then.noted and "order_state" not in then.noted
-    beyond = SqlSession(spark, bank.connection, bank.settings, lambda _: {0: 10**6, 1: 0}, flags)
+    past_session.query("SHOW VIEWS")
+    assert "counter_events" in past_session.view_names and "order_state" not in past_session.view_names
+    session_beyond_end = SqlSession(spark, bank.connection, bank.settings, lambda _: {0: 10**6, 1: 0}, flags)
     with pytest.raises(UsageError, match=r"bank_account\.events partition 0 has no offset 1000000"):
-        beyond.query("SELECT * FROM bank_account_state")
+        session_beyond_end.query("SELECT * FROM bank_account_state")
     append(bank.connection, bank.topics.events, 0, [b"{}"])
-    fresh = SqlSession(spark, bank.connection, bank.settings, flags=flags)
-    with pytest.raises(ContradictionError, match="events partition 0 offset"), fresh.one_line_errors():
-        fresh.query("SELECT * FROM bank_account_state").collect()
+    new_session = SqlSession(spark, bank.connection, bank.settings, flags=flags)
+    with pytest.raises(ContradictionError, match="events partition 0 offset"), new_session.one_line_errors():
+        new_session.query("SELECT * FROM bank_account_state").collect()
 
 
 @pytest.mark.kafka
@@ -96,7 +100,9 @@ def test_command_answers_several_queries(project: Project) -> None:
         SELECT DISTINCT status FROM bank_account_outcomes WHERE status = 'accepted';
         SELECT count(*) AS then FROM bank_account_state"""
     deposits = sum(
-        b'"bank_account.Deposited"' in (r.value or b"") for n in (0, 1) for r in bank.records("events", n)
+        b'"bank_account.Deposited"' in (record.value or b"")
+        for partition in (0, 1)
+        for record in bank.records("events", partition)
     )
     summary = project.cqrs("sql", "--at", "1d", "-o", "json", "--master", "local[2]", "--", queries)
     assert [json.loads(line) for line in summary.splitlines()] == [
@@ -107,20 +113,20 @@ def test_command_answers_several_queries(project: Project) -> None:
     assert not (project.folder / "spark-warehouse").exists()
 
 
-@pytest.mark.parametrize("shape", ["table", "csv", "json"])
-def test_answers_that_lack_rows_are_not_printed(shape: Literal["table", "csv", "json"]) -> None:
+@pytest.mark.parametrize("format", ["table", "csv", "json"])
+def test_incomplete_results_are_not_printed(format: Literal["table", "csv", "json"]) -> None:
     """A sum over the states of some partitions is wrong, even if an error follows."""
     printed: list[object] = []
     rows = SimpleNamespace(collect=lambda: [(10,)], toLocalIterator=lambda: iter([(10,)]))
-    answer: Any = SimpleNamespace(columns=["n"], limit=lambda _: rows, **vars(rows))
+    result: Any = SimpleNamespace(columns=["n"], limit=lambda _: rows, **vars(rows))
     cli: Any = SimpleNamespace(write_line=printed.append, stdout=SimpleNamespace(print=printed.append))
 
-    def lacking() -> None:
+    def raise_contradiction() -> None:
         raise ContradictionError("a partition cannot be read", "look at it")
 
     with pytest.raises(ContradictionError):
-        print_rows(cli, answer, shape, lacking)
-    assert printed == ([b"n"] if shape == "csv" else [])
+        print_rows(cli, result, format, raise_contradiction)
+    assert printed == ([b"n"] if format == "csv" else [])
 
 
 @pytest.mark.parametrize(
@@ -132,13 +138,13 @@ def test_answers_that_lack_rows_are_not_printed(shape: Literal["table", "csv", "
         ("", []),
     ],
 )
-def test_semicolons_part_queries(text: str, queries: list[str]) -> None:
+def test_semicolons_separate_queries(text: str, queries: list[str]) -> None:
     assert split_queries(text) == queries
 
 
 def test_names_are_completed() -> None:
     complete = completer(["order_Placed", "order_events"])
-    assert [complete("ORDER_", n) for n in range(3)] == ["order_Placed", "order_events", None]
+    assert [complete("ORDER_", partition) for partition in range(3)] == ["order_Placed", "order_events", None]
     assert complete("sel", 0) == "SELECT"
 
 
@@ -167,7 +173,7 @@ def test_csv_quotes_what_it_must() -> None:
 
 
 @pytest.mark.spark
-def test_answers_are_exact(spark: "SparkContext", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_exact(spark: "SparkContext", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CSV has quotes, blanks, line ends, lists, microseconds and the last times, on stdout and in files."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -178,19 +184,19 @@ def test_answers_are_exact(spark: "SparkContext", tmp_path: Path, monkeypatch: p
                FROM VALUES
                ('he said "hi", twice'), ('  padded  '), ('a\\\\"b'), ('two\\nlines'), (''), (NULL)
                AS t(text)"""
-    answer = session.sql(query)
+    result = session.sql(query)
     texts = ['he said "hi", twice', "  padded  ", 'a\\"b', "two\nlines", "", ""]
     times = ["2026-01-02T03:04:05.123456Z", "9999-12-31T23:59:59.000000Z"]
-    lines = list(csv_lines(answer.columns, text_columns(answer).toLocalIterator()))
+    lines = list(csv_lines(result.columns, text_columns(result).toLocalIterator()))
     assert [*csv.DictReader(io.StringIO(b"\r\n".join(lines).decode(), newline=""))] == [
         {"text": text, "list": "[1,2]", "at": times[0], "until": times[1]} for text in texts
     ]
     spark_session: Any = SimpleNamespace(_context=spark, _spark=session, one_line_errors=nullcontext)
-    assert SqlSession.write(spark_session, answer, Target(str(tmp_path / "out"), "csv")) == 6
+    assert SqlSession.write(spark_session, result, Target(str(tmp_path / "out"), "csv")) == 6
     files = [file.read_text() for file in sorted((tmp_path / "out").glob("*.csv"))]
     rows = [row for text in files for row in csv.DictReader(io.StringIO(text, newline=""))]
     assert [row["text"] for row in rows] == texts
     assert {(row["list"], row["at"], row["until"]) for row in rows} == {("[1,2]", *times)}
-    documents = [json.loads(document) for (document,) in json_lines(answer).collect()]
+    documents = [json.loads(document) for (document,) in json_lines(result).collect()]
     assert {document["at"] for document in documents} == {times[0]}
     assert {document["until"] for document in documents} == {times[1]}
