@@ -50,27 +50,27 @@ __all__ = [
     "replace",
 ]
 
-_VOCABULARY = "cqrs_cli.core.aggregate.decider"
+_DECIDER_MODULE = "cqrs_cli.core.aggregate.decider"
 
 #: The module that defines each name.
-_HOMES = {
+_DEFINING_MODULES = {
     "Cancel": "cqrs_cli.core.deferral.requests",
     "Client": "cqrs_cli.client.client",
-    "Command": _VOCABULARY,
-    "Context": _VOCABULARY,
-    "Decider": _VOCABULARY,
+    "Command": _DECIDER_MODULE,
+    "Context": _DECIDER_MODULE,
+    "Decider": _DECIDER_MODULE,
     "Erase": "cqrs_cli.core.erasure",
     "Erased": "cqrs_cli.core.aggregate.erased",
-    "Event": _VOCABULARY,
+    "Event": _DECIDER_MODULE,
     "Later": "cqrs_cli.core.deferral.later",
     "Personal": "cqrs_cli.core.personal.personal_fields",
     "Process": "cqrs_cli.core.process",
     "Projection": "cqrs_cli.following.projections.projection",
     "Recorded": "cqrs_cli.core.recorded",
-    "Rejected": _VOCABULARY,
+    "Rejected": _DECIDER_MODULE,
     "Release": "cqrs_cli.core.deferral.requests",
     "Send": "cqrs_cli.core.process",
-    "State": _VOCABULARY,
+    "State": _DECIDER_MODULE,
     "decode": "cqrs_cli.client.decode",
     "field": "msgspec",
     "personal": "cqrs_cli.core.personal.personal_fields",
@@ -79,11 +79,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _DEFINING_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return found
+    value = globals()[name] = getattr(importlib.import_module(_DEFINING_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_DEFINING_MODULES})

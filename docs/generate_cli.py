@@ -13,7 +13,7 @@ import typer
 from cqrs_cli import errors
 from cqrs_cli.cli.app import PANELS, app
 from cqrs_cli.cli.main import load_commands
-from cqrs_cli.cli.options import COMMON
+from cqrs_cli.cli.options import COMMON_PANEL
 
 TARGET = Path(__file__).with_name("cli.md")
 
@@ -45,7 +45,7 @@ def reference() -> str:
     commands = list(leaves(root, "cqrs"))
     parts = [INTRODUCTION, overview(commands), PICTURES]
     parts += [section(path, command) for path, command in commands]
-    common = [param for param in commands[0][1].params if param.rich_help_panel == COMMON]
+    common = [param for param in commands[0][1].params if param.rich_help_panel == COMMON_PANEL]
     parts.append("## Options of every command\n\n" + table("option", common))
     parts.append(f"## Exit codes\n\n```\n{inspect.cleandoc(errors.__doc__ or '')}\n```\n")
     return "\n".join(parts)
@@ -86,7 +86,7 @@ def section(path: str, command: Any) -> str:
     options = [
         param
         for param in command.params
-        if param.param_type_name == "option" and param.rich_help_panel != COMMON and not param.hidden
+        if param.param_type_name == "option" and param.rich_help_panel != COMMON_PANEL and not param.hidden
     ]
     required = [spelled(option) for option in options if option.required]
     usage = [path, *(spelled(param) for param in arguments), *required, "[OPTIONS]"]

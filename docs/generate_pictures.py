@@ -215,7 +215,7 @@ def busy(folder: Path) -> dict[str, list[str]]:
         run.until(lambda text: re.search(r"decid|commands", text))
         sending = started(folder, "send", "--file", "commands.ndjson", "-q", stdout=subprocess.DEVNULL)
         seen = {"run": run.until(lambda text: re.search(r"[1-9][0-9,]{3,} commands/s", text))}
-        seen["top"] = top.until(lambda text: "refused in the last minute" in text)
+        seen["top"] = top.until(lambda text: "rejected or failed in the last minute" in text)
         sending.wait()
         return seen
     finally:

@@ -27,7 +27,7 @@ def texts(name: str) -> str:
     [
         ("demo", ["VERSION_CONFLICT", "The accounts, as their events tell them"]),
         ("run", ["commands", "lag"]),
-        ("top", ["decided/s", "bank_account 3", "refused in the last minute", "q quit"]),
+        ("top", ["decided/s", "bank_account 3", "rejected or failed in the last minute", "q quit"]),
         ("trace", ["order-9", "Deposited", "accepted"]),
     ],
 )

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 
 def warn_of_clock_difference(cli: Cli, connection: "Connection", own: "OwnClock | None" = None) -> None:
-    """Warn if this machine's clock differs by more than `max_clock_skew` from a broker that reports its time."""
+    """Warn if this machine's clock differs by more than `max_clock_skew` from a broker that reports its time.
+
+    `own`: replaces this machine's clock in tests.
+    """
     from cqrs_cli.kafka.admin.clock import clocks_text, this_clock
     from cqrs_cli.kafka.admin.topics import Admin
 
     with suppress(CqrsError), Admin(connection) as admin:
-        ahead = admin.clock_difference(own or this_clock)
-        if ahead is not None and abs(ahead) > milliseconds(cli.settings.max_clock_skew):
-            cli.print_note(clocks_text(ahead), "warning")
+        difference = admin.clock_difference(own or this_clock)
+        if difference is not None and abs(difference) > milliseconds(cli.settings.max_clock_skew):
+            cli.print_note(clocks_text(difference), "warning")

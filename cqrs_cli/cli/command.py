@@ -34,18 +34,18 @@ def command(
 
     The function is returned unchanged, so that tests can call it. Its docstring is the help, which ends with the
     examples; each example is a whole command line that begins with `cqrs`. If the type of a parameter is a dataclass,
-    each of its fields is an option, so that commands can share options. `extras`: the extras of the package without
-    which the command ends with the line that installs them.
+    each of its fields is an option, so that commands can share options. `extras`: the extras that the command needs; if
+    one is not installed, the command exits with an error that tells how to install it.
     """
 
     def register(function: Function) -> Function:
-        spelled = name or function.__name__.replace("_", "-")
-        panel = PANELS.get(spelled) if app is root else None  # `cqrs keys status` is not `cqrs status`
-        described = _unwrapped(function.__doc__)
-        listed = app.command(
-            spelled, cls=PlainCommand, help=described, epilog=_epilog(examples), rich_help_panel=panel
+        command_name = name or function.__name__.replace("_", "-")
+        panel = PANELS.get(command_name) if app is root else None  # `cqrs keys status` is not `cqrs status`
+        help_text = _unwrapped(function.__doc__)
+        registrar = app.command(
+            command_name, cls=PlainCommand, help=help_text, epilog=_epilog(examples), rich_help_panel=panel
         )
-        listed(_typer_function(function, extras))
+        registrar(_typer_function(function, extras))
         return function
 
     return register
@@ -57,7 +57,7 @@ def _epilog(examples: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return the text with escaped square brackets, each escaped once: Typer would remove them as markup."""
+    """Return the text with each square bracket escaped once: Typer would remove `[text]` as markup."""
     return re.sub(r"(?<!\\)\[", r"\\[", text)
 
 
@@ -67,12 +67,19 @@ def _unwrapped(docstring: str | None) -> str:
 
 
 def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) -> Callable[..., Call]:
-    """Return the function that Typer calls: its parameters are all options, its result is a `Call`."""
-    _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
-    types: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
-    bundles = {name: list(inspect.signature(kind).parameters.values()) for name, kind in types.items()}
+    """Return the function that Typer calls: its parameters are all options, its result is a `Call`.
 
-    def read(
+    A parameter whose type is a dataclass is replaced by the fields of the dataclass.
+    """
+    _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
+    group_classes: dict[str, Any] = {
+        parameter.name: parameter.annotation for parameter in parameters if is_dataclass(parameter.annotation)
+    }
+    option_groups = {
+        name: list(inspect.signature(group).parameters.values()) for name, group in group_classes.items()
+    }
+
+    def make_call(
         bootstrap_server: BootstrapServer = None,
         command_config: CommandConfig = None,
         properties: Properties = None,
@@ -83,9 +90,9 @@ def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) 
         version: Version = False,
         **arguments: Any,
     ) -> Call:
-        for name, fields in bundles.items():
-            made = {field.name: arguments.pop(field.name) for field in fields}
-            arguments[name] = types[name](**made)
+        for name, fields in option_groups.items():
+            values = {field.name: arguments.pop(field.name) for field in fields}
+            arguments[name] = group_classes[name](**values)
         flags = {
             "bootstrap_server": bootstrap_server,
             "command_config": command_config,
@@ -94,12 +101,14 @@ def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) 
         }
         return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments, extras)
 
-    common = list(inspect.signature(read).parameters.values())[:-1]
-    own = [field for one in parameters for field in bundles.get(one.name, [one])]
-    every = [_keyword_only(parameter) for parameter in [*own, *common]]
-    read.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    read.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
-    return read
+    common_parameters = list(inspect.signature(make_call).parameters.values())[:-1]
+    own_parameters = [
+        field for parameter in parameters for field in option_groups.get(parameter.name, [parameter])
+    ]
+    all_parameters = [_keyword_only(parameter) for parameter in [*own_parameters, *common_parameters]]
+    make_call.__signature__ = inspect.Signature(all_parameters)  # type: ignore[attr-defined]
+    make_call.__annotations__ = {parameter.name: parameter.annotation for parameter in all_parameters}
+    return make_call
 
 
 def _keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:

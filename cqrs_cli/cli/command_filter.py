@@ -8,7 +8,7 @@ from cqrs_cli.cli.options import option
 
 @dataclass(frozen=True)
 class CommandFilter:
-    """The selected commands; without an option, all commands."""
+    """The options that select commands. Without an option, all commands are selected."""
 
     id: Annotated[str | None, option("--id ID", "Only the command with this id.")] = None
     aggregate_id: Annotated[
@@ -22,9 +22,9 @@ class CommandFilter:
 
     def matches(self, aggregate: str, id: str, subject: str | None, message_type: str | None) -> bool:
         """True if these options select a command with these attributes."""
-        wanted = [name if "." in name else f"{aggregate}.{name}" for name in self.types or ()]
+        wire_types = [name if "." in name else f"{aggregate}.{name}" for name in self.types or ()]
         return (
             (self.id is None or id == self.id)
             and (self.aggregate_id is None or subject == self.aggregate_id)
-            and (not wanted or message_type in wanted)
+            and (not wire_types or message_type in wire_types)
         )

@@ -1,4 +1,4 @@
-"""The context of a call: its settings, the cluster they name, and its output."""
+"""The context of a call: its settings, its connection to the cluster, and its output."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Cli(Printer):
-    """One call of the command line: its settings, the cluster they name, and its output."""
+    """One call of the command line: its settings, its connection to the cluster, and its output.
+
+    `flags`: the options of the command line that replace settings, by setting, such as `{"topic_prefix": "test."}`.
+    """
 
     def __init__(
         self,
@@ -58,10 +61,10 @@ class Cli(Printer):
     def _embedded_server(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka.embedded import broker as embedded
 
-        running = self.broker() if start else embedded.broker_status(root)
-        if running is None:
+        broker = self.broker() if start else embedded.broker_status(root)
+        if broker is None:
             raise UnavailableError("the embedded Kafka does not run", "start it: cqrs kafka start")
-        return running.bootstrap_server
+        return broker.bootstrap_server
 
     def broker(self, brief: bool = False) -> "Broker":
         """Return the embedded broker, and start it if it does not run. `brief`: the broker will be stopped soon.
@@ -70,13 +73,13 @@ class Cli(Printer):
         """
         from cqrs_cli.kafka.embedded import broker as embedded
 
-        running = embedded.broker_status(self.settings.root)
-        if running is not None:
-            return running
+        broker = embedded.broker_status(self.settings.root)
+        if broker is not None:
+            return broker
         if self.quiet or not sys.stderr.isatty():
             return embedded.start_broker(self.settings.root, self.print_note, short_lived=brief)
-        with self.show_spinner("starting the embedded Kafka") as now:
-            return embedded.start_broker(self.settings.root, now, now, short_lived=brief)
+        with self.show_spinner("starting the embedded Kafka") as show_text:
+            return embedded.start_broker(self.settings.root, show_text, show_text, short_lived=brief)
 
     def aggregate(self, name: str) -> "Aggregate":
         """Return the aggregate with this name; raises `UsageError`, which lists the existing aggregates."""
@@ -110,7 +113,9 @@ class Cli(Printer):
         names = names or self.aggregate_names()
         if not names:
             folder = self.settings.root / self.settings.aggregates.replace(".", "/")
-            raise UsageError(f"there are no aggregates in {folder}", "make a project with one: cqrs new DIR")
+            raise UsageError(
+                f"there are no aggregates in {folder}", "create a project with an aggregate: cqrs new DIR"
+            )
         return {name: self.aggregate(name) for name in names}
 
     def usable_aggregates(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
@@ -119,18 +124,18 @@ class Cli(Printer):
 
         Raises the first error if no aggregate is usable.
         """
-        usable, broken = dict[str, "Aggregate"](), list[ConfigurationError]()
+        usable, errors = dict[str, "Aggregate"](), list[ConfigurationError]()
         for name in () if names else self.aggregate_names():
             try:
                 usable[name] = self.aggregate(name)
             except ConfigurationError as error:
-                broken.append(error)
-        for reason in broken if usable else ():
+                errors.append(error)
+        for reason in errors if usable else ():
             self.print_note(f"left out: {reason.message}", "warning")
         return usable or self.selected_aggregates(names)
 
     def print_error(self, error: CqrsError, cause: BaseException | None = None) -> None:
-        """Print an error as `Printer.failure` does. A command in the hint gets the flags for this call's cluster."""
+        """Print an error. The flags that choose this call's cluster are added to the command in the hint."""
         super().print_error(type(error)(error.message, self.with_flags(error.hint), error.more), cause)
 
     def with_flags(self, hint: str) -> str:
@@ -151,7 +156,7 @@ class Call:
     cli: Cli
     function: Callable[..., int | None]
     arguments: Mapping[str, Any]
-    extras: Sequence[str] = ()  # that the function needs
+    extras: Sequence[str] = ()  # the package's extras that the function needs
 
     def __call__(self) -> int:
         for extra in self.extras:

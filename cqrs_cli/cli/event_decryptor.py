@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def event_decryptor(cli: Cli, aggregate: str) -> "EventDecryptor | None":
-    """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
+    """Return the decryptor of an aggregate's events; None without the aggregate's code: the events stay encrypted."""
     from cqrs_cli.core.encrypted_events import personal_members
     from cqrs_cli.kafka.keys_log import event_decryptor
 

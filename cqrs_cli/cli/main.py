@@ -30,7 +30,7 @@ def main(
 ) -> int:
     """Run one command line, and return the exit status. Errors become exit codes only here.
 
-    `parse_arguments` replaces `parse`.
+    `parse_arguments` replaces `parse` in tests.
     """
     if arguments is None:
         prepare_streams()
@@ -63,15 +63,17 @@ def main(
         output.print_error(error, error if verbose else None)
         return error.exit_code
     except Exception as error:
-        missing = explain_import(error) if isinstance(error, ImportError) else None
+        extra_error = explain_import(error) if isinstance(error, ImportError) else None
         hint = "" if verbose else "-v shows the traceback"
-        failure = missing or CqrsError(output.error_text(error), hint)
+        failure = extra_error or CqrsError(output.error_text(error), hint)
         output.print_error(failure, error if verbose else None)
         return failure.exit_code
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:
-    """Import the command that these arguments name, which registers it on `app`; every command if they name none."""
+    """Import the module of the command in these arguments, or all modules without one. A module registers its command
+    on `app`.
+    """
     command_name = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name in (command_name,) if command_name in PANELS else PANELS:
         importlib.import_module(f"cqrs_cli.cli.commands.{name.replace('-', '_')}")
@@ -81,7 +83,7 @@ def parse(arguments: Sequence[str]) -> Call | int:
     """Return the call that a command line asks for, or an exit status after help or version. Raises `UsageError`."""
     load_commands(arguments)
     root = typer.main.get_command(app)
-    # Not `root.main`, which turns each signal into the exit code 130, and a closed pipe into 1.
+    # `root.main` is not called: it would convert each signal to the exit code 130, and a closed pipe to 1.
     root._main_shell_completion({}, "cqrs")
     try:
         with root.make_context("cqrs", list(arguments)) as context:

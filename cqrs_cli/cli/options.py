@@ -15,15 +15,15 @@ from cqrs_cli.settings.durations import parse_duration
 from cqrs_cli.settings.moments import parse_deadline, parse_moment
 
 #: The panel of the options that every command takes.
-COMMON = "Common options"
+COMMON_PANEL = "Common options"
 
 #: Shell completion: returns the words that complete the typed text.
 Complete = Callable[..., list[str]]
 
 
-def option(spelled: str, help: str, *, complete: Complete | None = None, **more: Any) -> Any:
-    """Return an option, spelled as in its help, like `-n --lines N`: its names and the placeholder of its value."""
-    words = spelled.split()
+def option(usage: str, help: str, *, complete: Complete | None = None, **more: Any) -> Any:
+    """Return an option. `usage`: its names and the placeholder of its value, such as `-n --lines N`."""
+    words = usage.split()
     names = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if not word.startswith("-")), None)
     return typer.Option(*names, metavar=metavar, help=help, autocompletion=complete, **more)
@@ -36,34 +36,42 @@ def argument(metavar: str, help: str, *, complete: Complete | None = None) -> An
 
 BootstrapServer = Annotated[
     str | None,
-    option("-b --bootstrap-server HOST:PORT", "Kafka. Default: the embedded broker.", rich_help_panel=COMMON),
+    option(
+        "-b --bootstrap-server HOST:PORT",
+        "Kafka. Default: the embedded broker.",
+        rich_help_panel=COMMON_PANEL,
+    ),
 ]
 CommandConfig = Annotated[
     Path | None,
     option(
-        "--command-config FILE", "Java properties of the Kafka clients: TLS, SASL.", rich_help_panel=COMMON
+        "--command-config FILE",
+        "Java properties of the Kafka clients: TLS, SASL.",
+        rich_help_panel=COMMON_PANEL,
     ),
 ]
 Properties = Annotated[
-    list[str] | None, option("-X KEY=VALUE", "One Kafka client property; repeatable.", rich_help_panel=COMMON)
+    list[str] | None,
+    option("-X KEY=VALUE", "One Kafka client property; repeatable.", rich_help_panel=COMMON_PANEL),
 ]
 TopicPrefix = Annotated[
-    str | None, option("--topic-prefix TEXT", "Prefix of all topics.", rich_help_panel=COMMON)
+    str | None, option("--topic-prefix TEXT", "Prefix of all topics.", rich_help_panel=COMMON_PANEL)
 ]
 OutputFormat = Annotated[
-    Literal["text", "json"], option("-o --output text|json", "Format of stdout.", rich_help_panel=COMMON)
+    Literal["text", "json"],
+    option("-o --output text|json", "Format of stdout.", rich_help_panel=COMMON_PANEL),
 ]
-Quiet = Annotated[bool, option("-q --quiet", "Print no notes and no progress.", rich_help_panel=COMMON)]
-Verbose = Annotated[bool, option("-v --verbose", "Print tracebacks of errors.", rich_help_panel=COMMON)]
-Version = Annotated[bool, version_option(COMMON)]
+Quiet = Annotated[bool, option("-q --quiet", "Print no notes and no progress.", rich_help_panel=COMMON_PANEL)]
+Verbose = Annotated[bool, option("-v --verbose", "Print tracebacks of errors.", rich_help_panel=COMMON_PANEL)]
+Version = Annotated[bool, version_option(COMMON_PANEL)]
 
 
-def completion_from(known: Callable[[typer.Context], Iterable[str]]) -> Complete:
-    """Return a shell completion from the words of `known`; an error completes nothing."""
+def completion_from(list_words: Callable[[typer.Context], Iterable[str]]) -> Complete:
+    """Return a shell completion from the words that `list_words` returns; after an error it completes nothing."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
-            return [name for name in known(ctx) if name.startswith(incomplete)]
+            return [name for name in list_words(ctx) if name.startswith(incomplete)]
         except Exception:  # the command itself reports the error
             return []
 
@@ -73,12 +81,12 @@ def completion_from(known: Callable[[typer.Context], Iterable[str]]) -> Complete
 def complete_modules(package: str) -> Complete:
     """Return a shell completion from the modules of one of the project's packages, `processes` or `projections`."""
 
-    def known(_: typer.Context) -> list[str]:
+    def module_names(_: typer.Context) -> list[str]:
         from cqrs_cli import registry
 
         return registry.names(package, Cli().settings.root)
 
-    return completion_from(known)
+    return completion_from(module_names)
 
 
 #: Shell completion: the project's aggregates.
@@ -102,15 +110,15 @@ MetricsAddress = Annotated[
 ]
 StateDir = Annotated[Path | None, option("--state-dir DIR", "Folder of the shards, on a local disk.")]
 
-#: The names of properties that Spark redacts: the default of its `spark.redaction.regex`.
-_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+#: Matches the names of properties with a secret value: the default of Spark's `spark.redaction.regex`.
+_SECRET_NAME = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def spark_properties(conf: Iterable[str]) -> dict[str, str]:
     """Return `--conf K=V` as Spark properties; raises `UsageError` for an entry without `=`, and for a secret."""
     pairs = [text.partition("=") for text in conf]
     for name, equals, _ in pairs:
-        if _SECRET.search(name):
+        if _SECRET_NAME.search(name):
             raise UsageError(
                 f"--conf {name}: a secret is not accepted on the command line",
                 "put it into the spark-defaults.conf of the folder that SPARK_CONF_DIR names",
@@ -120,10 +128,10 @@ def spark_properties(conf: Iterable[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-_P = TypeVar("_P")
+_Value = TypeVar("_Value")
 
 
-def parse_option(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P:
+def parse_option(flag: str, text: str, parse: Callable[[str], _Value], example: str) -> _Value:
     """Return a flag's parsed value; raises `UsageError`, which contains an example."""
     try:
         return parse(text)
@@ -138,7 +146,7 @@ def time_option(flag: str, text: str) -> int:
 
 def deadline_option(flag: str, text: str) -> int:
     """Return a flag's future time in ms: a time, or a duration from now; raises `UsageError`."""
-    return parse_option(flag, text, parse_deadline, "30s, or a time to come")
+    return parse_option(flag, text, parse_deadline, "30s, or a future time")
 
 
 def duration_option(flag: str, text: str) -> timedelta:
@@ -147,14 +155,14 @@ def duration_option(flag: str, text: str) -> timedelta:
 
 
 def parse_metrics_address(address: str | None) -> tuple[str, int] | None:
-    """The host and the port of `--metrics-address [HOST:]PORT`; raises `UsageError`."""
+    """Return the host and the port of `--metrics-address [HOST:]PORT`; raises `UsageError`."""
     if address is None:
         return None
-    host, _, number = address.rpartition(":")
-    if not (number.isascii() and number.isdigit() and int(number) < 2**16):
+    host, _, port = address.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
         raise UsageError(
             f"--metrics-address {address}: no port", "write --metrics-address 9500, or HOST:9500"
         )
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise UsageError(f"--metrics-address {address}: no host", "write --metrics-address [::1]:9500")
-    return host.strip("[]") or "127.0.0.1", int(number)
+    return host.strip("[]") or "127.0.0.1", int(port)

@@ -1,4 +1,4 @@
-"""Output: data to stdout, everything else to stderr. One renderer for people, one for programs."""
+"""Prints data to stdout and everything else to stderr, as text for people or as JSON for programs."""
 
 import sys
 import time
@@ -29,10 +29,10 @@ NoteLevel = Literal["info", "warning"]
 #: Seconds between two progress lines if stderr is not a terminal.
 PLAIN_INTERVAL = 10.0
 
-#: Characters of the bar in a line that changes.
+#: Width of the progress bar in characters.
 _BAR_WIDTH = 24
 
-#: Columns if stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
+#: Width of tables in characters if stdout is not a terminal: Rich would limit them to 80.
 PIPE_WIDTH = 240
 
 
@@ -42,19 +42,17 @@ class Printer:
     def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:
         self.output = output
         self.quiet = quiet
-        self.timestamped = (
-            False  # lines on stderr begin with time and level: for long-running commands with a log
-        )
-        self.has_personal_data = (
-            False  # an aggregate of the call has personal fields: errors may contain a value
-        )
-        self.streaming = False  # messages are JSON Lines on stdout, between the lines of progress
+        #: True for long-running commands with a log: lines on stderr begin with time and level.
+        self.timestamped = False
+        #: True if an aggregate of the call has personal fields, so that errors may contain a personal value.
+        self.has_personal_data = False
+        #: True if messages are JSON Lines on stdout, between the lines of progress.
+        self.streaming = False
 
     def print_result(self, document: "Document", text: "Text") -> None:
-        """Print the result of a command, or one of many: the document as a line of JSON, or the text (a string as it
-        is).
+        """Print one result of a command: the document as a line of JSON, or the text.
 
-        Text may be a list of lines. If Rich builds it, it is a function, which is called only for text output.
+        `text` may be a list of lines. A text that Rich builds is a function, which is called only for text output.
         """
         if self.output == "json":
             self.write_line(json_line(document))
@@ -86,7 +84,9 @@ class Printer:
             self.print_event("note", {"level": level, "text": text})
         else:
             print(
-                f"{self._stamp()}{level}: {text}" if self.timestamped else text, file=sys.stderr, flush=True
+                f"{self._timestamp()}{level}: {text}" if self.timestamped else text,
+                file=sys.stderr,
+                flush=True,
             )
 
     def print_event(self, kind: str, document: Mapping[str, Any]) -> None:
@@ -95,7 +95,7 @@ class Printer:
         self.write_line(json_line({"time": now, "kind": kind, **document}))
         self.flush()
 
-    def _stamp(self) -> str:
+    def _timestamp(self) -> str:
         return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
 
     @contextmanager
@@ -116,7 +116,7 @@ class Printer:
 
     @property
     def is_live(self) -> bool:
-        """True if there is a terminal for a line that changes."""
+        """True if progress can be shown as a line that is redrawn: stderr is a terminal."""
         return not self.quiet and not self.streaming and sys.stderr.isatty()
 
     @cached_property
@@ -132,19 +132,19 @@ class Printer:
     def print_error(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """Print an error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
         format_traceback = redacted_traceback if self.has_personal_data else traceback_text
-        trace = "" if cause is None else format_traceback(cause)
+        traceback = "" if cause is None else format_traceback(cause)
         if self.output == "json":
             texts = {"code": error.code, "message": error.message, "hint": error.hint}
             document: dict[str, object] = {
                 name: text.encode(errors="replace").decode() for name, text in texts.items()
             }
             document |= error.more
-            if trace:
-                document["traceback"] = trace
+            if traceback:
+                document["traceback"] = traceback
             print(json_line({"error": document}).decode(), file=sys.stderr, flush=True)
         else:
             print(
-                f"{trace}{self._stamp()}error: {printable(_one_line(str(error)))}",
+                f"{traceback}{self._timestamp()}error: {printable(_one_line(str(error)))}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -153,15 +153,15 @@ class Printer:
         """Return the text of an unexpected error, or only its class if the text may contain a personal value."""
         if isinstance(error, OSError):
             return str(error)
-        kind = class_name(type(error)) if self.has_personal_data else type(error).__name__
+        error_class = class_name(type(error)) if self.has_personal_data else type(error).__name__
         try:
-            return kind if self.has_personal_data else f"{kind}: {error}"
+            return error_class if self.has_personal_data else f"{error_class}: {error}"
         except Exception:  # Spark's errors ask the JVM for their text, and the JVM may have exited
-            return kind
+            return error_class
 
 
 def _console(**options: Any) -> "Console":
-    """Return a console that prints strings as they are: Rich would drop `[projections]` as markup, and draw `:bug:`."""
+    """Return a console that prints strings unchanged: Rich would drop `[projections]` as markup, and draw `:bug:`."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False, **options)
@@ -186,23 +186,25 @@ class ProgressThrottle:
             self._forward(text)
 
 
-def job_progress_text(title: str, now: "JobProgress", things: str, bar: bool = True) -> str:
+def job_progress_text(title: str, progress: "JobProgress", unit: str, bar: bool = True) -> str:
     """Return the progress of a job on Spark in the form of `progress_text`."""
-    return progress_text(title, (now.done, now.offsets), now.records, things, now.seconds, bar)
+    work = progress.done, progress.offsets
+    return progress_text(title, work, progress.records, unit, progress.seconds, bar)
 
 
 def progress_text(
-    title: str, work: tuple[int, int], count: int, things: str, seconds: float, bar: bool = True
+    title: str, work: tuple[int, int], count: int, unit: str, seconds: float, bar: bool = True
 ) -> str:
     """Return the progress of long work: the part that is done, the rate, and the remaining time at this rate.
 
-    `work`: (done, total); `count` of `things` took `seconds`. The bar is for terminals.
+    `work`: (done, total); `count` items of this `unit`, such as "events", took `seconds`. The bar is for terminals:
+    `verifying order ━━━━━━──────────────────  25%, 1,200 records a second, 30 s left`.
     """
-    done, whole = work
-    part = done / max(1, whole)
-    drawn = f"{'━' * round(part * _BAR_WIDTH):─<{_BAR_WIDTH}} " if bar else ""
-    rate = f"{title} {drawn}{part:.0%}, {count / max(seconds, 0.001):,.0f} {things} a second"
-    return f"{rate}, {_remaining_text(seconds * (whole - done) / done)}" if done else rate
+    done, total = work
+    ratio = done / max(1, total)
+    bar_text = f"{'━' * round(ratio * _BAR_WIDTH):─<{_BAR_WIDTH}} " if bar else ""
+    text = f"{title} {bar_text}{ratio:.0%}, {count / max(seconds, 0.001):,.0f} {unit} a second"
+    return f"{text}, {_remaining_text(seconds * (total - done) / done)}" if done else text
 
 
 def _remaining_text(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The partitions without an owner, according to their committed claims and the heartbeats of their runs."""
+"""Finds partitions without an owner, from their committed claims and the heartbeats of their runs."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,8 +17,10 @@ TIMEOUT = 2.0
 
 
 class OwnerlessPartitions(NamedTuple):
-    """The partitions that no run has claimed, or whose last run stopped cleanly; and the seconds since the last
-    heartbeat of each run that claims a partition and is silent, by run.
+    """The partitions without an owner, and the runs that own a partition but send no heartbeats.
+
+    `partitions`: no run has claimed the partition, or its last run stopped cleanly. `silent_runs`: run → seconds since
+    its last heartbeat.
     """
 
     partitions: list[int]
@@ -34,16 +36,14 @@ def ownerless_partitions(
         offsets = committed_offsets(client, topics.commands, partitions, TIMEOUT)
         claims = {partition: parse_claim(offset.metadata) for partition, offset in offsets.items()}
         owners = {claim.run for claim in claims.values() if claim and claim.attempt != TERMINAL}
-        silence = SilenceReader().silent_runs(
+        silent_runs = SilenceReader().silent_runs(
             lambda: read_heartbeats(client, topics.outcomes, TIMEOUT), owners
         )
     except KafkaException:
         return OwnerlessPartitions([], {})
     finally:
         client.close()
-    return OwnerlessPartitions(
-        sorted(
-            partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
-        ),
-        silence,
-    )
+    ownerless = [
+        partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
+    ]
+    return OwnerlessPartitions(sorted(ownerless), silent_runs)

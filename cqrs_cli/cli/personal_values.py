@@ -1,4 +1,4 @@
-"""The option that writes personal values to files, which no erasure reaches."""
+"""The option --personal, which writes personal values to files, where no erasure can reach them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,14 +18,14 @@ PersonalValues = Annotated[
 ]
 
 
-def check_personal(wanted: bool, aggregate: "Aggregate", ring: "KeyRingAddress | None") -> None:
+def check_personal(is_requested: bool, aggregate: "Aggregate", keyring: "KeyRingAddress | None") -> None:
     """Check, before any connection, that the aggregate has personal values, and that a keyring is set.
 
     Raises `UsageError` for an aggregate without personal fields, `ConfigurationError` without a keyring.
     """
-    if not wanted:
+    if not is_requested:
         return
     if not aggregate.has_personal_fields:
         raise UsageError(f"--personal: {aggregate.name} has no personal fields", "leave it out")
-    if ring is None:
+    if keyring is None:
         raise ConfigurationError("--personal: no keyring is set", "set keyring")

@@ -1,4 +1,4 @@
-"""Offsets of partitions from a file, as a place in time: `--at @positions.json`."""
+"""Reads offsets of partitions from a file, for options such as `--at @positions.json`."""
 
 import json
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ class PositionsFile:
     def __init__(self, flag: str, file: Path) -> None:
         """Raises `UsageError` for a file that cannot be read."""
         self._flag, self._file = flag, file
-        self._topic = ""  # the topic that used the offsets, if the file names no topic
+        self._topic = ""  # the topic for which the offsets were used, if the file names no topic
         try:
             self._content = json.loads(file.read_bytes())
         except OSError as error:
@@ -27,9 +27,12 @@ class PositionsFile:
             self._content = None
 
     def check_topics(self, topics: Iterable[str]) -> None:
-        """Raise `UsageError` if the file has offsets of none of these topics."""
+        """Raise `UsageError` unless the file has offsets of one of these topics."""
         if all(_offsets_of_topic(self._content, topic) is None for topic in topics):
-            raise UsageError(f"{self._flag}: {self._file} has no offsets of events here", f"write {_FORMAT}")
+            raise UsageError(
+                f"{self._flag}: {self._file} has no offsets of this project's event topics",
+                f"write {_FORMAT}",
+            )
 
     def offsets_of(self, topic: str) -> dict[int, int]:
         """Return the offset of each partition of a topic. Raises `UsageError` if the file has no offsets for the topic,
@@ -41,22 +44,22 @@ class PositionsFile:
         if "topics" not in self._content:
             if self._topic not in ("", topic):
                 raise UsageError(
-                    f"{self._flag}: {self._file} names no topic, and its offsets were taken for {self._topic}",
-                    "ask for the states of one aggregate",
+                    f"{self._flag}: {self._file} names no topic, and its offsets were already used for {self._topic}",
+                    "query the states of one aggregate",
                 )
             self._topic = topic
         return offsets
 
 
 def positions_file(flag: str, text: str | None) -> PositionsFile | None:
-    """Return the file that a text names; None for a text that does not begin with `@`."""
+    """Return the file of an option `@FILE`; None if the text does not begin with `@`."""
     if text is None or not text.startswith("@"):
         return None
     return PositionsFile(flag, Path(text[1:]).expanduser())
 
 
 def read_positions(flag: str, text: str | None, topic: str) -> dict[int, int] | None:
-    """Return the offset of each partition at which a topic is cut; None for a text that does not begin with `@`.
+    """Return the offset of each partition, before which the topic is read; None if the text does not begin with `@`.
 
     Raises `UsageError` as `PositionsFile` does.
     """
@@ -72,5 +75,5 @@ def _offsets_of_topic(content: Any, topic: str) -> dict[int, int] | None:
         offsets = {int(partition): offset for partition, offset in content.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    is_sound = all(type(offset) is int and offset >= 0 for offset in offsets.values())
-    return offsets if offsets and is_sound else None
+    are_valid = all(type(offset) is int and offset >= 0 for offset in offsets.values())
+    return offsets if offsets and are_valid else None

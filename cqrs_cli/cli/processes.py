@@ -1,4 +1,4 @@
-"""The processes that a call selects."""
+"""Loads the process managers that a command line selects."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,33 +12,34 @@ if TYPE_CHECKING:
 
 
 def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedProcess]":
-    """Return the processes with these names; without names, all with usable code, and report the other processes."""
+    """Return the process managers with these names; without names all that can be loaded, with a warning for others."""
     from cqrs_cli.following.processes.load import load_process, process_names
 
     settings = cli.settings
-    found: list[LoadedProcess] = []
+    processes: list[LoadedProcess] = []
     for name in names or process_names(settings.root):
         try:
-            found.append(load_process(name, settings.root, settings.aggregates))
+            processes.append(load_process(name, settings.root, settings.aggregates))
         except ConfigurationError as error:
             if names:
                 raise
             cli.print_note(f"left out: {error.message}", "warning")
-    return found
+    return processes
 
 
 def selected_processes(
     cli: "Cli", connection: "Connection", names: Sequence[str] | None
 ) -> "list[LoadedProcess]":
-    """Return processes as `usable_processes` does; without names, leave out processes that have no topic yet."""
+    """Return process managers as `usable_processes` does; without names, leave out those without a topic."""
     from cqrs_cli.kafka.admin.topics import Admin
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
-    found = usable_processes(cli, list(dict.fromkeys(names)) if names else None)
-    if names or not found:
-        return found
+    processes = usable_processes(cli, list(dict.fromkeys(names)) if names else None)
+    if names or not processes:
+        return processes
     topics = {
-        process.name: ProcessTopics(process.name, cli.settings.topic_prefix).positions for process in found
+        process.name: ProcessTopics(process.name, cli.settings.topic_prefix).positions
+        for process in processes
     }
     with Admin(connection) as admin:
         existing = admin.describe(list(topics.values()))
@@ -48,4 +49,4 @@ def selected_processes(
                 cli.with_flags(f"left out, as it has no topic: process {name}; create it: cqrs init"),
                 "warning",
             )
-    return [process for process in found if topics[process.name] in existing]
+    return [process for process in processes if topics[process.name] in existing]

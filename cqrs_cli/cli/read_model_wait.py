@@ -1,15 +1,15 @@
-"""`cqrs send --wait-for`: read your own write. A command's events are waited for in a projection."""
+"""`cqrs send --wait-for`: wait until a projection has the events of a command (read your own writes)."""
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.extras import require
 
 
 class ReadModelWait:
-    """A projection, and its database."""
+    """Waits until the database of a projection has the events of an aggregate."""
 
     def __init__(self, cli: Cli, aggregate: str, name: str, database: str) -> None:
         """Raises `ConfigurationError` if the projection has never run for this aggregate."""
-        require("projections", "--read-model")
+        require("projections", "--wait-for")
         from cqrs_cli.following.projections.database import open_database, parse_database
 
         self._cli, self._name, self._topics = cli, name, cli.topics(aggregate)
@@ -30,7 +30,7 @@ class ReadModelWait:
         end = readers.bounds(connection, topic, [partition])[partition][1]
         with self._cli.show_spinner(f"waiting for {self._name}"):
             self._wait_for(partition, end - 1, timeout)
-        self._cli.print_note(f"{self._name} has it")
+        self._cli.print_note(f"{self._name} has the events")
 
     def _wait_for(self, partition: int, offset: int, timeout: float) -> None:
         from cqrs_cli import projections

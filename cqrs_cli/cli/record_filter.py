@@ -18,10 +18,11 @@ def record_filter(
     statuses: Collection[str],
     reasons: Collection[str],
 ) -> Callable[[Record], bool]:
-    """Return a function that is true for a record with this key and one of the given types, statuses and reasons.
+    """Return a function that is True for a record with this key and one of these types, statuses and reasons.
 
-    A type is given with or without the aggregate's name; for outcomes it is the command's type, with or without the
-    status. Raises `UsageError` for an unknown status or reason, and for a topic without statuses or reasons.
+    A type may omit the aggregate's name: `bank_account.Deposit` or `Deposit`. For outcomes it is the command's type,
+    with or without the status: `Deposit.accepted`. Raises `UsageError` for an unknown status or reason, and for a topic
+    without statuses or reasons.
     """
     _check_values("--status", statuses, STATUSES, kind in ("outcomes",), "outcomes")
     names = [reason.name for reason in Reason]
@@ -41,27 +42,28 @@ def record_filter(
             return False
         if reasons and outcome.get("reason", _text(headers.get("cqrs.reason"))) not in reasons:
             return False
-        type_name = str(message.get("type", _text(headers.get("ce_type"))))
+        message_type = str(message.get("type", _text(headers.get("ce_type"))))
         return not types or any(
-            _is_type(type_name.removeprefix(f"{aggregate}."), wanted, aggregate) for wanted in types
+            _is_type(message_type.removeprefix(f"{aggregate}."), filter_type, aggregate)
+            for filter_type in types
         )
 
     return matches
 
 
 def _check_values(
-    flag: str, given: Collection[str], known: Collection[str], is_allowed: bool, topics: str
+    flag: str, values: Collection[str], known: Collection[str], is_allowed: bool, topics: str
 ) -> None:
-    if given and not is_allowed:
-        raise UsageError(f"{flag} is for {topics}", f"the other topics have none: leave {flag} out")
-    for text in given:
-        if text not in known:
-            raise UsageError(f"{flag}: there is no {text!r}", f"there are: {', '.join(known)}")
+    if values and not is_allowed:
+        raise UsageError(f"{flag} is for {topics}", f"leave {flag} out for other topics")
+    for value in values:
+        if value not in known:
+            raise UsageError(f"{flag}: there is no {value!r}", f"there are: {', '.join(known)}")
 
 
-def _is_type(type_name: str, wanted: str, aggregate: str) -> bool:
-    name = wanted.removeprefix(f"{aggregate}.")
-    return type_name == name or type_name.rpartition(".")[0] == name
+def _is_type(message_type: str, filter_type: str, aggregate: str) -> bool:
+    name = filter_type.removeprefix(f"{aggregate}.")
+    return message_type == name or message_type.rpartition(".")[0] == name
 
 
 def _json_object(value: bytes | None) -> Mapping[str, Any]:

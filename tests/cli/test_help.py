@@ -13,7 +13,7 @@ import typer
 from cqrs_cli.cli.app import EPILOG, PANELS, app
 from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import load_commands, parse
-from cqrs_cli.cli.options import COMMON
+from cqrs_cli.cli.options import COMMON_PANEL
 from cqrs_cli.version import __version__
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
@@ -38,7 +38,7 @@ def own_options(command: Any) -> list[str]:
     return [
         param.name
         for param in command.params
-        if param.param_type_name == "option" and param.rich_help_panel != COMMON
+        if param.param_type_name == "option" and param.rich_help_panel != COMMON_PANEL
     ]
 
 

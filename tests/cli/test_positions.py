@@ -29,7 +29,7 @@ def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
     file = positions_file("--at", f"@{tmp_path / 'file'}")
     assert file is not None
     assert file.offsets_of("a.events") == file.offsets_of("a.events") == {0: 12}
-    with pytest.raises(UsageError, match=r"names no topic, and its offsets were taken for a\.events"):
+    with pytest.raises(UsageError, match=r"names no topic, and its offsets were already used for a\.events"):
         file.offsets_of("b.events")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
-    """Yield the checks of the cluster, if a broker runs: the embedded broker is not started."""
+    """Yield the checks of the cluster, if a broker runs. The embedded broker is not started for the checks."""
     from cqrs_cli.doctor import cluster
     from cqrs_cli.doctor.check import run_check
 
@@ -43,7 +43,7 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
 
 
 def _has_broker(settings: "Settings") -> bool:
-    """True if a broker is available: the embedded broker is not started."""
+    """True if a broker is configured, or if the embedded broker runs. The embedded broker is not started."""
     from cqrs_cli.kafka.embedded.broker import broker_status
 
     return settings.bootstrap_server is not None or broker_status(settings.root) is not None
@@ -89,14 +89,19 @@ def _check_keks_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[
         yield from check_masters(cli.connection(start=False), cli.topics(name), keyring_at(address))
 
 
-def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":
-    """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate."""
+def check_stored_checkpoints(
+    cli: Cli, settings: "Settings", uri: str, can_read_events: bool
+) -> "Iterator[Check]":
+    """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate.
+
+    `can_read_events`: False if an earlier check failed that the reading of events depends on.
+    """
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store
 
     checks = list(run_check("checkpoints", lambda: check_checkpoint_store(uri)))
     yield from checks
-    if checks[0].status == "ok" and is_reached and _has_broker(settings):
+    if checks[0].status == "ok" and can_read_events and _has_broker(settings):
         for name in cli.aggregate_names():
             yield from run_check("checkpoints", partial(_check_checkpoints_of, cli, settings, uri, name))
 
@@ -114,20 +119,20 @@ def _check_checkpoints_of(cli: Cli, settings: "Settings", uri: str, name: str) -
     connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)
     with suppress(ConfigurationError):
         with Admin(connection) as admin:
-            checks = check_topics(admin, topics)
-        numbers, window = range(checks.partitions), milliseconds(settings.dedup_window)
-        decided = {
-            number: committed_offset.offset or 0
-            for number, committed_offset in committed_offsets_now(connection, topics, numbers).items()
+            topic_checks = check_topics(admin, topics)
+        partitions, window = range(topic_checks.partitions), milliseconds(settings.dedup_window)
+        decided_until = {
+            partition: committed_offset.offset or 0
+            for partition, committed_offset in committed_offsets_now(connection, topics, partitions).items()
         }
-        identities = [shard_identity(checks, number, aggregate, window) for number in numbers]
+        identities = [shard_identity(topic_checks, partition, aggregate, window) for partition in partitions]
         folder = shard_folder(settings.state_dir, topics).name
 
-        def has_new_outcomes(number: int, newest: "Manifest") -> bool:
-            log = PartitionLog(connection, topics, number)
+        def has_new_outcomes(partition: int, newest: "Manifest") -> bool:
+            log = PartitionLog(connection, topics, partition)
             start, end = log.bounds("outcomes")
             return log.first_record("outcomes", max(start, newest.positions.outcomes), end) is not None
 
         yield from check_latest_checkpoints(
-            name, uri, folder, settings.checkpoint_every, identities, decided, has_new_outcomes
+            name, uri, folder, settings.checkpoint_every, identities, decided_until, has_new_outcomes
         )

@@ -55,21 +55,19 @@ def partition_checks(snapshot: "StatusSnapshot") -> "Iterator[Check]":
     from cqrs_cli.formatting import counted
     from cqrs_cli.status.partition import silent_owners
 
-    warned = False
+    has_warnings = False
     for text in silent_owners(snapshot.statuses):
-        warned = True
+        has_warnings = True
         yield warn(_CHECK_NAME, text, "if it was killed, start a run: cqrs run")
     for status in snapshot.statuses:
         for remark in replace(status, hidden_by=None).remarks():
-            what, _, way_out = remark.partition("; ")
-            warned = True
-            yield warn(_CHECK_NAME, f"{status.label}: {what}", way_out)
-    if not warned:
-        lag, unowned = (
-            sum(status.lag or 0 for status in snapshot.statuses),
-            [not status.owned for status in snapshot.statuses],
-        )
+            problem, _, remedy = remark.partition("; ")
+            has_warnings = True
+            yield warn(_CHECK_NAME, f"{status.label}: {problem}", remedy)
+    if not has_warnings:
+        lag = sum(status.lag or 0 for status in snapshot.statuses)
+        ownerless_count = sum(not status.owned for status in snapshot.statuses)
         yield ok(
             _CHECK_NAME,
-            f"{counted(len(snapshot.statuses), 'partition')}, {sum(unowned)} without an owner; lag {lag:,}",
+            f"{counted(len(snapshot.statuses), 'partition')}, {ownerless_count} without an owner; lag {lag:,}",
         )

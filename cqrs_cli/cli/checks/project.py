@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_this_machine() -> "Iterator[Check]":
+    """Check Java, Python, Spark and the class data archives."""
     from cqrs_cli.doctor import machine
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.extras import missing_modules
@@ -23,10 +24,10 @@ def check_this_machine() -> "Iterator[Check]":
     yield from run_check("python", machine.check_python)
     yield from run_check("spark", machine.check_spark)
     if all(check.status == "ok" for check in java):
-        yield from run_check("archives", _archives)
+        yield from run_check("archives", _check_archives)
 
 
-def _archives() -> "Iterator[Check]":
+def _check_archives() -> "Iterator[Check]":
     """Report the JVMs that have a class data archive. Without an archive a JVM only starts more slowly."""
     from cqrs_cli.doctor.check import ok
     from cqrs_cli.extras import missing_modules
@@ -43,11 +44,14 @@ def _archives() -> "Iterator[Check]":
         if archive_file := archive.find():
             yield ok("archives", f"{program} starts from {archive_file}")
         else:
-            yield ok("archives", f"{program} has none; it starts sooner after cqrs warm")
+            yield ok(
+                "archives",
+                f"{program} has no class data archive; cqrs warm creates one, so that it starts sooner",
+            )
 
 
-def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
-    """Yield the checks of the project. `runs`: include the requirements of `cqrs run`."""
+def check_project(settings: "Settings", includes_run: bool = True) -> "Iterator[Check]":
+    """Yield the checks of the project. `includes_run`: check the requirements of `cqrs run`, too."""
     from cqrs_cli.doctor import machine
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.gateway import check_gateway_extra
@@ -57,21 +61,23 @@ def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
 
     yield from run_check("settings", lambda: machine.check_settings(settings))
     yield from run_check("aggregates", lambda: machine.check_aggregates(settings))
-    yield from run_check("processes", lambda: _processes(settings))
-    shards = settings.store == "lmdb" and not missing_modules("spark")
-    if shards:
+    yield from run_check("processes", lambda: _check_processes(settings))
+    has_shards = settings.store == "lmdb" and not missing_modules("spark")
+    if has_shards:
         yield from run_check("state", lambda: machine.check_state(settings.state_dir))
     elif settings.store == "memory":
         yield from run_check("state", lambda: machine.check_memory(settings))
     yield from run_check("payloads", lambda: check_payloads(settings.payloads()))
-    yield from run_check("keys", lambda: check_keyring(settings.keys(), personal_aggregates(settings), runs))
+    yield from run_check(
+        "keys", lambda: check_keyring(settings.keys(), personal_aggregates(settings), includes_run)
+    )
     yield from run_check("gateway", check_gateway_extra)
     yield from run_check("limits", lambda: machine.check_limits(settings))
-    if shards:  # the in-memory store holds no state from older code
-        yield from run_check("revision", lambda: _revisions(settings))
+    if has_shards:  # the in-memory store holds no state from older code
+        yield from run_check("revision", lambda: _check_revisions(settings))
 
 
-def _processes(settings: "Settings") -> "Iterator[Check]":
+def _check_processes(settings: "Settings") -> "Iterator[Check]":
     """Check that the project's processes can be loaded."""
     from cqrs_cli.doctor.check import fail, ok
     from cqrs_cli.following.processes.load import load_process, process_names
@@ -96,7 +102,7 @@ def process_uses(settings: "Settings") -> "list[ProcessUse]":
     return uses
 
 
-def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":
+def _loadable_aggregates(settings: "Settings") -> "Iterator[Aggregate]":
     """Yield each aggregate whose code can be loaded; another check reports the other aggregates."""
     from cqrs_cli import registry
 
@@ -107,15 +113,15 @@ def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":
 
 def personal_aggregates(settings: "Settings") -> list[str]:
     """Return the names of the aggregates with personal fields."""
-    return [one.name for one in _aggregates(settings) if one.has_personal_fields]
+    return [aggregate.name for aggregate in _loadable_aggregates(settings) if aggregate.has_personal_fields]
 
 
-def _revisions(settings: "Settings") -> "Iterator[Check]":
+def _check_revisions(settings: "Settings") -> "Iterator[Check]":
     """Check the shards of each aggregate."""
     from cqrs_cli.deciding.plan import shard_folder
     from cqrs_cli.doctor.shards import check_revision
     from cqrs_cli.kafka.topics.topics import Topics
 
-    for aggregate in _aggregates(settings):
+    for aggregate in _loadable_aggregates(settings):
         topics = Topics(aggregate.name, settings.topic_prefix)
         yield from check_revision(shard_folder(settings.state_dir, topics), aggregate)

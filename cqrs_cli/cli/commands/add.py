@@ -1,4 +1,4 @@
-"""`cqrs add`: another aggregate for a project, a process between its aggregates, or a projection of one."""
+"""`cqrs add`: add an aggregate, a process manager or a projection to a project."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.type_tree import TypeNode
     from cqrs_cli.scaffold import SampleEvent
 
-#: The step before all others where the database's library is missing.
+#: The first step if SQLAlchemy is not installed.
 _INSTALL = f"python -m {install('projections')}"
 
-#: Types of fields, and what an event of the new test has in them.
+#: Type of a field → a sample value, as Python source for the new test.
 _SAMPLES: dict[object, str] = {
     str: '"text"',
     int: "1",
@@ -37,7 +37,7 @@ _SAMPLES: dict[object, str] = {
     timedelta: "timedelta(1)",
 }
 
-#: The import that such a value needs, by the beginning of its expression.
+#: Beginning of a sample value → the import that the value needs.
 _IMPORTS = {
     "Decimal(": "from decimal import Decimal",
     "datetime(": "from datetime import UTC, datetime",
@@ -99,24 +99,22 @@ def _sample_event(aggregate: "Aggregate") -> "SampleEvent":
 
     for event_class in aggregate.events.values():
         samples = {
-            field.name: _sample(of_field) for field, of_field in tree_of(event_class).fields if field.required
+            field.name: _sample(type_node)
+            for field, type_node in tree_of(event_class).fields
+            if field.required
         }
         if None not in samples.values():
             fields = ", ".join(f"{field}={sample}" for field, sample in samples.items())
-            imports = {
-                line
-                for start, line in _IMPORTS.items()
-                if any(start in sample for sample in samples.values() if sample)
-            }
+            imports = {line for start, line in _IMPORTS.items() if start in fields}
             return SampleEvent(aggregate.name, event_class.__name__, fields, sorted(imports))
     raise UsageError(
-        f"every event of {aggregate.name} has a field with fields of its own: no test can be written for one",
+        f"every event of {aggregate.name} has a field without a simple sample value, so no test can be generated",
         "write the file by hand, as docs/processes.md and docs/projections.md show",
     )
 
 
 def _sample(type_node: "TypeNode") -> str | None:
-    """An expression of a value of this type; None if there is no simple one."""
+    """Return a sample value of this type as Python source, such as `Decimal(1)`; None if no value is simple."""
     if get_origin(type_node.unwrapped) is Literal:
         return repr(get_args(type_node.unwrapped)[0])
     if type_node.form == "union":

@@ -1,4 +1,4 @@
-"""`cqrs certificate`: the topics of an aggregate read and hashed, and compared with an earlier time."""
+"""`cqrs certificate`: hash the topics of an aggregate, and compare them with an earlier certificate."""
 
 import os
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import CertificateResult
     from cqrs_cli.proof.certificate import Certificate
 
-#: The rights of a certificate, which holds no values: what the umask leaves of these.
-_RIGHTS = 0o666
+#: The file mode of a certificate before the umask. Others may read it, because a certificate has hashes only.
+_FILE_MODE = 0o666
 
 
 @command(
@@ -52,13 +52,13 @@ def certificate(
         raise UsageError(
             "neither --out nor --check is given", "write hashes: --out FILE; compare them: --check FILE"
         )
-    earlier = None if check is None else read_earlier(cli, aggregate, check)
+    earlier = None if check is None else read_earlier_certificate(cli, aggregate, check)
     if out is not None:
         _check_target(out)
     result = _certify(cli, aggregate, properties, earlier, check, out)
     if result.changes:
-        what = f"{counted(len(result.changes), 'change')} in the topics of {aggregate} since {check}"
-        raise result.changes[0].error(what, aggregate)
+        message = f"{counted(len(result.changes), 'change')} in the topics of {aggregate} since {check}"
+        raise result.changes[0].error(message, aggregate)
 
 
 def _certify(
@@ -69,7 +69,7 @@ def _certify(
     against: Path | None = None,
     target: Path | None = None,
 ) -> "CertificateResult":
-    """Hash the topics, write the certificate to `target`, and print what was found."""
+    """Hash the topics, write the certificate to `target`, and print the changes since the `earlier` certificate."""
     from cqrs_cli.cli.render.certificate import certificate_result
     from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify
     from cqrs_cli.proof.certificate import write_certificate
@@ -84,7 +84,7 @@ def _certify(
             context,
             plan,
             earlier,
-            lambda now: show_text(job_progress_text(title, now, "records", cli.is_live)),
+            lambda progress: show_text(job_progress_text(title, progress, "records", cli.is_live)),
         )
     if target is not None:
         _write(target, write_certificate(result.certificate))
@@ -93,8 +93,8 @@ def _certify(
     return result
 
 
-def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
-    """An earlier certificate of the same topics; raises `UsageError` for any other file."""
+def read_earlier_certificate(cli: Cli, aggregate: str, file: Path) -> "Certificate":
+    """Read an earlier certificate of the same topics; raises `UsageError` for any other file."""
     from cqrs_cli.kafka.topics.topics import KINDS
     from cqrs_cli.proof.certificate import read_certificate
 
@@ -103,8 +103,8 @@ def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a certificate") from None
     except ValueError as error:
-        make = f"make one: cqrs certificate {aggregate} --out FILE"
-        raise UsageError(f"{file} is not a certificate: {error}", make) from None
+        remedy = f"create a certificate: cqrs certificate {aggregate} --out FILE"
+        raise UsageError(f"{file} is not a certificate: {error}", remedy) from None
     topics = {cli.topics(aggregate).name(kind) for kind in KINDS}
     if topics != certificate.topics.keys():
         raise UsageError(
@@ -115,7 +115,7 @@ def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
 
 
 def _check_target(file: Path) -> None:
-    """Raise the error that writing would end with, before Spark is started."""
+    """Raise an error if the file cannot be written, before Spark is started."""
     if file.exists():
         raise UsageError(f"{file} exists", "name a new file")
     if not os.access(file.absolute().parent, os.W_OK):
@@ -124,10 +124,10 @@ def _check_target(file: Path) -> None:
         )
 
 
-def _write(file: Path, text: bytes) -> None:
+def _write(file: Path, content: bytes) -> None:
     """Write the file whole or not at all."""
     try:
-        with atomic_write(file, rights=_RIGHTS) as opened:
-            opened.write(text)
+        with atomic_write(file, rights=_FILE_MODE) as stream:
+            stream.write(content)
     except OSError as error:
         raise ConfigurationError(f"cannot write {file}: {error.strerror}", "name another file") from error

@@ -1,4 +1,4 @@
-"""`cqrs check`: what a change of the code would break, for people before they commit and for CI."""
+"""`cqrs check`: find what a change of the code would break, before a commit and in CI."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +56,7 @@ def check(
 
 
 def _read_logs(cli: Cli, names: "Iterable[str]", properties: "Mapping[str, str]") -> "dict[str, LogRead]":
-    """The events of each aggregate's log, and those that cannot be read."""
+    """Read each aggregate's log on Spark: aggregate → number of events, and events that the code cannot read."""
     from cqrs_cli.cli.render.check import LogRead
 
     require("spark", "cqrs check --log")

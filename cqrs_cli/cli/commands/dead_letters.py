@@ -1,4 +1,4 @@
-"""`cqrs dead-letters`: look at the commands that failed, send them again, or let go of them."""
+"""`cqrs dead-letters`: list, retry or drop failed commands."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from cqrs_cli.formatting import counted
 if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand
 
-    Keep = Callable[[FailedCommand], bool]
+    LetterPredicate = Callable[[FailedCommand], bool]
 
 _BEFORE = option("--before TIME", "Only dead letters before this time: 30d ago, or a time.")
 
 
 @dataclass(frozen=True)
 class LetterFilter(CommandFilter):
-    """The dead letters that are meant; without an option all of them."""
+    """The options that select dead letters. Without an option, all dead letters are selected."""
 
     reasons: Annotated[list[str] | None, option("--reason REASON", "Only for this reason; repeatable.")] = (
         None
@@ -32,29 +32,29 @@ class LetterFilter(CommandFilter):
     ] = None
     before: Annotated[str | None, _BEFORE] = None
 
-    def keep(self, aggregate: str) -> "Keep":
-        """Return a filter for dead letters. It does not check `since`, with which the reader finds its first offset."""
+    def predicate(self, aggregate: str) -> "LetterPredicate":
+        """Return a function that is True for a selected dead letter. The reader applies `since`: it starts there."""
         from cqrs_cli.core.messages.reasons import Reason
 
-        failing = [reason.name for reason in Reason if reason.status == "failed"]
+        failing_reasons = [reason.name for reason in Reason if reason.status == "failed"]
         for name in self.reasons or ():
-            if name not in failing:
+            if name not in failing_reasons:
                 raise UsageError(
-                    f"--reason: no command fails for {name!r}", f"there are: {', '.join(failing)}"
+                    f"--reason: no command fails for the reason {name!r}",
+                    f"known reasons: {', '.join(failing_reasons)}",
                 )
         until = None if self.before is None else time_option("--before", self.before)
 
-        def predicate(failed: "FailedCommand") -> bool:
-            subject, message_type = (
-                (failed.command.subject, failed.command.type) if failed.command else (None, None)
-            )
+        def is_selected(failed: "FailedCommand") -> bool:
+            command = failed.command
+            subject, message_type = (command.subject, command.type) if command else (None, None)
             return (
                 self.matches(aggregate, failed.id, subject, message_type)
                 and (not self.reasons or failed.reason in self.reasons)
                 and (until is None or failed.record.timestamp < until)
             )
 
-        return predicate
+        return is_selected
 
 
 dead_letters = subgroup("dead-letters", "Failed commands: list, retry or drop them.")
@@ -127,7 +127,7 @@ def drop_letters(
     from cqrs_cli.client.queries.dead_letters import oldest_letters
 
     selection = LetterFilter(before=before)
-    letters = oldest_letters(_letters(cli, aggregate, LetterFilter()), selection.keep(aggregate))
+    letters = oldest_letters(_letters(cli, aggregate, LetterFilter()), selection.predicate(aggregate))
     if is_dry_run:
         _print_dry_run(cli, letters, bool(selection), "drop")
     else:
@@ -137,29 +137,32 @@ def drop_letters(
 def _letters(
     cli: Cli, aggregate: str, selection: LetterFilter, undecided: bool = False
 ) -> "Iterator[FailedCommand]":
-    """The dead letters that are meant, by time. `undecided`: the last of each command that was not decided since."""
+    """Yield the selected dead letters, by time.
+
+    `undecided`: only the last dead letter of each command that was not decided since.
+    """
     from cqrs_cli.client.queries.dead_letters import failed_commands, open_letters
     from cqrs_cli.kafka import tailing
     from cqrs_cli.kafka.tailing import Origin
 
     cli.check_aggregates(aggregate)
-    predicate = selection.keep(aggregate)
-    since = (
+    is_selected = selection.predicate(aggregate)
+    origin = (
         Origin("beginning")
         if selection.since is None
         else Origin("time", time_option("--since", selection.since))
     )
     connection, topics = cli.connection(), cli.topics(aggregate)
-    bounds = tailing.tail_bounds(connection, topics.dead_letters, since, None, "none")
+    bounds = tailing.tail_bounds(connection, topics.dead_letters, origin, None, "none")
 
-    def letters(selection: "Keep") -> "Iterator[FailedCommand]":
+    def read_letters(predicate: "LetterPredicate") -> "Iterator[FailedCommand]":
         records = tailing.merge_by_time(connection, topics.dead_letters, bounds, lambda record: True)
-        return failed_commands(records, selection)
+        return failed_commands(records, predicate)
 
     if not undecided:
-        return letters(predicate)
-    is_open = open_letters(connection, topics, letters(lambda failed: True))
-    return letters(lambda failed: predicate(failed) and is_open(failed))
+        return read_letters(is_selected)
+    is_open = open_letters(connection, topics, read_letters(lambda failed: True))
+    return read_letters(lambda failed: is_selected(failed) and is_open(failed))
 
 
 def _print(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, full: bool = False) -> int:

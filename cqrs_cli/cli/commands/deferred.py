@@ -1,4 +1,4 @@
-"""`cqrs deferred`: list, cancel or release the commands that wait."""
+"""`cqrs deferred`: list, release or cancel deferred commands."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeferralFilter(CommandFilter):
-    """The deferred commands that are meant; without an option all of them."""
+    """The options that select deferred commands. Without an option, all deferred commands are selected."""
 
     reason: Annotated[
         Literal["NOT_YET", "LATER"] | None,
@@ -29,8 +29,8 @@ class DeferralFilter(CommandFilter):
         str | None, option("--before TIME", "Only commands due before this time: 1h from now, or a time.")
     ] = None
 
-    def keep(self, aggregate: str) -> "Callable[[Deferral], bool]":
-        """True for a command that is meant."""
+    def predicate(self, aggregate: str) -> "Callable[[Deferral], bool]":
+        """Return a function that is True for a selected command."""
         from cqrs_cli.client.queries.deferred import command_type
 
         until = None if self.before is None else deadline_option("--before", self.before)
@@ -58,10 +58,10 @@ def list_deferred(cli: Cli, aggregate: AggregateName, selection: DeferralFilter)
     A command is `parked` until it is due, then `released` until it is decided, or `cancelled`. Personal fields have
     redacted values.
     """
-    _print(cli, aggregate, _waiting(cli, aggregate, selection), bool(selection))
+    _print(cli, aggregate, _deferred_commands(cli, aggregate, selection), bool(selection))
 
 
-Everything = Annotated[bool, option("--all", "All commands, without a filter.")]
+SelectAll = Annotated[bool, option("--all", "All commands, without a filter.")]
 
 
 @command(deferred, "release", examples=["cqrs deferred release bank_account --reason LATER --dry-run"])
@@ -69,7 +69,7 @@ def release_deferred(
     cli: Cli,
     aggregate: AggregateName,
     selection: DeferralFilter,
-    select_all: Everything = False,
+    select_all: SelectAll = False,
     is_dry_run: DryRun = False,
 ) -> None:
     """Release deferred commands, to be decided now.
@@ -91,7 +91,7 @@ def cancel_deferred(
     cli: Cli,
     aggregate: AggregateName,
     selection: DeferralFilter,
-    select_all: Everything = False,
+    select_all: SelectAll = False,
     is_dry_run: DryRun = False,
 ) -> None:
     """Cancel deferred commands: their outcome is rejected, CANCELLED.
@@ -102,11 +102,11 @@ def cancel_deferred(
     _request(cli, aggregate, selection, select_all, is_dry_run, "cancel")
 
 
-def _waiting(cli: Cli, aggregate: str, selection: DeferralFilter) -> "list[Deferral]":
+def _deferred_commands(cli: Cli, aggregate: str, selection: DeferralFilter) -> "list[Deferral]":
     from cqrs_cli.client.queries.deferred import deferred_commands
 
     cli.check_aggregates(aggregate)
-    predicate = selection.keep(aggregate)
+    predicate = selection.predicate(aggregate)
     connection = cli.connection()
     with cli.show_spinner("reading"):
         return deferred_commands(connection, cli.topics(aggregate), cli.settings.partitioner, predicate)
@@ -115,7 +115,7 @@ def _waiting(cli: Cli, aggregate: str, selection: DeferralFilter) -> "list[Defer
 def _print(cli: Cli, aggregate: str, deferrals: "list[Deferral]", is_filtered: bool) -> None:
     from cqrs_cli.cli.render.deferred import deferral_result
 
-    redact = _masking(cli, aggregate)
+    redact = _redactor(cli, aggregate)
     for entry in deferrals:
         cli.print_result(*deferral_result(entry, redact))
     cli.flush()
@@ -123,15 +123,15 @@ def _print(cli: Cli, aggregate: str, deferrals: "list[Deferral]", is_filtered: b
         cli.print_note("no deferred command matches" if is_filtered else "no command is deferred")
 
 
-def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
-    """The function that puts placeholders into the personal fields of a command that waits."""
+def _redactor(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
+    """Return the function that replaces the personal fields of a command's data by redacted values."""
     from functools import partial
 
     from cqrs_cli.core.encrypted_events import redact_command
 
     try:
         return partial(redact_command, cli.aggregate(aggregate))
-    except ConfigurationError:  # it can be looked at without the code, as it waits: sealed
+    except ConfigurationError:  # without the aggregate's code the data is shown as stored: encrypted
         return bytes
 
 
@@ -143,10 +143,10 @@ def _request(
     is_dry_run: bool,
     verb: Literal["release", "cancel"],
 ) -> None:
-    """Ask the owner for each command that is meant, or in a dry run list them."""
+    """Send the owner a request for each selected command, or list the commands in a dry run."""
     if not (selection or select_all):
         raise UsageError(f"{verb} what?", f"narrow it down (cqrs deferred {verb} --help), or --all")
-    deferrals = _waiting(cli, aggregate, selection)
+    deferrals = _deferred_commands(cli, aggregate, selection)
     if selection.id is not None and not deferrals:
         raise CqrsError(
             f"no deferred command of {aggregate} with id {selection.id} matches",

@@ -43,7 +43,7 @@ def demo(cli: Cli) -> None:
     """
     from cqrs_cli.demo import project
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     demo_cli = Cli(output=cli.output, quiet=cli.quiet, verbose=cli.verbose)
     demo_cli.settings = project.demo_settings(cli.settings, cli.flags)
     root = demo_cli.settings.root
@@ -55,7 +55,7 @@ def demo(cli: Cli) -> None:
         project.broker_stopped_afterwards(demo_cli.settings),
     ):
         results = _run_demo(demo_cli)
-    seconds = round(time.monotonic() - began, 1)
+    seconds = round(time.monotonic() - started_at, 1)
     steps = _next_steps(demo_cli.settings, next(iter(results.accounts)), results.timeout.order)
     new_project_text = "A project of your own:\n\n  cqrs new shop"
     next_text = f"To look around{_stopped_broker_note(demo_cli.settings)}"
@@ -85,7 +85,7 @@ def demo(cli: Cli) -> None:
 
 
 def _run_demo(cli: Cli) -> "DemoResults":
-    """Run the demo and return its results. People see each part as it ends; programs get one document at the end."""
+    """Run the demo and return its results. Text is printed after each part, JSON only at the end."""
     import secrets
 
     from cqrs_cli.demo import project
@@ -96,7 +96,7 @@ def _run_demo(cli: Cli) -> "DemoResults":
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.jobs.engine.session import project_session
 
-    show = cli.stdout.print if cli.output == "text" else _hide
+    show = cli.stdout.print if cli.output == "text" else _print_nothing
     demo_name = secrets.token_hex(3)
     with ExitStack() as spark, ThreadPoolExecutor(2) as pool:
         session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
@@ -114,7 +114,7 @@ def _run_demo(cli: Cli) -> "DemoResults":
             order_topics.result()
         with cli.show_spinner("starting Spark"):
             context = spark_context.result()
-        story, timeout, read_model = _run(
+        story, timeout, read_model = _run_story(
             cli,
             show,
             bank,
@@ -134,7 +134,7 @@ def _run_demo(cli: Cli) -> "DemoResults":
     return DemoResults(story.decided, story.outcomes, story.accounts, live, replayed, timeout, orders)
 
 
-def _run(
+def _run_story(
     cli: Cli,
     show: Callable[[Any], None],
     bank: "BankDemo",
@@ -179,7 +179,7 @@ def _run(
 
 
 def _order_document(results: "DemoResults") -> dict[str, Any]:
-    """Return the order with its events and commands, for programs."""
+    """Return the JSON document of the order, with its events and commands."""
     from cqrs_cli.cli.render.queries.trace import command_document
     from cqrs_cli.demo.project import PAYMENT_TIMEOUT
 
@@ -191,8 +191,8 @@ def _order_document(results: "DemoResults") -> dict[str, Any]:
     }
 
 
-def _hide(_: object) -> None:
-    """Print nothing, because programs get one document at the end."""
+def _print_nothing(_: object) -> None:
+    """Ignore a part of the tour: with `-o json`, one document is printed at the end."""
 
 
 def _stopped_broker_note(settings: "Settings") -> str:

@@ -1,4 +1,4 @@
-"""`cqrs describe`: what an aggregate takes, and what comes of it."""
+"""`cqrs describe`: describe an aggregate's commands, events and state."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -12,8 +12,8 @@ from cqrs_cli.cli.options import argument, complete_aggregate, completion_from, 
 from cqrs_cli.errors import UsageError
 
 
-def _messages(ctx: typer.Context) -> Iterable[str]:
-    """The commands, events and the state of the aggregate named before."""
+def _complete_messages(ctx: typer.Context) -> Iterable[str]:
+    """Return the names of the commands, the events and the state of the aggregate on the command line."""
     from cqrs_cli.core.aggregate.json_schema import message_classes
 
     return message_classes(Cli().aggregate(ctx.params["aggregate"]))
@@ -30,7 +30,9 @@ def describe(
     ] = None,
     command: Annotated[
         str | None,
-        argument("COMMAND", "A command, an event or the state.", complete=completion_from(_messages)),
+        argument(
+            "COMMAND", "A command, an event or the state.", complete=completion_from(_complete_messages)
+        ),
     ] = None,
     asyncapi: Annotated[
         bool, option("--asyncapi", "Print an AsyncAPI 3 document of topics and messages.")

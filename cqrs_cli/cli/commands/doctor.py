@@ -1,4 +1,4 @@
-"""`cqrs doctor`: finds what is missing, and says what to do about it."""
+"""`cqrs doctor`: check the machine, the project and the cluster, with a remedy for each failure."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-#: The checks without which no events can be read.
+#: The checks that must not fail, or else no events can be read.
 _NEEDED_FOR_EVENTS = {"settings", "aggregates", "broker", "data path", "acls"}
 
 
@@ -62,7 +62,7 @@ def doctor(
     from cqrs_cli.doctor.gateway import parse_gateway
 
     if token_file is not None and gateway is None:
-        raise UsageError("--token-file is for a gateway", "name it: --gateway URL")
+        raise UsageError("--token-file needs a gateway", "name it: --gateway URL")
     address = None if gateway is None else parse_gateway(gateway)
     settings: Settings | None = None
     with cli.show_spinner("checking"):
@@ -71,28 +71,30 @@ def doctor(
         except CqrsError as error:
             checks = [*check_this_machine(), fail("settings", error)]
         else:
-            runs = role in (None, "run")
+            includes_run = role in (None, "run")
             checks = [
                 *check_this_machine(),
-                *check_project(settings, runs),
+                *check_project(settings, includes_run),
                 *check_brokers(cli, settings, role),
             ]
             failed = {check.name for check in checks if check.status == "fail"}
-            is_reached = not failed & _NEEDED_FOR_EVENTS
-            if role != "send" and is_reached:
+            can_read_events = not failed & _NEEDED_FOR_EVENTS
+            if role != "send" and can_read_events:
                 checks += check_stored_events(cli, settings)
                 checks += check_stored_keys(cli, settings)
                 checks += check_partitions(cli, settings)
-            if runs and settings.checkpoint_location is not None:
-                checks += check_stored_checkpoints(cli, settings, settings.checkpoint_location, is_reached)
+            if includes_run and settings.checkpoint_location is not None:
+                checks += check_stored_checkpoints(
+                    cli, settings, settings.checkpoint_location, can_read_events
+                )
             if address is not None:
                 checks += check_serving(cli, address, token_file)
-    cli.print_result(*doctor_result(checks, _settings(settings)))
+    cli.print_result(*doctor_result(checks, _setting_rows(settings)))
     return exit_code(checks)
 
 
-def _settings(settings: "Settings | None") -> "list[SettingRow]":
-    """The settings in force, none if they cannot be read: a failed check has said why."""
+def _setting_rows(settings: "Settings | None") -> "list[SettingRow]":
+    """Return the effective settings; empty if they cannot be read, which a failed check reports."""
     from cqrs_cli.doctor.settings import setting_rows
 
     try:

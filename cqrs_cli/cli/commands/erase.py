@@ -1,4 +1,4 @@
-"""`cqrs erase`: the personal fields of one aggregate, in its state and in all of its events."""
+"""`cqrs erase`: erase the personal fields of an aggregate, in its state and in all of its events."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,8 +50,10 @@ def erase(
     timeout_seconds = duration_option("--timeout", timeout).total_seconds() if wait else None
     if file is not None:
         if aggregate is not None or id is not None or is_dry_run or erasures is not None:
-            raise UsageError("--file has the erasures", "leave out the options of a single erasure")
-        return _erase_again(cli, file, timeout_seconds)
+            raise UsageError(
+                "--file names the erasures to repeat", "leave out the options of a single erasure"
+            )
+        return _repeat_erasures(cli, file, timeout_seconds)
     if aggregate is None or id is None:
         raise UsageError("AGGREGATE and ID are needed, or --file", "see cqrs erase --help")
     from cqrs_cli.client.erasures import ERASURES, ErasureFile, require_personal
@@ -69,7 +71,7 @@ def erase(
 def _print_dry_run(cli: Cli, aggregate: "Aggregate", id: str) -> None:
     from cqrs_cli.cli.render.erase import personal_records_result
 
-    cli.print_result(*personal_records_result(aggregate.name, id, _records(cli, aggregate, id)))
+    cli.print_result(*personal_records_result(aggregate.name, id, _personal_records(cli, aggregate, id)))
     cli.print_note("dry run: nothing was erased")
 
 
@@ -85,7 +87,7 @@ def _erase(cli: Cli, aggregate: str, id: str, erasure_file: "ErasureFile") -> No
 def _erase_and_wait(
     cli: Cli, aggregate: "Aggregate", id: str, erasure_file: "ErasureFile", timeout_seconds: float
 ) -> None:
-    """Append the erasure to the file, erase, and append the key that was deleted if the first line has another key."""
+    """Append the erasure to the file, then erase. Append another line if another data key was deleted than expected."""
     from cqrs_cli.cli.commands.send import send_one_and_print_outcome
     from cqrs_cli.cli.render.erase import plain_text_warning
     from cqrs_cli.client.erasures import Erasure, erase_command
@@ -95,12 +97,12 @@ def _erase_and_wait(
     erasure_file.append(Erasure.now(command, key))
     send_one_and_print_outcome(cli, command, timeout_seconds)
     try:
-        records = _records(cli, aggregate, id)
-    except CqrsError as error:  # a user who may send need not be one who may read
+        records = _personal_records(cli, aggregate, id)
+    except CqrsError as error:  # a user who may send commands is not always permitted to read events
         cli.print_note(f"its events were not read: {error.message}", "warning")
         return
-    if (ended := records.erased_keys.get(command.id)) != key:
-        erasure_file.append(Erasure.now(command, ended))
+    if (erased_key := records.erased_keys.get(command.id)) != key:
+        erasure_file.append(Erasure.now(command, erased_key))
     if records.unencrypted:
         cli.print_note(plain_text_warning(records.unencrypted), "warning")
 
@@ -108,8 +110,8 @@ def _erase_and_wait(
 def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
     """Return the id of the aggregate's data key for the file of erasures.
 
-    The key is unset if it cannot be read. It is also unset if there is none, because earlier commands, which are not
-    decided yet, may create a key.
+    Return `UNSET` if the key cannot be read. Return `UNSET` also if the aggregate has no key, because earlier commands
+    that are not decided yet may create a key.
     """
     from msgspec import UNSET
 
@@ -122,7 +124,7 @@ def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
         return UNSET
 
 
-def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
+def _personal_records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
     from cqrs_cli.client.queries.personal import personal_records
 
     connection, topics = cli.connection(), cli.topics(aggregate.name)
@@ -130,7 +132,7 @@ def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
         return personal_records(connection, topics, aggregate, id, cli.settings.partitioner)
 
 
-def _erase_again(cli: Cli, file: str, timeout_seconds: float | None) -> None:
+def _repeat_erasures(cli: Cli, file: str, timeout_seconds: float | None) -> None:
     from cqrs_cli.cli.commands.send_file import send_commands
     from cqrs_cli.client.erasures import repeated_erasures, require_personal
     from cqrs_cli.client.send import open_lines

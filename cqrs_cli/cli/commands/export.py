@@ -1,4 +1,4 @@
-"""`cqrs export`: an aggregate's events as files for other tools."""
+"""`cqrs export`: write an aggregate's events to files for other tools."""
 
 from dataclasses import replace
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""`cqrs init`: the topics of aggregates and processes, made if they are missing and checked if they are not."""
+"""`cqrs init`: create the missing topics of aggregates and process managers, and check the existing topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -49,16 +49,16 @@ def init(
     if strimzi is not None:
         _print_manifests(cli, aggregates_by_name, strimzi, bool(aggregates))
         return None
-    processes = [] if aggregates else _processes(cli)
+    processes = [] if aggregates else _process_topics(cli)
     connection = _connection(cli, dry_run)
-    plan = _plan(cli, insist=partitions is not None)
+    plan = _plan(cli, requires_partitions=partitions is not None)
     topics = [(cli.topics(name), _plan_of(plan, result)) for name, result in aggregates_by_name.items()]
     if connection is None:
         cli.print_note("the embedded Kafka does not run: its topics are unknown")
-        results = _unknown(topics, processes)
+        results = _unknown_results(topics, processes)
     else:
         with cli.show_spinner("checking the topics"):
-            results = _ensure(connection, topics, processes, dry_run)
+            results = _ensure_topics(connection, topics, processes, dry_run)
         _warn_of_lost_keys(cli, connection, [topic_set for topic_set, _ in topics], results)
     document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in results]}
     cli.print_result(document, lambda: table(results, _columns(dry_run)))
@@ -70,24 +70,26 @@ def init(
 
 
 def _columns(dry_run: bool) -> "Sequence[Column[TopicResult]]":
-    texts = {"missing": "would be created", "unknown": "would be created if it is missing"}
+    dry_run_texts = {"missing": "would be created", "unknown": "would be created if it is missing"}
     return (
         Column("topic", header="topic"),
         Column("partitions", header="partitions"),
         Column(
-            "result", header="dry run" if dry_run else "result", text=lambda result: texts.get(result, result)
+            "result",
+            header="dry run" if dry_run else "result",
+            text=lambda result: dry_run_texts.get(result, result),
         ),
     )
 
 
 def _print_manifests(
-    cli: Cli, aggregates_by_name: "Mapping[str, Aggregate]", kafka: str, named: bool
+    cli: Cli, aggregates_by_name: "Mapping[str, Aggregate]", kafka: str, has_names: bool
 ) -> None:
     from cqrs_cli.cli.checks.project import process_uses
     from cqrs_cli.kafka.topics.strimzi import manifests, manifests_text
 
-    processes = [] if named else process_uses(cli.settings)
-    plan = _plan(cli, insist=False)
+    processes = [] if has_names else process_uses(cli.settings)
+    plan = _plan(cli, requires_partitions=False)
     topics = [(cli.topics(name), _plan_of(plan, result)) for name, result in aggregates_by_name.items()]
     manifest_documents = manifests(topics, processes, kafka, cli.settings.topic_prefix)
     manifest_list = {"apiVersion": "v1", "kind": "List", "items": manifest_documents}
@@ -95,7 +97,7 @@ def _print_manifests(
 
 
 def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
-    """The cluster; None if that is the embedded broker, it is down, and a dry run must not start it."""
+    """Return the connection to the cluster; None in a dry run if the embedded broker is used and does not run."""
     from cqrs_cli.kafka.embedded import broker
 
     if dry_run and cli.settings.bootstrap_server is None and broker.broker_status(cli.settings.root) is None:
@@ -103,13 +105,13 @@ def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
     return cli.connection(start=not dry_run)
 
 
-def _plan(cli: Cli, insist: bool) -> "TopicPlan":
+def _plan(cli: Cli, requires_partitions: bool) -> "TopicPlan":
     from cqrs_cli.kafka.topics.topics import TopicPlan
 
     settings = cli.settings
     return TopicPlan(
         partitions=settings.partitions,
-        requires_partitions=insist,
+        requires_partitions=requires_partitions,
         commands_retention=settings.commands_retention,
         outcomes_retention=settings.outcomes_retention,
         dedup_window=settings.dedup_window,
@@ -117,18 +119,18 @@ def _plan(cli: Cli, insist: bool) -> "TopicPlan":
 
 
 def _plan_of(plan: "TopicPlan", aggregate: "Aggregate") -> "TopicPlan":
-    """The plan of one aggregate."""
+    """Return the plan for the topics of this aggregate."""
     return replace(plan, personal=aggregate.has_personal_fields)
 
 
-def _processes(cli: Cli) -> "list[ProcessTopics]":
+def _process_topics(cli: Cli) -> "list[ProcessTopics]":
     from cqrs_cli.following.processes.load import process_names
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
     return [ProcessTopics(name, cli.settings.topic_prefix) for name in process_names(cli.settings.root)]
 
 
-def _ensure(
+def _ensure_topics(
     connection: "Connection",
     topics: "Iterable[tuple[Topics, TopicPlan]]",
     processes: "Iterable[ProcessTopics]",
@@ -139,9 +141,7 @@ def _ensure(
 
     with Admin(connection) as admin:
         results = [
-            results
-            for topic_set, plan in topics
-            for results in ensure_topics(admin, topic_set, plan, dry_run)
+            result for topic_set, plan in topics for result in ensure_topics(admin, topic_set, plan, dry_run)
         ]
         return results + [ensure_positions(admin, topic_set, dry_run) for topic_set in processes]
 
@@ -149,16 +149,16 @@ def _ensure(
 def _warn_of_lost_keys(
     cli: Cli, connection: "Connection", topics: "Iterable[Topics]", results: "Iterable[TopicResult]"
 ) -> None:
-    """Warn if a keys topic is new although there are events: their data keys may have been in a lost topic."""
+    """Warn if a keys topic was missing although there are events: the data keys of these events may be lost."""
     from cqrs_cli.kafka import readers
 
-    manifest_documents = {result.topic: result for result in results}
+    results_by_topic = {result.topic: result for result in results}
     for topic_set in topics:
-        keys, events = manifest_documents.get(topic_set.keys), manifest_documents[topic_set.events]
+        keys, events = results_by_topic.get(topic_set.keys), results_by_topic[topic_set.events]
         if keys is None or keys.result == "kept" or events.result != "kept":
             continue
-        ends = readers.bounds(connection, topic_set.events, range(events.partitions), "read_uncommitted")
-        if any(start < end for start, end in ends.values()):
+        bounds = readers.bounds(connection, topic_set.events, range(events.partitions), "read_uncommitted")
+        if any(start < end for start, end in bounds.values()):
             cli.print_note(
                 f"{topic_set.keys} was missing, and {topic_set.aggregate} has events: encrypted personal fields in them"
                 f" cannot be read; restore {topic_set.keys} from a backup before you start a run, unless no field was"
@@ -167,7 +167,7 @@ def _warn_of_lost_keys(
             )
 
 
-def _unknown(
+def _unknown_results(
     topics: "Iterable[tuple[Topics, TopicPlan]]", processes: "Iterable[ProcessTopics]"
 ) -> "list[TopicResult]":
     from cqrs_cli.kafka.admin.topics import TopicResult

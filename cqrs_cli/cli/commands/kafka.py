@@ -1,4 +1,4 @@
-"""`cqrs kafka`: the embedded broker of the project, by hand. Other commands start it when they need it."""
+"""`cqrs kafka`: start or stop the project's embedded broker. Other commands start it when they need it."""
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -36,7 +36,7 @@ def kafka(
         _stop(cli, root)
         return 0
     broker = cli.broker() if action == "start" else embedded.broker_status(root)
-    cli.print_result(*_broker(root, broker))
+    cli.print_result(*_broker_result(root, broker))
     return 0 if broker else UnavailableError.exit_code
 
 
@@ -44,35 +44,35 @@ def _stop(cli: Cli, root: "Path") -> None:
     from cqrs_cli.kafka.embedded import broker as embedded
 
     with ExitStack() as stack:
-        working = cli.show_spinner("stopping the embedded Kafka")
-        stopped = embedded.stop_broker(root, lambda: stack.enter_context(working))
-    document, _ = _broker(root, None)
-    text = "stopped" if stopped else "the embedded Kafka was not running"
-    cli.print_result({**document, "stopped": stopped}, text)
+        spinner = cli.show_spinner("stopping the embedded Kafka")
+        was_running = embedded.stop_broker(root, lambda: stack.enter_context(spinner))
+    document, _ = _broker_result(root, None)
+    text = "stopped" if was_running else "the embedded Kafka was not running"
+    cli.print_result({**document, "stopped": was_running}, text)
 
 
 def _root(cli: Cli) -> "Path":
-    """The project's root; raises `UsageError` if another broker than the project's own is named."""
+    """Return the project's root; raises `UsageError` if the command line names a broker."""
     if cli.flags.get("bootstrap_server") is not None:
         raise UsageError("cqrs kafka is about the embedded broker of this project", "leave out -b")
     return cli.settings.root
 
 
-def _broker(root: "Path", broker: "Broker | None") -> tuple[dict[str, Any], str]:
-    """The state of the embedded broker and its place, as a document and as text."""
+def _broker_result(root: "Path", broker: "Broker | None") -> tuple[dict[str, Any], str]:
+    """Return the state and the files of the embedded broker, as a document and as text."""
     from cqrs_cli.kafka.embedded import files
     from cqrs_cli.kafka.embedded.release import EMBEDDED
 
-    home = files.broker_folder(root)
+    folder = files.broker_folder(root)
     document = {
         "running": broker is not None,
         "bootstrap_server": broker.bootstrap_server if broker else None,
         "pid": broker.pid if broker else None,
         "version": broker.version if broker else EMBEDDED.version,
-        "data": home / files.DATA_FOLDER,
-        "log": home / files.LOG_FILE,
+        "data": folder / files.DATA_FOLDER,
+        "log": folder / files.LOG_FILE,
     }
     if broker is None:
         return document, "not running; cqrs kafka start starts it"
-    at = f"at {broker.bootstrap_server}, process {broker.pid}, log {broker.log}"
-    return document, f"Kafka {broker.version} {at}"
+    text = f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}, log {broker.log}"
+    return document, text

@@ -1,4 +1,4 @@
-"""`cqrs keys`: the ring of master keys, under which the keys of personal fields are."""
+"""`cqrs keys`: the keyring of key-encryption keys (KEKs), which encrypt the data keys of personal fields."""
 
 import os
 import time
@@ -20,7 +20,7 @@ keys = subgroup("keys", "The keyring, whose owner can decrypt personal fields.")
 
 
 @command(keys, "init", examples=["cqrs keys init"])
-def init_ring(cli: Cli) -> None:
+def init_keyring(cli: Cli) -> None:
     """Create the keyring that the setting keyring names.
 
     For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
@@ -28,11 +28,11 @@ def init_ring(cli: Cli) -> None:
     """
     from cqrs_cli.keys.keyring_file import create_keyring_file
 
-    _change(cli, "made", create_keyring_file)
+    _change_keyring(cli, "made", create_keyring_file)
 
 
 @command(keys, "rotate", examples=["cqrs keys rotate"])
-def rotate_ring(cli: Cli) -> None:
+def rotate_keyring(cli: Cli) -> None:
     """Add a new key-encryption key (KEK) to the keyring, for all new data keys.
 
     For file:PATH it replaces the file. For env:NAME and exec:COMMAND it prints the change to make. The old KEKs stay
@@ -43,7 +43,7 @@ def rotate_ring(cli: Cli) -> None:
     """
     from cqrs_cli.keys.keyring_file import rotate_keyring_file
 
-    _change(cli, "rotated", rotate_keyring_file)
+    _change_keyring(cli, "rotated", rotate_keyring_file)
 
 
 @command(keys, "status", examples=["cqrs keys status", "cqrs keys status customer -o json"])
@@ -62,7 +62,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     address = cli.settings.keys()
     keyring = None if address is None else keyring_at(address)
     names = aggregates or [
-        name for name, kek_id in cli.usable_aggregates(None).items() if kek_id.has_personal_fields
+        name for name, aggregate in cli.usable_aggregates(None).items() if aggregate.has_personal_fields
     ]
     cli.check_aggregates(*names)
     connection = cli.connection()
@@ -73,8 +73,8 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     result = key_usage_result(keyring.names if keyring else (), usage)
     cli.print_result(*result)
     cli.flush()
-    for name in result.document["not_needed"]:
-        cli.print_note(unused_kek_note(name))
+    for kek_id in result.document["not_needed"]:
+        cli.print_note(unused_kek_note(kek_id))
     if not usage:
         cli.print_note("no aggregate has personal fields")
     if keyring is not None:
@@ -82,12 +82,12 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
             keyring.check_keks(cli.topics(name).keys, (kek_id for kek_id, use in keks.items() if use.current))
 
 
-def _change(cli: Cli, action: str, change: "Callable[[Path, str, bytes], str]") -> None:
-    """Change the file of the ring, or say what is to be done with another one."""
+def _change_keyring(cli: Cli, action: str, change: "Callable[[Path, str, bytes], str]") -> None:
+    """Change the keyring if it is a file; else print the change that the user must make."""
     from cqrs_cli.cli.render.keys import keyring_file_result, keyring_instructions
     from cqrs_cli.keys.keyring_file import KEK_BYTES
 
-    address, month = _address(cli), time.strftime("%Y-%m")
+    address, month = _keyring_address(cli), time.strftime("%Y-%m")
     file = address.file
     if file is None:
         cli.print_result(*keyring_instructions(address, action, month))
@@ -95,7 +95,7 @@ def _change(cli: Cli, action: str, change: "Callable[[Path, str, bytes], str]") 
         cli.print_result(*keyring_file_result(file, action, change(file, month, os.urandom(KEK_BYTES))))
 
 
-def _address(cli: Cli) -> "KeyRingAddress":
+def _keyring_address(cli: Cli) -> "KeyRingAddress":
     address = cli.settings.keys()
     if address is None:
         raise ConfigurationError(

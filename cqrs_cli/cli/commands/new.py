@@ -1,4 +1,4 @@
-"""`cqrs new`: a project of your own."""
+"""`cqrs new`: create a project."""
 
 import shlex
 from pathlib import Path
@@ -9,14 +9,14 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, option
 
-#: The step before all others where the project has a `pyproject.toml`.
+#: The first step if the project has a `pyproject.toml`.
 _INSTALL = "python -m pip install -e '.[dev]'"
 
 Folder = Annotated[Path, argument("DIR", "A new or an empty folder.")]
 
 
-Bare = Annotated[bool, option("--bare", "Create only an aggregate, its test and cqrs.toml.")]
-Named = Annotated[
+BareProject = Annotated[bool, option("--bare", "Create only an aggregate, its test and cqrs.toml.")]
+SampleName = Annotated[
     str | None,
     option("--aggregate NAME", "Start with a sample aggregate of this name. Default: the example inventory."),
 ]
@@ -26,7 +26,7 @@ Named = Annotated[
     app,
     examples=["cqrs new shop", "cqrs new hotel --aggregate room"],
 )
-def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -> None:
+def new(cli: Cli, folder: Folder, bare: BareProject = False, aggregate: SampleName = None) -> None:
     """Create a project: an aggregate with its tests, and the files to run, check and ship it.
 
     The project has a typed package, a Makefile, an image, a compose file, a CI workflow, pre-commit and a README.
@@ -38,7 +38,7 @@ def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -
     files = create(folder, BARE_FILES if bare else FILES, first)
     root = folder.resolve()
     if aggregate is not None and not bare:
-        files.append(folder / _commit(root, aggregate))
+        files.append(folder / _write_contract(root, aggregate))
     next_steps = [
         *([] if bare else [_INSTALL]),
         "cqrs init",
@@ -56,8 +56,8 @@ def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -
     cli.print_result(document, [f"A project in {root}:", "", *lines])
 
 
-def _commit(root: Path, name: str) -> Path:
-    """Write the schema with which `cqrs check` compares the aggregate; its path in there."""
+def _write_contract(root: Path, name: str) -> Path:
+    """Write the contract with which `cqrs check` compares the aggregate; return its path below the root."""
     from cqrs_cli import registry
     from cqrs_cli.doctor.contracts import FOLDER, write_contract
 

@@ -1,4 +1,4 @@
-"""`cqrs payloads`: the store of large payloads."""
+"""`cqrs payloads`: delete payloads without a reference from the payload store."""
 
 from typing import TYPE_CHECKING
 
@@ -41,21 +41,25 @@ def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> No
         with cli.show_spinner(f"reading the records of {name}"):
             sweep = Sweep(address, payload_folder(topics.events))
             swept = sweep.sweep(named_payloads(connection, topics, sweep.candidate_digests), is_dry_run)
-        cli.print_result(*_result(name, swept))
+        cli.print_result(*_sweep_result(name, swept))
     if is_dry_run:
         cli.print_note("dry run: nothing was changed")
 
 
-def _result(name: str, swept: "Swept") -> Result:
-    moved = {"put_aside": swept.put_aside, "brought_back": swept.brought_back, "deleted": swept.deleted}
+def _sweep_result(aggregate: str, swept: "Swept") -> Result:
+    payloads_by_action = {
+        "put_aside": swept.put_aside,
+        "brought_back": swept.brought_back,
+        "deleted": swept.deleted,
+    }
     sizes = {
-        action: {"payloads": len(payloads_moved), "bytes": sum(payload.size for payload in payloads_moved)}
-        for action, payloads_moved in moved.items()
+        action: {"payloads": len(moved), "bytes": sum(payload.size for payload in moved)}
+        for action, moved in payloads_by_action.items()
     }
     parts = [
         f"{size['payloads']:,} {action.replace('_', ' ')} ({size['bytes']:,} bytes)"
         for action, size in sizes.items()
         if size["payloads"]
     ]
-    text = f"{name}: {', '.join([counted(swept.kept, 'payload') + ' kept', *parts])}"
-    return Result({"aggregate": name, "kept": swept.kept, **sizes}, text)
+    text = f"{aggregate}: {', '.join([counted(swept.kept, 'payload') + ' kept', *parts])}"
+    return Result({"aggregate": aggregate, "kept": swept.kept, **sizes}, text)

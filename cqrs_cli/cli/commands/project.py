@@ -130,7 +130,7 @@ def _run_on_spark(
     properties: Mapping[str, str],
     display: "RecordsDisplay[ProjectionProgress]",
 ) -> "Iterator[tuple[Run, int]]":
-    """The function that runs a plan on Spark, and the number of its tasks: no more than the database bears."""
+    """Yield the function that runs a plan on Spark, and the number of tasks, which the database may limit."""
     from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE
     from cqrs_cli.jobs.projection import run_projection
@@ -147,7 +147,7 @@ def _run_on_spark(
 def _fill_shadow_tables(
     cli: Cli, run: "Run", prepared: "PreparedProjection", new: "ProjectionPlan", loaded: "LoadedProjection"
 ) -> "ProjectionProgress":
-    """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
+    """Fill the shadow tables up to the present ends of the logs, then swap them with the live tables."""
     from cqrs_cli.following.projections.prepare import stable_ends
     from cqrs_cli.following.projections.swap import swap_in
 
@@ -169,7 +169,7 @@ def _project(
     display: "RecordsDisplay[ProjectionProgress]",
     filled: "ProjectionProgress | None",
 ) -> None:
-    """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
+    """Fill the live tables until the run ends, and print the progress, including the shadow tables `filled` before."""
     from cqrs_cli.cli.render.project import projection_result
     from cqrs_cli.following.projections.prepare import stable_ends
 

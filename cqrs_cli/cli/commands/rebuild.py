@@ -1,4 +1,4 @@
-"""`cqrs rebuild`: the shards of aggregates, made from the log beside those in use."""
+"""`cqrs rebuild`: fold new shards from the log, while the old shards serve."""
 
 from typing import Annotated
 
@@ -57,13 +57,13 @@ def rebuild(
         plan = plan_with_future_partitions(plan, name, partitions)
     if not settings.master.startswith("local"):
         cli.print_note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
-    began = time.monotonic()
+    started_at = time.monotonic()
     with cli.show_spinner(f"rebuilding {', '.join(aggregates_by_name)}") as show_text:
-        rebuilt = rebuild_shards(
+        results = rebuild_shards(
             plan, lambda progress: show_text(rebuilding_text(progress, cli.is_live)), cli.print_note
         )
-    if in_use := sum(one.in_use for one in rebuilt.values()):
+    if in_use := sum(result.in_use for result in results.values()):
         cli.print_note(
             f"{counted(in_use, 'shard')} in use: the active run keeps the old ones, the next run uses the new ones"
         )
-    cli.print_result(*rebuild_result(rebuilt, time.monotonic() - began))
+    cli.print_result(*rebuild_result(results, time.monotonic() - started_at))

@@ -1,4 +1,4 @@
-"""`cqrs repartition`: an aggregate gets more partitions, while it decides."""
+"""`cqrs repartition`: raise the number of an aggregate's partitions, while it decides."""
 
 from typing import Annotated
 
@@ -39,8 +39,8 @@ def repartition_aggregate(
     connection, topics, partitioner = cli.connection(), cli.topics(aggregate), cli.settings.partitioner
     if is_dry_run:
         with cli.show_spinner("reading"):
-            standing = read_partitions(connection, topics)
-            planned = plan_repartitioning(standing, partitions, partitioner)
+            current_partitions = read_partitions(connection, topics)
+            planned = plan_repartitioning(current_partitions, partitions, partitioner)
             work = growth_work(connection, topics, planned.lineage, partitioner)
         cli.print_result(*repartition_preview(aggregate, planned, work))
         return

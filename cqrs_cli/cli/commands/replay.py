@@ -1,4 +1,4 @@
-"""`cqrs replay`: every aggregate of a type, rebuilt from its events."""
+"""`cqrs replay`: fold all aggregates of a type from their events."""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -57,7 +57,7 @@ def replay(
     properties = spark.apply(cli)
     settings = cli.settings
     positions = read_positions("--at", at, cli.topics(aggregate).events)
-    until = _moment(at) if positions is None else None
+    until = _parse_moment(at) if positions is None else None
     target = optional_target(out, format)
     loaded, topics = cli.aggregate(aggregate), cli.topics(aggregate)
     if personal and target is None:
@@ -80,7 +80,8 @@ def replay(
     cli.print_result(*replay_result(aggregate, until or positions, summary, target))
 
 
-def _moment(at: str | None) -> str | None:
+def _parse_moment(at: str | None) -> str | None:
+    """Return the time as RFC 3339 text; None without a time."""
     from cqrs_cli.core.messages.timestamps import rfc3339
 
     return None if at is None else rfc3339(time_option("--at", at))

@@ -1,4 +1,4 @@
-"""`cqrs run`: own the topics' partitions and decide."""
+"""`cqrs run`: own the topics' partitions, and decide commands."""
 
 import sys
 import time
@@ -168,25 +168,25 @@ def _plan_run(
     once: bool,
     standby: bool,
 ) -> "RunPlan":
-    """The plans of the aggregates and process managers that are named; without names of all."""
+    """Plan the named aggregates and process managers; without names, all of them."""
     from cqrs_cli.cli.processes import selected_processes
     from cqrs_cli.runs.run_plan import plan_run
 
-    everything = not (aggregates or processes.process)
-    aggregates_by_name = cli.usable_aggregates(aggregates) if aggregates or everything else {}
+    runs_all = not (aggregates or processes.process)
+    aggregates_by_name = cli.usable_aggregates(aggregates) if aggregates or runs_all else {}
     connection = cli.connection()
-    if everything:
+    if runs_all:
         aggregates_by_name = _with_topics(cli, connection, aggregates_by_name)
-    runs_processes = processes.process or (everything and not processes.no_processes)
-    selected = selected_processes(cli, connection, processes.process) if runs_processes else []
-    beginning = processes.origin == "beginning"
+    runs_processes = processes.process or (runs_all and not processes.no_processes)
+    selected_plans = selected_processes(cli, connection, processes.process) if runs_processes else []
+    from_beginning = processes.origin == "beginning"
     return plan_run(
         cli.settings,
         connection,
         aggregates_by_name,
-        selected,
+        selected_plans,
         overrides,
-        beginning=beginning,
+        beginning=from_beginning,
         once=once,
         standby=standby,
     )
@@ -198,7 +198,7 @@ def _plan_standby_again(
     processes: ProcessOptions,
     overrides: "OperatorOverrides",
 ) -> "RunPlan":
-    """Return the plan of a standby run whose topics have changed. While topics are extended, no plan fits them."""
+    """Plan a standby run again after its topics have changed; retry while the topics are being extended."""
     deadline = time.monotonic() + _PLAN_TIMEOUT
     while True:
         try:
@@ -212,18 +212,18 @@ def _plan_standby_again(
 def _with_topics(
     cli: Cli, connection: "Connection", aggregates: "dict[str, Aggregate]"
 ) -> "dict[str, Aggregate]":
-    """The aggregates without those that have no topics yet, each of which gets a note."""
+    """Return the aggregates that have topics; print a warning for each other aggregate."""
     from cqrs_cli.deciding.prepare import without_topics
 
-    left_out = without_topics(cli.settings, connection, aggregates)
-    for name in left_out:
+    missing = without_topics(cli.settings, connection, aggregates)
+    for name in missing:
         text = f"left out, as it has no topics: {name}; create them: cqrs init {name}"
         cli.print_note(cli.with_flags(text), "warning")
-    return {name: aggregate for name, aggregate in aggregates.items() if name not in left_out}
+    return {name: aggregate for name, aggregate in aggregates.items() if name not in missing}
 
 
 def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> None:
-    """Say what begins, and for which run; raises `CqrsError` for code that --reload has not judged."""
+    """Print what the run takes over and owns; raises `CqrsError` for code that --reload has not checked."""
     from cqrs_cli.cli.reload.files import check_reloaded_code
     from cqrs_cli.runs.other_runs import active_runs
 
@@ -238,7 +238,7 @@ def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> No
 def _run_until_end(
     cli: Cli, context: "SparkContext", run_plan: "RunPlan", tasks: int, display: "RunDisplay"
 ) -> "Snapshot":
-    """Decide and react until the run ends; how far it came is said also when it is stopped or taken over."""
+    """Decide and react until the run ends. Print the progress also if the run is stopped or taken over."""
     from cqrs_cli.cli.render.progress import run_result
     from cqrs_cli.jobs.run import run_owners
 
@@ -252,13 +252,13 @@ def _run_until_end(
             if cli.streaming:
                 cli.print_event("end", {"how": verb, **display.last.summary()})
             else:
-                after = rough_time(time.monotonic() - display.began)
+                after = rough_time(time.monotonic() - display.started_at)
                 cli.print_note(f"{verb} after {after}: {run_result(display.last).text}")
         raise
 
 
 def _run_with_reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
-    """Run in a process of its own, with the same command line, and start that again when the code changes."""
+    """Run the same command line in a child process, and restart the process when the code changes."""
     from cqrs_cli.cli.reload.loop import Reloader
 
     if once or cli.output == "json":

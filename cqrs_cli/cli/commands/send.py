@@ -1,4 +1,4 @@
-"""`cqrs send`: one command from the command line, or many from a file."""
+"""`cqrs send`: send one command from the command line, or the commands of a file."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from cqrs_cli.client.envelope import ReadyCommand
 
 
-def _commands(ctx: typer.Context) -> Iterable[str]:
-    """The commands of the aggregate named before."""
+def _complete_commands(ctx: typer.Context) -> Iterable[str]:
+    """Return the names of the commands of the aggregate on the command line."""
     name = ctx.params["aggregate"]
     return (wire_type.removeprefix(f"{name}.") for wire_type in Cli().aggregate(name).commands)
 
@@ -43,7 +43,7 @@ def send(
     ] = None,
     id: Annotated[str | None, argument("ID", "The aggregate's id.")] = None,
     command: Annotated[
-        str | None, argument("COMMAND", "The command's name.", complete=completion_from(_commands))
+        str | None, argument("COMMAND", "The command's name.", complete=completion_from(_complete_commands))
     ] = None,
     fields: Annotated[
         list[str] | None,
@@ -93,7 +93,7 @@ def send(
     if file is not None:
         single_options = (expect, command_id, correlation, expires, not_before, projection)
         if any((aggregate, id, command, fields, *single_options)):
-            raise UsageError("--file has the commands", "leave out the options of a single command")
+            raise UsageError("--file names the commands to send", "leave out the options of a single command")
         from cqrs_cli.cli.commands.send_file import dry_run_file, send_file
 
         return dry_run_file(cli, file) if is_dry_run else send_file(cli, file, timeout_seconds)
@@ -133,7 +133,7 @@ def send(
 
 
 def send_one_composed(cli: Cli, ready_command: "ReadyCommand") -> None:
-    """Send one command and print where it went."""
+    """Send one command, and print its partition and offset."""
     from cqrs_cli.cli.render.send import sent_result
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.send import send_one
@@ -143,7 +143,7 @@ def send_one_composed(cli: Cli, ready_command: "ReadyCommand") -> None:
 
 
 def send_one_and_print_outcome(cli: Cli, ready_command: "ReadyCommand", timeout_seconds: float) -> None:
-    """Send one command and print its outcome; raises as `OutcomePrinter.conclude`."""
+    """Send one command and print its outcome; raises as `OutcomePrinter.raise_for_outcomes`."""
     from cqrs_cli.cli.render.send import OutcomePrinter
     from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.producer import CommandProducer

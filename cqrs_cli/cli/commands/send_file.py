@@ -1,4 +1,4 @@
-"""`cqrs send --file`: the commands of a file, sent, waited for, or decided here."""
+"""`cqrs send --file`: send the commands of a file, or decide them on this machine with --dry-run."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def dry_run_file(cli: Cli, file: str) -> None:
-    """Decide the lines of a file here; all are read before the first is decided."""
+    """Decide the commands of a file on this machine. All lines are read before the first command is decided."""
     from cqrs_cli.cli.render.queries.dry_run import dry_run
     from cqrs_cli.client.send import open_lines, read_lines
 
@@ -23,18 +23,21 @@ def dry_run_file(cli: Cli, file: str) -> None:
 
 
 def send_file(cli: Cli, file: str, timeout: float | None) -> None:
-    """Send the lines of a file, `-` for stdin, and print how many; with `timeout` wait, and print each outcome."""
+    """Send the commands of a file, `-` for stdin, and print how many were sent.
+
+    With a `timeout` in seconds, wait for the outcomes, and print each outcome.
+    """
     from cqrs_cli.client.send import open_lines, read_lines
 
-    known = cli.aggregate_names()
+    names = cli.aggregate_names()
     with open_lines(file) as lines:
-        send_commands(cli, read_lines(lines, known), known, timeout)
+        send_commands(cli, read_lines(lines, names), names, timeout)
 
 
 def send_commands(
     cli: Cli, commands: "Iterable[ReadyCommand]", names: "Iterable[str]", timeout: float | None
 ) -> None:
-    """The same for commands to aggregates of these names."""
+    """Send commands to the aggregates with these names; otherwise like `send_file`."""
     from cqrs_cli.client.producer import CommandProducer
 
     topics, connection = {name: cli.topics(name) for name in names}, cli.connection()

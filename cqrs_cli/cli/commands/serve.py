@@ -1,4 +1,4 @@
-"""`cqrs serve`: the aggregates over HTTP."""
+"""`cqrs serve`: serve the aggregates over HTTP."""
 
 import sys
 from contextlib import ExitStack
@@ -68,7 +68,7 @@ def serve(
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())
     with ExitStack() as stack:
-        listening = stack.enter_context(listen(host, port))  # first: a port that is taken changes nothing
+        listener = stack.enter_context(listen(host, port))  # first, so that a port in use has no side effects
         connection = cli.connection()
         prefix, partitioner = settings.topic_prefix, settings.partitioner
         followers = open_followers(
@@ -78,7 +78,7 @@ def serve(
         if sender is not None:
             stack.callback(sender.close)
         host_text = f"[{host}]" if ":" in host else host
-        address = f"http://{host_text}:{listening.getsockname()[1]}"
+        address = f"http://{host_text}:{listener.getsockname()[1]}"
         cli.print_note(f"serving {', '.join(aggregates_by_name)}: {address}; Ctrl-C stops")
         gateway = Gateway(followers, sender, limits_for(followers.values()))
-        run_server(make_server(gateway, hosts, tokens), listening)
+        run_server(make_server(gateway, hosts, tokens), listener)

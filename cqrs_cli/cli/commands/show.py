@@ -1,4 +1,4 @@
-"""`cqrs show`: one aggregate, as its events tell it."""
+"""`cqrs show`: show the state of one aggregate, folded from its events."""
 
 from contextlib import closing, nullcontext
 from functools import partial
@@ -12,8 +12,8 @@ from cqrs_cli.cli.positions import read_positions
 from cqrs_cli.cli.render.show import show_text
 from cqrs_cli.errors import UsageError
 
-#: Records whose reading takes long enough to show that it goes on.
-LONG = 200_000
+#: Number of records above which a spinner is shown while they are read.
+SPINNER_THRESHOLD = 200_000
 
 
 @command(
@@ -54,7 +54,7 @@ def show(
     ranges = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
-        cli.show_spinner(f"reading {count:,} events") if count > LONG else nullcontext(),
+        cli.show_spinner(f"reading {count:,} events") if count > SPINNER_THRESHOLD else nullcontext(),
         closing(
             event_decryptor(connection, connection.keys, topics, personal_members(loaded), id)
         ) as decryptor,

@@ -1,4 +1,4 @@
-"""`cqrs sql`: queries over commands, events, outcomes and states."""
+"""`cqrs sql`: query commands, events, outcomes and states."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def sql(
     properties = spark.apply(cli)
     if cli.flags.get("properties"):
         raise UsageError("sql takes no -X", "put the property into the file of --command-config")
-    settings, output_format = cli.settings, _shape(cli, format, out)
+    settings, output_format = cli.settings, _result_format(cli, format, out)
     offsets_file = positions_file("--at", at)
     if offsets_file is not None:
         offsets_file.check_topics(cli.topics(name).events for name in cli.aggregate_names())
@@ -79,7 +79,7 @@ def sql(
     if text is not None and not queries:
         raise UsageError("there is no query", 'write one: cqrs sql "SELECT …"')
     if out is not None and len(queries) != 1:
-        raise UsageError("--out is for one query", "give it as the argument")
+        raise UsageError("--out takes one query", "give the query as the argument")
     target = None if out is None else target_folder(out, _file_format(output_format))
     cli.selected_aggregates(None)
     connection = cli.connection()
@@ -90,11 +90,11 @@ def sql(
         if text is None:
             _prompt(cli, session, output_format)
         for query_text in queries:
-            _answer(cli, session, query_text, output_format, target)
+            _run_query(cli, session, query_text, output_format, target)
 
 
-def _shape(cli: Cli, format: Format | None, out: str | None) -> Format:
-    """The form of the answer; raises `UsageError` for one that cannot go where it should."""
+def _result_format(cli: Cli, format: Format | None, out: str | None) -> Format:
+    """Return the format of the result; raises `UsageError` if the format does not suit --out."""
     if out is not None:
         if format == "table":
             raise UsageError("a table is for the screen", "write --format csv, json or parquet")
@@ -121,41 +121,41 @@ def _source_flags(cli: Cli) -> dict[str, str]:
     }
 
 
-def _answer(
+def _run_query(
     cli: Cli, session: "SqlSession", query: str, output_format: Format, target: "Target | None"
 ) -> None:
     from cqrs_cli.jobs.sql import json_lines, text_columns
 
-    answer = session.query(query)
+    result = session.query(query)
     if target is not None:
-        count = session.write(answer, target)
+        count = session.write(result, target)
         cli.print_result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
-    elif answer.columns:
+    elif result.columns:
         with session.one_line_errors():
-            printed = json_lines(answer) if output_format == "json" else text_columns(answer)
-            print_rows(cli, printed, output_format, session.check_results)
+            rows = json_lines(result) if output_format == "json" else text_columns(result)
+            print_rows(cli, rows, output_format, session.check_results)
     cli.flush()
 
 
 def _prompt(cli: Cli, session: "SqlSession", output_format: Format) -> None:
-    """Answer one query after the other, each of which ends with a semicolon, until the input ends."""
+    """Read queries, each of which ends with a semicolon, and run them, until the input ends."""
     cli.print_note(f"views: {', '.join(session.names)}; Ctrl-D ends")
-    for query in _typed(cli.settings.root / ".cqrs" / "sql_history", session.names):
+    for query in _typed_queries(cli.settings.root / ".cqrs" / "sql_history", session.names):
         try:
-            _answer(cli, session, query, output_format, None)
+            _run_query(cli, session, query, output_format, None)
         except CqrsError as error:
             cli.print_error(error)
 
 
-def _typed(history: Path, words: list[str]) -> Iterator[str]:
-    """The queries that are typed, with history and completion."""
+def _typed_queries(history: Path, words: list[str]) -> Iterator[str]:
+    """Yield the queries that are typed at the prompt, with history and completion."""
     import readline
 
     from cqrs_cli.jobs.sql import split_queries
     from cqrs_cli.storage.private import PRIVATE_FILE, opener
 
     history.parent.mkdir(exist_ok=True)
-    open(history, "ab", opener=opener).close()  # what was asked may be as secret as the answer
+    open(history, "ab", opener=opener).close()  # a query may contain values as secret as its result
     history.chmod(PRIVATE_FILE)
     if history.stat().st_size:
         readline.read_history_file(history)
@@ -174,7 +174,7 @@ def _typed(history: Path, words: list[str]) -> Iterator[str]:
 
 
 def completer(words: list[str]) -> Callable[[str, int], str | None]:
-    """Readline's completion of the names of views and the first words of SQL."""
+    """Return readline's completion function for the names of views and common SQL keywords."""
     known = [
         *words,
         "SELECT",
@@ -189,7 +189,7 @@ def completer(words: list[str]) -> Callable[[str, int], str | None]:
     ]
 
     def complete(text: str, state: int) -> str | None:
-        found = [word for word in known if word.lower().startswith(text.lower())]
-        return found[state] if state < len(found) else None
+        matches = [word for word in known if word.lower().startswith(text.lower())]
+        return matches[state] if state < len(matches) else None
 
     return complete

@@ -1,4 +1,4 @@
-"""`cqrs status`: how far each partition is, and who owns it."""
+"""`cqrs status`: show the lag and the owner of each partition."""
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
@@ -43,10 +43,10 @@ def status(
     from cqrs_cli.cli.clocks import warn_of_clock_difference
     from cqrs_cli.status.reader import StatusReader
 
-    names, connection = cli.usable_aggregates(aggregates), cli.connection()
+    aggregates_by_name, connection = cli.usable_aggregates(aggregates), cli.connection()
     reader = StatusReader(
         connection,
-        {name: cli.topics(name) for name in names},
+        {name: cli.topics(name) for name in aggregates_by_name},
         cli.settings.state_dir,
         [] if aggregates else usable_processes(cli, None),
         prefix=cli.settings.topic_prefix,
@@ -57,14 +57,18 @@ def status(
         cli.print_note(f"{name}: {cli.with_flags(str(error))}")
     warn_of_clock_difference(cli, connection)
     with closing(reader):
-        digest_states = {name: aggregate.state for name, aggregate in names.items()} if with_digest else {}
+        digest_states = (
+            {name: aggregate.state for name, aggregate in aggregates_by_name.items()} if with_digest else {}
+        )
         snapshot = reader.with_states(reader.poll_with_rates(), cli.settings.store, digest_states)
     if projections is not None:
-        snapshot = snapshot._replace(statuses=(*snapshot.statuses, *_projected(cli, connection, projections)))
-    _show(cli, snapshot, with_digest)
+        snapshot = snapshot._replace(
+            statuses=(*snapshot.statuses, *_projection_statuses(cli, connection, projections))
+        )
+    _print_snapshot(cli, snapshot, with_digest)
 
 
-def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PartitionStatus]":
+def _projection_statuses(cli: Cli, connection: "Connection", url: str) -> "list[PartitionStatus]":
     require("projections", "--projections")
     from cqrs_cli.following.projections.database import parse_database
     from cqrs_cli.status.projections import projection_statuses
@@ -72,7 +76,7 @@ def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PartitionS
     return projection_statuses(connection, parse_database(url, cli.settings.root, "--projections"))
 
 
-def _show(cli: Cli, snapshot: "StatusSnapshot", with_digest: bool = False) -> None:
+def _print_snapshot(cli: Cli, snapshot: "StatusSnapshot", with_digest: bool = False) -> None:
     store = cli.settings.store
     cli.print_result(
         status_document(snapshot, store, with_digest),

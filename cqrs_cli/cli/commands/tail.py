@@ -1,4 +1,4 @@
-"""`cqrs tail`: the records of one of an aggregate's topics."""
+"""`cqrs tail`: print the records of one of an aggregate's topics."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -81,58 +81,57 @@ def tail(
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
     matches = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())
     if types:
-        _name_unknown(cli, aggregate, types)
-    # A command sent to a wrong partition has its outcome and dead letter there, but never an event. Once the partitions
-    # have grown, a key has events in several.
+        _warn_of_unknown_types(cli, aggregate, types)
+    # Until a repartitioning, the events of a key are in one partition. Commands, outcomes and dead letters of the key
+    # may be in any partition, because a client may have sent the command to a wrong partition.
     connection = cli.connection()
-    is_in_one = kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
-    partitioner = cli.settings.partitioner if is_in_one else "none"
+    is_single_partition = (
+        kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
+    )
+    partitioner = cli.settings.partitioner if is_single_partition else "none"
     decryptor = event_decryptor(cli, aggregate) if kind == "events" else None
     with_data = partial(tailing.records_with_data, connection.payloads, topic, decryptor=decryptor)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
-        printed, limit = (
-            _print(cli, with_data(tailing.last_records(connection, topic, bounds, matches, count))),
-            None,
-        )
+        limit = None
+        printed = _print(cli, with_data(tailing.last_records(connection, topic, bounds, matches, count)))
     else:
-        printed, limit = (
-            _print(cli, with_data(islice(tailing.merge_by_time(connection, topic, bounds, matches), count))),
-            count,
-        )
+        limit = count
+        first_records = islice(tailing.merge_by_time(connection, topic, bounds, matches), count)
+        printed = _print(cli, with_data(first_records))
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
         for batch in tailing.follow_records(
-            connection, topic, ends, matches, cli.print_note, _same(connection, topic)
+            connection, topic, ends, matches, cli.print_note, _track_topic(connection, topic)
         ):
             printed += _print(cli, with_data(batch if limit is None else batch[: limit - printed]))
             if printed == limit:
                 return
 
 
-def _same(connection: "Connection", topic: str) -> "TopicIdentity":
-    """The topic as it is now: records of another one are no continuation of what was printed."""
+def _track_topic(connection: "Connection", topic: str) -> "TopicIdentity":
+    """Return a check that raises an error once the topic was deleted or recreated."""
     from cqrs_cli.kafka.admin.topic_identity import topic_ids, track_topics
 
-    def changed(name: str, made_again: bool) -> CqrsError:
-        end = "deleted and recreated" if made_again else "deleted"
-        return ContradictionError(f"{name} was {end} while it was read", "find out why, then start again")
+    def topic_error(name: str, is_recreated: bool) -> CqrsError:
+        change = "deleted and recreated" if is_recreated else "deleted"
+        return ContradictionError(f"{name} was {change} while it was read", "find out why, then start again")
 
-    return track_topics(connection, topic_ids(connection, [topic]), changed)
+    return track_topics(connection, topic_ids(connection, [topic]), topic_error)
 
 
-def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
-    """Say which names the code has no command and no event of: there may be records of such all the same."""
+def _warn_of_unknown_types(cli: Cli, aggregate: str, types: list[str]) -> None:
+    """Warn of types that the code does not know. Stored records may still have such a type."""
     from difflib import get_close_matches
 
     from cqrs_cli.core.reserved import RESERVED_COMMANDS
 
     try:
         aggregate_code = cli.aggregate(aggregate)
-    except ConfigurationError:  # records can be looked at without it
+    except ConfigurationError:  # records can be printed without the aggregate's code
         return
-    wires = [*aggregate_code.commands, *aggregate_code.decode_event]
-    known = {wire.removeprefix(f"{aggregate}.") for wire in wires} | {*RESERVED_COMMANDS}
+    wire_types = [*aggregate_code.commands, *aggregate_code.decode_event]
+    known = {wire_type.removeprefix(f"{aggregate}.") for wire_type in wire_types} | {*RESERVED_COMMANDS}
     for name in types:
         short_name = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
         if short_name not in known:
@@ -142,7 +141,7 @@ def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
 
 
 def _print(cli: Cli, records: Iterable["PartitionRecord"]) -> int:
-    """Print the records, hand them on at once, and say how many there were."""
+    """Print and flush the records; return their number."""
     from cqrs_cli.cli.render.record import record_document, record_line
 
     printed = 0

@@ -35,15 +35,15 @@ def top(
     if cli.output == "json" or not (sys.stdin.isatty() and sys.stdout.isatty()):
         reason = "has no JSON output" if cli.output == "json" else "needs a terminal"
         raise UsageError(f"cqrs top {reason}", "for programs and logs use: cqrs status -o json")
-    names = cli.aggregate_names()
-    for name in set(aggregates or ()) - set(names):
-        cli.aggregate(name)  # says which there are
+    project_aggregates = cli.aggregate_names()
+    for name in set(aggregates or ()) - set(project_aggregates):
+        cli.aggregate(name)  # raises an error that lists the existing aggregates
     from cqrs_cli.cli.live.loop import LiveSnapshot, show_live
     from cqrs_cli.cli.live.screen import render_screen
     from cqrs_cli.cli.processes import selected_processes
     from cqrs_cli.status.reader import StatusReader
 
-    topics = {name: cli.topics(name) for name in aggregates or names}
+    topics = {name: cli.topics(name) for name in aggregates or project_aggregates}
     if not topics:
         cli.usable_aggregates(None)  # without aggregates, its error names the first step
     connection = cli.connection()

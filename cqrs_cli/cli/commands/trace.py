@@ -1,4 +1,4 @@
-"""`cqrs trace`: everything that belongs to a correlation or a command."""
+"""`cqrs trace`: show all messages of a correlation or a command."""
 
 from functools import partial
 from typing import Annotated
@@ -43,25 +43,25 @@ def trace(
     topics = {name: cli.topics(name) for name in aggregates or cli.aggregate_names()}
     with cli.show_spinner(f"searching since {since}") as show_text:
         decryptors = {name: event_decryptor(cli, name) for name in topics}
-        traced = trace_messages(cli.connection(), topics, searched_id, since_ms, show_text, decryptors)
-    for name, error in traced.missing.items():
+        result = trace_messages(cli.connection(), topics, searched_id, since_ms, show_text, decryptors)
+    for name, error in result.missing.items():
         cli.print_note(f"{name}: {cli.with_flags(str(error))}")
-    searched = searched_text(traced, since_ms)
-    if not traced.messages:
+    scope_text = searched_text(result, since_ms)
+    if not result.messages:
         raise CqrsError(
-            f"no correlation, no command and no aggregate has the id {searched_id}: {searched}",
+            f"no correlation, no command and no aggregate has the id {searched_id}: {scope_text}",
             "search further back, with --since 7d; all events of an aggregate:"
             f" cqrs show AGGREGATE {searched_id} --history",
         )
-    if traced.of_aggregate:
+    if result.of_aggregate:
         cli.print_note(
             f"no correlation and no command has the id {searched_id}: it is the id of an aggregate"
         )
-    if traced.skipped_correlations:
+    if result.skipped_correlations:
         cli.print_note(
-            f"its {traced.skipped_correlations:,} correlations are not followed: only its own messages are shown",
+            f"its {result.skipped_correlations:,} correlations are not followed: only its own messages are shown",
             "warning",
         )
-    lineage_found = lineage(traced.messages)
-    cli.print_result(trace_document(lineage_found, traced, since_ms), partial(trace_text, lineage_found))
-    cli.print_note(searched)
+    message_tree = lineage(result.messages)
+    cli.print_result(trace_document(message_tree, result, since_ms), partial(trace_text, message_tree))
+    cli.print_note(scope_text)

@@ -1,4 +1,4 @@
-"""`cqrs verify`: prove that an aggregate's topics, or the commands of a process manager, keep every promise."""
+"""`cqrs verify`: verify that an aggregate's topics, or the commands of a process manager, keep every promise."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -105,7 +105,7 @@ def verify(
 def _verify_aggregates(
     cli: Cli, names: list[str], options: VerifyOptions, properties: dict[str, str]
 ) -> list[CqrsError]:
-    """Print the findings on Spark; the errors that they are are returned."""
+    """Verify the aggregates on Spark, and print the findings; return an error for each aggregate with a violation."""
     from cqrs_cli.cli.render.verify import verifying_text
     from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_topics
     from cqrs_cli.scans.verify.checkpoints import new_generation
@@ -130,7 +130,7 @@ def _verify_aggregates(
 
 
 def _load_processes(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProcess]":
-    """The process managers with these names; raises before anything is verified."""
+    """Load these process managers; raises `CqrsError` before anything is verified."""
     from cqrs_cli.following.processes.load import load_process
 
     settings = cli.settings
@@ -138,7 +138,7 @@ def _load_processes(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProces
 
 
 def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> list[CqrsError]:
-    """Print the findings on the commands of process managers; the errors that they are are returned."""
+    """Verify the commands of process managers, and print the findings; return an error for each with a violation."""
     from cqrs_cli.cli.render.process import process_verify_result
     from cqrs_cli.following.processes.verify import verify_process
 
@@ -155,11 +155,12 @@ def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> lis
 
 
 def _verify_erased(cli: Cli, names: list[str], options: VerifyOptions) -> list[CqrsError]:
-    """Print the erased data that is still there; the errors that it is are returned."""
+    """Search for erased data, and print the findings; return an error for each aggregate with a violation."""
     from cqrs_cli.cli.render.erased import erased_result
     from cqrs_cli.scans.erased.verify import verify_erasure
 
-    errors, paths = list[CqrsError](), [Path(one).absolute() for one in options.scan_paths or ()]
+    errors: list[CqrsError] = []
+    paths = [Path(path).absolute() for path in options.scan_paths or ()]
     for name in names:
         aggregate = cli.aggregate(name)
         if not aggregate.has_personal_fields:
@@ -177,7 +178,7 @@ def _verify_erased(cli: Cli, names: list[str], options: VerifyOptions) -> list[C
 
 
 def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "ProofPlan":
-    """A proof of what is committed now, with the aggregate's code if the project has code."""
+    """Plan the verification of the records that are committed now, with the aggregate's code if the project has it."""
     from cqrs_cli.jobs.verify.driver import plan_verify
 
     longest_window = (
@@ -195,7 +196,7 @@ def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "ProofPlan":
 
 
 def _existing_shards(cli: Cli, aggregate: str) -> Path:
-    """The folder of the shards that an owner on this machine keeps; raises `ConfigurationError` if there is none."""
+    """Return the folder of the aggregate's shards on this machine; raises `ConfigurationError` if it does not exist."""
     from cqrs_cli.deciding.plan import shard_folder
 
     if cli.settings.store == "memory":
@@ -212,14 +213,14 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
 
 
 def _print_findings(cli: Cli, aggregate: str, summary: "VerifySummary") -> list[CqrsError]:
-    """Print the findings; the error that they are is returned, if they are one."""
+    """Print the findings; return a list with an error if there are violations, or if no shard was compared."""
     from cqrs_cli.cli.render.verify import nothing_compared, verify_result, violations_text
 
-    for partition, why in summary.again.items():
-        cli.print_note(f"partition {partition} was verified from its beginning: {why}")
-    for partition, compared in summary.compared.items():
-        if compared.skipped:
-            cli.print_note(f"the state of partition {partition} was not compared: {compared.skipped}")
+    for partition, reason in summary.again.items():
+        cli.print_note(f"partition {partition} was verified from its beginning: {reason}")
+    for partition, comparison in summary.compared.items():
+        if comparison.skipped:
+            cli.print_note(f"the state of partition {partition} was not compared: {comparison.skipped}")
     cli.print_result(*verify_result(aggregate, summary))
     cli.flush()
     if summary.violation_count:

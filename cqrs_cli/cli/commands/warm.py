@@ -1,4 +1,4 @@
-"""`cqrs warm`: makes Spark and the embedded Kafka start faster on this machine."""
+"""`cqrs warm`: make Spark and the embedded Kafka start faster on this machine."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from cqrs_cli.cli.options import argument, completion_from
 from cqrs_cli.errors import UsageError
 from cqrs_cli.extras import require
 
-#: The programs that start faster from an archive.
+#: The programs that start faster from a class data archive.
 PROGRAMS = ("spark", "kafka", "executors")
 
 
@@ -42,20 +42,23 @@ def warm_command(
     from cqrs_cli.system.java import find_java
 
     java = find_java()
-    chosen = programs or ["spark", "kafka"]
-    if "kafka" not in chosen or len(chosen) > 1:
+    selected = programs or ["spark", "kafka"]
+    if "kafka" not in selected or len(selected) > 1:
         require("spark", "cqrs warm spark")
-    if "spark" in chosen:
+    if "spark" in selected:
         _warm(cli, "Spark", partial(warm_spark, java), "Spark's JVM: half a minute")
-    if "executors" in chosen:
+    if "executors" in selected:
         _warm(cli, "an executor", partial(warm_executors, java), "executors")
-    if "kafka" in chosen:
+    if "kafka" in selected:
         _warm(cli, "the embedded Kafka", partial(warm_broker, java))
 
 
-def _warm(cli: Cli, program: str, write: Callable[[Callable[[str], None]], Path], what: str = "") -> None:
-    with cli.show_spinner(f"writing the class data archive of {what or program}"):
-        archive = write(cli.print_note)
+def _warm(
+    cli: Cli, program: str, write_archive: Callable[[Callable[[str], None]], Path], spinner_text: str = ""
+) -> None:
+    """Write the archive of a program, and print its path and size."""
+    with cli.show_spinner(f"writing the class data archive of {spinner_text or program}"):
+        archive = write_archive(cli.print_note)
     size = archive.stat().st_size
     text = f"{program} starts from {archive}, {size >> 20} MiB"
     cli.print_result({"program": program, "archive": archive, "bytes": size}, text)

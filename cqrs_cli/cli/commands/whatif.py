@@ -1,4 +1,4 @@
-"""`cqrs whatif`: the historic commands, decided again by other code."""
+"""`cqrs whatif`: decide past commands again with other code."""
 
 import time
 from pathlib import Path
@@ -57,13 +57,13 @@ def whatif(
 
     properties = spark.apply(cli)
     settings = cli.settings
-    since_ms, until_ms = _range(since, at)
+    since_ms, until_ms = _time_range(since, at)
     target = optional_target(out, format)
     cli.aggregate(aggregate)
-    dotted = _dotted(module, settings.root)
-    registry.load_from(aggregate, dotted, settings.root)
-    plan = plan_whatif(cli.connection(), cli.topics(aggregate), settings, dotted, since_ms, until_ms)
-    package = dotted.partition(".")[0]
+    module_name = _module_name(module, settings.root)
+    registry.load_from(aggregate, module_name, settings.root)
+    plan = plan_whatif(cli.connection(), cli.topics(aggregate), settings, module_name, since_ms, until_ms)
+    package = module_name.partition(".")[0]
     packages = () if package == settings.aggregates else (package,)
     title = f"deciding {aggregate} again"
     with (
@@ -80,11 +80,11 @@ def whatif(
         cli.print_note(
             f"partition {partition}: retention has deleted commands of that time; only the others are decided again"
         )
-    cli.print_result(*whatif_result(aggregate, dotted, result, target))
+    cli.print_result(*whatif_result(aggregate, module_name, result, target))
 
 
-def _range(since: str | None, at: str | None) -> tuple[int | None, int | None]:
-    """The times of the flags, in ms; raises `UsageError` for a range that holds nothing."""
+def _time_range(since: str | None, at: str | None) -> tuple[int | None, int | None]:
+    """Return the times of --since and --at in ms; raises `UsageError` for an empty range."""
     since_ms = None if since is None else time_option("--since", since)
     until_ms = None if at is None else time_option("--at", at)
     if since_ms is not None and since_ms > time.time_ns() // 1_000_000:
@@ -94,8 +94,8 @@ def _range(since: str | None, at: str | None) -> tuple[int | None, int | None]:
     return since_ms, until_ms
 
 
-def _dotted(module: str, root: Path) -> str:
-    """The name of a module that may be given as its file."""
+def _module_name(module: str, root: Path) -> str:
+    """Return the dotted name of a module, which the user may also name by its file."""
     if not module.endswith(".py"):
         return module
     file = Path(module).absolute()

@@ -1,1 +1,1 @@
-"""The live display of `cqrs top`. `model` is pure, `loop` looks, `screen` draws."""
+"""The live display of `cqrs top`: `model` has the pure logic, `loop` polls the broker, `screen` draws."""

@@ -1,4 +1,4 @@
-"""The keyboard of a terminal, key by key."""
+"""Reads single keys from a terminal."""
 
 import os
 import select
@@ -11,7 +11,7 @@ import tty
 class Keys:
     """Reads keys without Enter, and without an echo. Use as a context manager.
 
-    If stdin is not a terminal there are no keys.
+    If stdin is not a terminal, no key is ever read.
 
     The terminal's mode is restored at the end of the block, also after an error. Ctrl-C raises `KeyboardInterrupt`.
     """
@@ -19,13 +19,13 @@ class Keys:
     def __enter__(self) -> "Keys":
         self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
         if self._input is not None:
-            self._before = termios.tcgetattr(self._input)
+            self._previous_mode = termios.tcgetattr(self._input)
             tty.setcbreak(self._input)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._input is not None:
-            termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
+            termios.tcsetattr(self._input, termios.TCSADRAIN, self._previous_mode)
 
     def read_keys(self, timeout: float) -> str:
         """Return the pressed keys; wait at most `timeout` seconds for the first key. `q` if the terminal is gone."""

@@ -24,31 +24,34 @@ _MAX_REASONS = 6
 
 
 def snapshots(
-    snapshot: Callable[[], StatusSnapshot],
+    poll: Callable[[], StatusSnapshot],
     interval: float,
     report_error: Callable[[str], None],
     sleep: Callable[[float], object],
 ) -> Iterator[StatusSnapshot]:
-    """Yield a snapshot every `interval` seconds, with the rates since the previous snapshot; the first has no rates.
+    """Poll every `interval` seconds; yield each snapshot with the rates since the previous snapshot, the first without.
 
-    If the broker is away, `report_error` gets the reason. `sleep` returns True to end the loop.
+    If the broker is unavailable, `report_error` gets the reason. `sleep` returns True to end the loop.
     """
     previous: StatusSnapshot | None = None
     while True:
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            current = snapshot()
+            current = poll()
         except UnavailableError as error:
             report_error(error.message)
         else:
             previous = with_rates(previous, current)
             yield previous
-        if sleep(max(0.0, began + interval - time.monotonic())):
+        if sleep(max(0.0, started_at + interval - time.monotonic())):
             return
 
 
 class LiveSnapshot(NamedTuple):
-    """The snapshot and the error to show, passed from the polling thread to the drawing thread as one value."""
+    """The snapshot and the error to show, passed from the polling thread to the drawing thread as one value.
+
+    `reasons`: (aggregate, reason, count) of the last minute. `error`: why the last poll failed; empty if it did not.
+    """
 
     snapshot: StatusSnapshot | None = None
     reasons: Sequence[tuple[str, str, int]] = ()
@@ -59,9 +62,9 @@ class _PollingThread:
     """Polls in a thread of its own, so that a slow broker does not delay the keys."""
 
     def __init__(
-        self, snapshot: Callable[[], StatusSnapshot], close: Callable[[], None], interval: float
+        self, poll: Callable[[], StatusSnapshot], close: Callable[[], None], interval: float
     ) -> None:
-        self._poll, self._close, self._interval = snapshot, close, interval
+        self._poll, self._close, self._interval = poll, close, interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.latest = LiveSnapshot()
@@ -92,33 +95,33 @@ class _PollingThread:
 
 def show_live(
     console: "Console",
-    snapshot: Callable[[], StatusSnapshot],
+    poll: Callable[[], StatusSnapshot],
     close: Callable[[], None],
     interval: float,
     draw: "Callable[[LiveSnapshot, StatusSnapshot, Choices], RenderableType]",
 ) -> None:
     """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 
-    `snapshot` is called in another thread; an error that it raises is raised here, unless the broker is away.
+    `poll` is called in another thread. An error that it raises is raised here, except that of an unavailable broker.
     """
     from rich.live import Live
 
     choices = Choices()
     with (
         Keys() as keys,
-        _PollingThread(snapshot, close, interval) as watch,
+        _PollingThread(poll, close, interval) as polling,
         Live("polling …", console=console, screen=True, auto_refresh=False) as live,
     ):
-        shown = watch.latest
+        displayed = polling.latest
         while not choices.is_quitting:
-            if watch.error is not None:
-                raise watch.error
+            if polling.error is not None:
+                raise polling.error
             if not choices.is_paused:
-                shown = watch.latest
-            if shown.snapshot is not None:
-                seen = shown._replace(error=watch.latest.error)
-                live.update(draw(seen, shown.snapshot, choices), refresh=True)
-            elif watch.latest.error:
-                live.update(f"{watch.latest.error}; still trying, q quits", refresh=True)
+                displayed = polling.latest
+            if displayed.snapshot is not None:
+                with_latest_error = displayed._replace(error=polling.latest.error)
+                live.update(draw(with_latest_error, displayed.snapshot, choices), refresh=True)
+            elif polling.latest.error:
+                live.update(f"{polling.latest.error}; still trying, q quits", refresh=True)
             for key in keys.read_keys(_KEY_TIMEOUT):
                 choices = choices.press(key)

@@ -1,4 +1,4 @@
-"""The choices that keys make in a live display, and the reasons of the last minute. Pure."""
+"""The pure logic of the live display: the choices that keys make, and the reasons of the last minute."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ SORT_KEYS = {"n": "name", **{column.key: column.name for column in COLUMNS if co
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The choices made by the keys."""
+    """The choices made by the keys. `sort`: the name of the column by which rows are sorted, or `name`."""
 
     sort: str = "name"
     is_paused: bool = False
@@ -45,8 +45,8 @@ class Choices:
         if self.is_grouped:
             groups = groupby(zip(ordered, rows, strict=True), lambda pair: pair[0].subject)
             rows = [total(name, [line for _, line in pairs], columns) for name, pairs in groups]
-        numbers = [number for number, column in enumerate(columns) if column.name == self.sort]
-        for number in numbers:
+        sort_columns = [number for number, column in enumerate(columns) if column.name == self.sort]
+        for number in sort_columns:  # at most one; empty if rows are sorted by name
             rows.sort(
                 key=lambda line: -1.0 if line.values[number] is None else line.values[number], reverse=True
             )
@@ -57,21 +57,22 @@ class Reasons:
     """The reasons of the last minute, summed over all partitions of an aggregate."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, str, Mapping[str, int]]] = deque()
+        #: Time of the sample in seconds, aggregate, and reason → count.
+        self._samples: deque[tuple[float, str, Mapping[str, int]]] = deque()
 
     def add_snapshot(self, snapshot: StatusSnapshot) -> None:
         """Add a snapshot, and remove snapshots that are older than a minute."""
-        self._seen += [
+        self._samples += [
             (status.at, status.name, status.reasons) for status in snapshot.statuses if status.reasons
         ]
         now = max((status.at for status in snapshot.statuses), default=0.0)
-        while self._seen and self._seen[0][0] < now - REASONS_PERIOD:
-            self._seen.popleft()
+        while self._samples and self._samples[0][0] < now - REASONS_PERIOD:
+            self._samples.popleft()
 
     def most_frequent(self, count: int) -> list[tuple[str, str, int]]:
         """Return the most frequent reasons as (aggregate, reason, count)."""
         sums: Counter[tuple[str, str]] = Counter()
-        for _, aggregate, reasons in self._seen:
-            for reason, times in reasons.items():
-                sums[aggregate, reason] += times
-        return [(*key, times) for key, times in sums.most_common(count)]
+        for _, aggregate, reasons in self._samples:
+            for reason, occurrences in reasons.items():
+                sums[aggregate, reason] += occurrences
+        return [(*key, occurrences) for key, occurrences in sums.most_common(count)]

@@ -46,8 +46,10 @@ def render_screen(
         f"{name}: standby runs: {', '.join(runs)}"
         for name, runs in standbys_by_name(snapshot.statuses).items()
     ]
-    lines_below = bool(reasons) + bool(standbys) + sum(_line_count(note, width) for note in messages) + 2
-    row_limit = max(1, height - lines_below - 4)
+    line_count_below = (
+        bool(reasons) + bool(standbys) + sum(_line_count(message, width) for message in messages) + 2
+    )
+    row_limit = max(1, height - line_count_below - 4)
     table = partition_table(AGGREGATE, rows[:row_limit], columns, sums, width, choices.sort)
     parts: list[RenderableType] = [_header(snapshot, choices, width), table]
     if len(rows) > row_limit:
@@ -55,10 +57,10 @@ def render_screen(
     if standbys:
         parts.append(Text(printable("  ".join(standbys)), "dim", no_wrap=True, overflow="ellipsis"))
     if reasons:
-        reasons_text = "  ".join(f"{name} {reason} {times:,}" for name, reason, times in reasons)
-        text = printable(f"refused in the last minute: {reasons_text}")
+        reasons_text = "  ".join(f"{name} {reason} {count:,}" for name, reason, count in reasons)
+        text = printable(f"rejected or failed in the last minute: {reasons_text}")
         parts.append(Text(text, "yellow", no_wrap=True, overflow="ellipsis"))
-    parts += [Text(note, "red", overflow="fold") for note in messages]
+    parts += [Text(message, "red", overflow="fold") for message in messages]
     parts.append(Text(_KEYS, "dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
@@ -73,13 +75,13 @@ def _header(snapshot: StatusSnapshot, choices: Choices, width: int) -> Text:
     )
 
 
-def _messages(snapshot: StatusSnapshot, error: str, width: int, most: int) -> list[str]:
-    """Return the error and the remarks that fit into `most` lines; the first text is always included."""
+def _messages(snapshot: StatusSnapshot, error: str, width: int, max_lines: int) -> list[str]:
+    """Return the error and the remarks that fit into `max_lines` lines; the first text is always included."""
     remarks = [f"{status.label}: {remark}" for status in snapshot.statuses for remark in status.remarks()]
     messages: list[str] = []
     for text in [*([f"{error}; still trying"] if error else []), *remarks][:MAX_MESSAGES]:
         text = printable(text)
-        if messages and sum(_line_count(one, width) for one in (*messages, text)) > most:
+        if messages and sum(_line_count(message, width) for message in (*messages, text)) > max_lines:
             break
         messages.append(text)
     return messages

@@ -15,7 +15,7 @@ from cqrs_cli.following.processes.load import PROCESSES, load_process, process_n
 #: Path → content.
 Sources = Mapping[Path, bytes]
 
-#: Passes to a run the digest of the files that were checked.
+#: The environment variable that passes the digest of the checked files to the run.
 CHECKED_CODE = "CQRS_RELOAD_JUDGED"
 
 
@@ -23,28 +23,27 @@ def read_sources(root: Path, package: str) -> Sources:
     """Return the Python files of the project's aggregates and processes, and its settings, each with its content."""
     folders = root / package.replace(".", "/"), root / PROCESSES
     files = [*(file for folder in folders for file in folder.rglob("*.py")), root / "cqrs.toml"]
-    found = {}
+    sources = {}
     for file in files:
         try:
-            found[file] = file.read_bytes()
+            sources[file] = file.read_bytes()
         except OSError:  # deleted, or being replaced
             continue
-    return found
+    return sources
 
 
 def sources_digest(sources: Sources) -> str:
     """Return a digest of paths and contents, which differs for different files."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path, content in sorted(sources.items()):
-        whole.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
-    return whole.hexdigest()
+        digest.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
+    return digest.hexdigest()
 
 
 def check_reloaded_code(root: Path, package: str) -> None:
-    """Raise `CqrsError` if the files have changed since --reload checked them; a reloaded run calls this after its
-    imports.
+    """Raise `CqrsError` if the files have changed since --reload checked them: the run may have loaded other code.
 
-    The run may then have loaded code that was not checked.
+    A reloaded run calls this after its imports.
     """
     checked = os.environ.get(CHECKED_CODE)
     if checked is not None and checked != sources_digest(read_sources(root, package)):
@@ -60,28 +59,29 @@ def changed_names(previous: Sources, current: Sources, root: Path) -> list[str]:
 
 
 def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:
-    """Return the contracts of these aggregates (None: all) in the current files, which a process of its own loads.
+    """Return the contracts of these aggregates (None: all) in the current files, which a child process loads.
 
     Raises `CqrsError` for code that cannot be loaded; without names the project's processes are loaded, too.
     """
     spawn_context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn_context) as pool:
-        found = pool.submit(_load, names, package, root).result()
-    if isinstance(found, CqrsError):
-        raise found
-    return found
+        contracts = pool.submit(_load_in_process, names, package, root).result()
+    if isinstance(contracts, CqrsError):
+        raise contracts
+    return contracts
 
 
-def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, dict[str, Any]] | CqrsError":
+def _load_in_process(
+    names: Sequence[str] | None, package: str, root: Path
+) -> "dict[str, dict[str, Any]] | CqrsError":
     from cqrs_cli import registry
 
     try:
-        selected = names or registry.names(package, root)
-        found = {name: contract_of(registry.load(name, package, root)) for name in selected}
-        for process in (
-            () if names else process_names(root)
-        ):  # processes import aggregates, whose errors come first
-            load_process(process, root, package)
-        return found
+        aggregates = names or registry.names(package, root)
+        contracts = {name: contract_of(registry.load(name, package, root)) for name in aggregates}
+        if not names:
+            for process in process_names(root):
+                load_process(process, root, package)
+        return contracts
     except CqrsError as error:
         return error

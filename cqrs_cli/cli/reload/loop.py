@@ -18,7 +18,7 @@ from cqrs_cli.cli.reload.files import (
 from cqrs_cli.cli.reload.rules import Contracts, objections
 from cqrs_cli.errors import CqrsError, TakenOverError
 
-#: Seconds between two polls of the files. A change counts if a second poll finds the same content.
+#: Seconds between two polls of the files. Files count as changed if two polls in a row find the same new content.
 POLL_INTERVAL = 0.3
 
 
@@ -38,18 +38,19 @@ class Reloader:
         self._command, self._names, self._package, self._root = list(command), names, package, root
         self._report = report
         self._child: subprocess.Popen[bytes] | None = None
-        self._sources: Sources = {}  # of the running code
+        #: The files and contracts of the running code.
+        self._sources: Sources = {}
         self._contracts: Contracts = {}
 
     def run(self) -> int:
         """Watch until Ctrl-C, or until another run takes over (`TakenOverError`); then stop the run."""
-        self._sources = checked = read_sources(self._root, self._package)
+        self._sources = checked_sources = read_sources(self._root, self._package)
         self._contracts = load_contracts(self._names, self._package, self._root)
         try:
             self._start()
             while True:
                 self._report_exit()
-                checked = self._reload_if_changed(checked)
+                checked_sources = self._reload_if_changed(checked_sources)
                 time.sleep(POLL_INTERVAL)
         finally:
             self._stop()
@@ -82,26 +83,26 @@ class Reloader:
             raise TakenOverError("another run took over", "it decides now, so this run exits")
         self._report(f"the run ended with {status}; it starts again when a file changes")
 
-    def _reload_if_changed(self, checked: Sources) -> Sources:
+    def _reload_if_changed(self, checked_sources: Sources) -> Sources:
         """Restart the run if the files have changed, are stable, and the rules allow it; return the checked files."""
         current = read_sources(self._root, self._package)
-        if current == checked:
-            return checked
+        if current == checked_sources:
+            return checked_sources
         time.sleep(POLL_INTERVAL)
         if read_sources(self._root, self._package) != current:
-            return checked  # an editor is still writing
-        names = changed_names(self._sources, current, self._root)
-        if not names and self._child is not None:
+            return checked_sources  # an editor is still writing
+        changed_files = changed_names(self._sources, current, self._root)
+        if not changed_files and self._child is not None:
             self._report("the files match the running code again")
             return current
-        objections_found, contracts = self._objections()
-        if objections_found:
+        objection_texts, contracts = self._objections()
+        if objection_texts:
             consequence = "the run continues with the previous code" if self._child else "no run is active"
-            self._report(f"changed: {', '.join(names)}; not reloaded, {consequence}")
-            for objection in objections_found:
+            self._report(f"changed: {', '.join(changed_files)}; not reloaded, {consequence}")
+            for objection in objection_texts:
                 self._report(f"  {objection}")
             return current
-        self._report(f"changed: {', '.join(names) or 'nothing'}; restarting")
+        self._report(f"changed: {', '.join(changed_files) or 'nothing'}; restarting")
         self._stop()
         self._sources, self._contracts = current, contracts
         self._start()

@@ -1,4 +1,4 @@
-"""The rules for code changes: which changes a run may load, and the objections against other changes. Pure."""
+"""The rules for code changes: which changes a run may load, and the objections against other changes."""
 
 from collections.abc import Mapping
 
@@ -9,27 +9,27 @@ Contracts = Mapping[str, Contract]
 
 
 def objections(previous: Contracts, current: Contracts, in_memory: bool = False) -> list[str]:
-    """Return the reasons why the current code must not continue after the code before; empty if it may.
+    """Return the reasons why a run must not continue with the current code; empty if it may.
 
-    Events in the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision.
-    States that are kept `in_memory` are an exception, because each start folds them from the log.
+    Events in the log must stay readable, and stored states must keep their meaning: a changed `evolve` needs another
+    revision, except for states in memory, because each start folds them from the log.
     """
-    found = []
+    texts = []
     for name in sorted(previous.keys() & current.keys()):
-        found += [
+        texts += [
             f"{name}: {change.description}; {change.remedy}"
             for change in _event_changes(previous[name], current[name])
         ]
         if not in_memory and _has_evolve_changed(previous[name], current[name]):
-            raised = f"Decider(…, revision={current[name]['revision'] + 1})"
-            found.append(
-                f"{name}: evolve changed, but its shards hold states of the old code; raise the revision: {raised}"
+            code = f"Decider(…, revision={current[name]['revision'] + 1})"
+            texts.append(
+                f"{name}: evolve changed, but its shards hold states of the old code; raise the revision: {code}"
             )
-    return found
+    return texts
 
 
 def _event_changes(previous: Contract, current: Contract) -> list[Change]:
-    """Return the breaking changes of events. Changes of commands break no log, and are usual in development."""
+    """Return the breaking changes of events. Changes of commands are allowed: the run does not read old commands."""
     without_commands = {**previous, "commands": {}}
     return [
         change

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 def certificate_result(
     aggregate: str, result: "CertificateResult", target: Path | None, against: Path | None
 ) -> Result:
-    """Return the number of hashed records, and the changed records."""
+    """Return the number of hashed records, and the changes.
+
+    `target`: the written certificate. `against`: the earlier certificate, with which the topics were compared.
+    """
     document: dict[str, Any] = {"aggregate": aggregate, "records": result.records}
     document["seconds"] = round(result.seconds, 3)
     lines, records = first_lines(result.changes), counted(result.records, "record")
@@ -23,7 +26,7 @@ def certificate_result(
         document["certificate"] = target
         lines.append(f"certificate written to {target}")
     if against is not None:
-        changes = [one.document() for one in result.changes]
+        changes = [change.document() for change in result.changes]
         document |= {
             "against": against,
             "checked": result.checked,

@@ -24,6 +24,8 @@ class LogRead(NamedTuple):
 
 
 class _Line(NamedTuple):
+    """A row of the printed table: level, aggregate and text, such as ("red", "order", "event Placed was removed")."""
+
     level: str
     aggregate: str
     what: str
@@ -36,34 +38,36 @@ _COLUMNS: tuple[Column[_Line], ...] = (
 )
 
 
-def highest_level(compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead]) -> "Level":
+def highest_level(comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead]) -> "Level":
     """Return red for a breaking change, amber for a contract that must be written, else green."""
-    levels = {one.level for one in compared} | {"red" for log in logs.values() if log.unreadable}
+    levels = {comparison.level for comparison in comparisons} | {
+        "red" for log in logs.values() if log.unreadable
+    }
     return "red" if "red" in levels else "amber" if "amber" in levels else "green"
 
 
 def check_result(
-    compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
+    comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
 ) -> Result:
     """Return the changes in each aggregate, and the events that the code cannot read."""
     document: dict[str, Any] = {
-        "level": highest_level(compared, logs),
+        "level": highest_level(comparisons, logs),
         "written": written,
         "aggregates": {
-            one.aggregate: {
-                "level": one.level,
-                "file": str(one.file),
-                "changes": [_change_document(change) for change in one.changes],
+            comparison.aggregate: {
+                "level": comparison.level,
+                "file": str(comparison.file),
+                "changes": [_change_document(change) for change in comparison.changes],
             }
-            for one in compared
+            for comparison in comparisons
         },
     }
     if logs:
         document["logs"] = {
-            name: {"events": log.events, "unreadable": [bad._asdict() for bad in log.unreadable]}
+            name: {"events": log.events, "unreadable": [event._asdict() for event in log.unreadable]}
             for name, log in logs.items()
         }
-    return Result(document, lambda: table(_lines(compared, logs, written), _COLUMNS, headers=False))
+    return Result(document, lambda: table(_lines(comparisons, logs, written), _COLUMNS, headers=False))
 
 
 def _change_document(change: "Change") -> dict[str, str]:
@@ -71,21 +75,22 @@ def _change_document(change: "Change") -> dict[str, str]:
 
 
 def _lines(
-    compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
+    comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
 ) -> Iterator[_Line]:
-    for one in compared:
-        if not one.changes:
-            yield _Line("green", one.aggregate, "as committed")
-        for change in one.changes:
+    for comparison in comparisons:
+        if not comparison.changes:
+            yield _Line("green", comparison.aggregate, "as committed")
+        for change in comparison.changes:
             hint = f"\n→ {change.remedy}" if change.remedy else ""
-            yield _Line(change.level, one.aggregate, change.description + hint)
+            yield _Line(change.level, comparison.aggregate, change.description + hint)
     for name, log in logs.items():
         if not log.unreadable:
             yield _Line("green", name, f"the code reads every event, {log.events:,}")
-        for bad in log.unreadable:
-            more = f" ({counted(bad.times, 'event')} like it)" if bad.times > 1 else ""
-            yield _Line("red", name, f"{format_position(bad.partition, bad.offset)}: {bad.reason}{more}")
+        for event in log.unreadable:
+            count_text = f" ({counted(event.times, 'event')} like it)" if event.times > 1 else ""
+            position = format_position(event.partition, event.offset)
+            yield _Line("red", name, f"{position}: {event.reason}{count_text}")
     if written:
         yield _Line("", "", "written: commit schemas/")
-    elif highest_level(compared, {}) == "amber":
+    elif highest_level(comparisons, {}) == "amber":
         yield _Line("", "", "write it: cqrs check --write")

@@ -25,8 +25,8 @@ def full_dead_letter_result(failed: "FailedCommand") -> Result:
         for name, content in failed.record.headers or ()
     ]
     value = (failed.record.value or b"").decode(errors="backslashreplace")
-    more = [printable(text) for text in (f"  command: {failed.place}", *headers, f"  {value}")]
-    return Result({**document, "record": record_document(failed.partition, failed.record)}, [line, *more])
+    details = [printable(text) for text in (f"  command: {failed.place}", *headers, f"  {value}")]
+    return Result({**document, "record": record_document(failed.partition, failed.record)}, [line, *details])
 
 
 def _document_and_line(failed: "FailedCommand") -> tuple[dict[str, Any], str]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from cqrs_cli.core.deferral.entry import Deferral
 
 
-def deferral_result(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Result:
-    """Return a deferred command, on one line; in the document, `mask` redacts the command."""
+def deferral_result(entry: "Deferral", redact: "Callable[[bytes], bytes]") -> Result:
+    """Return a deferred command, on one line. `redact` replaces personal fields in the document's command."""
     due = rfc3339(entry.due)
     state = (
         "cancelled" if entry.cancelled else "released" if entry.resubmitted_offset is not None else "parked"
@@ -31,7 +31,7 @@ def deferral_result(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Resu
         "offset": entry.offset,
         "said": entry.resubmitted_offset,
         "cancelled": entry.cancelled,
-        "command": msgspec.Raw(mask(entry.command)),
+        "command": msgspec.Raw(redact(entry.command)),
     }
     attempt = f"attempt {entry.attempt}" if entry.attempt else ""
     parts = (due, f"{state:<9}", entry.subject, command_type(entry), entry.id, entry.reason, attempt)

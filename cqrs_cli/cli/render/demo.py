@@ -48,14 +48,16 @@ def read_model_columns(rows: list[dict[str, Any]]) -> tuple[Column[dict[str, Any
 
 
 def comparison_text(live: "Tally", replayed: "Tally") -> str:
-    comparison = "the same" if live == replayed else "NOT THE SAME"
+    """Return the digests of the live and the replayed states, and whether they are equal."""
+    result_text = "the same" if live == replayed else "NOT THE SAME"
     return (
-        f"\nAll events folded again on Spark, {replayed.aggregates} accounts: {comparison} as the live state.\n\n"
+        f"\nAll events folded again on Spark, {replayed.aggregates} accounts: {result_text} as the live state.\n\n"
         f"live    {live.digest}\nreplay  {replayed.digest}\n"
     )
 
 
 def demo_document(results: "DemoResults") -> dict[str, Any]:
+    """Return the JSON document of the bank part of the demo."""
     return {
         "commands": [
             {

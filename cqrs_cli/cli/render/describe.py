@@ -1,4 +1,4 @@
-"""An aggregate's messages for people: each with its fields, as they are written on a command line."""
+"""The text of `cqrs describe`: an aggregate's messages with their fields, as they are written on a command line."""
 
 import inspect
 import shlex
@@ -21,9 +21,9 @@ def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
 
     parts = []
     for name, aggregate in aggregates.items():
-        about = module_docstring(aggregate).partition("\n")[0]
+        description = module_docstring(aggregate).partition("\n")[0]
         names = ", ".join(cls.__name__ for cls in aggregate.commands.values())
-        parts.append("\n".join([name, *([f"  {about}"] if about else []), f"  {names}"]))
+        parts.append("\n".join([name, *([f"  {description}"] if description else []), f"  {names}"]))
     return printable_lines("\n\n".join(parts))
 
 
@@ -31,7 +31,7 @@ def aggregate_text(aggregate: "Aggregate") -> str:
     """Return the aggregate's docstring, then commands, events and state, each with its fields."""
     from cqrs_cli.core.aggregate.json_schema import module_docstring
 
-    parts = [f"{aggregate.name}\n{_indented(module_docstring(aggregate))}".rstrip()]
+    sections = [f"{aggregate.name}\n{_indented(module_docstring(aggregate))}".rstrip()]
     events = list(aggregate.events.values())
     for title, classes in (
         ("Commands", list(aggregate.commands.values())),
@@ -39,11 +39,11 @@ def aggregate_text(aggregate: "Aggregate") -> str:
         ("State", [aggregate.state]),
     ):
         rows = [row for cls in classes for row in _rows_of_message(cls)]
-        parts.append("\n".join([title, *_table(rows)]))
+        sections.append("\n".join([title, *_table(rows)]))
     if aggregate.upcasters:
-        names = sorted(kind.removeprefix(f"{aggregate.name}.") for kind in aggregate.upcasters)
-        parts.append("\n".join(["Read by an upcaster", *(f"  {name}" for name in names)]))
-    return printable_lines("\n\n".join(parts))
+        names = sorted(event_type.removeprefix(f"{aggregate.name}.") for event_type in aggregate.upcasters)
+        sections.append("\n".join(["Read by an upcaster", *(f"  {name}" for name in names)]))
+    return printable_lines("\n\n".join(sections))
 
 
 def message_text(aggregate: "Aggregate", cls: type) -> str:
@@ -51,23 +51,23 @@ def message_text(aggregate: "Aggregate", cls: type) -> str:
     from cqrs_cli.core.aggregate.fields import fields_of
 
     fields = fields_of(cls)
-    about = inspect.cleandoc(cls.__doc__ or "")
-    parts = [f"{cls.__name__}\n{_indented(about)}".rstrip()]
+    description = inspect.cleandoc(cls.__doc__ or "")
+    sections = [f"{cls.__name__}\n{_indented(description)}".rstrip()]
     if fields:
-        parts.append("\n".join(_table(list(_rows(fields, "")))))
+        sections.append("\n".join(_table(list(_rows(fields, "")))))
     if cls in aggregate.commands.values():
         sample = [_sample(field) for field in fields if field.default is None]
-        parts.append(
+        sections.append(
             f"  {shlex.join(['cqrs', 'send', aggregate.name, 'ID', cls.__name__])} {' '.join(sample)}".rstrip()
         )
-    return printable_lines("\n\n".join(parts))
+    return printable_lines("\n\n".join(sections))
 
 
 def _rows_of_message(cls: type) -> Iterator[_Row]:
     from cqrs_cli.core.aggregate.fields import fields_of
 
-    about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-    yield cls.__name__, "", about
+    description = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+    yield cls.__name__, "", description
     yield from _rows(fields_of(cls), "  ")
 
 
@@ -76,34 +76,36 @@ def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iter
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
-        about = ["personal"] * field.is_personal + [field.description] * bool(field.description)
-        yield indent + path, field.type + default, "; ".join(about)
-        yield from _rows(field.fields, indent + "  ", path + _first(field))
+        remarks = ["personal"] * field.is_personal + [field.description] * bool(field.description)
+        yield indent + path, field.type + default, "; ".join(remarks)
+        yield from _rows(field.fields, indent + "  ", path + _nested_prefix(field))
 
 
-def _first(field: "FieldShape") -> str:
+def _nested_prefix(field: "FieldShape") -> str:
     """Return the text between a field and its nested fields: `[0]` for a list, as each `[]` would begin a new item."""
     return field.path.replace("[]", "[0]")
 
 
 def _sample(field: "FieldShape") -> str:
-    """Return a field as the start of its input."""
+    """Return a field as a placeholder of its input: `amount=…`, or `lines[0][sku]=…` for a nested object."""
     if field.fields:
         return " ".join(
-            f"{field.name}{_first(field)}[{one.name}]=…" for one in field.fields if one.default is None
+            f"{field.name}{_nested_prefix(field)}[{one.name}]=…"
+            for one in field.fields
+            if one.default is None
         )
     return f"{field.name}=…"
 
 
 def _table(rows: Sequence[_Row]) -> list[str]:
-    """Return lines with columns two spaces apart, below a title."""
+    """Return the rows as lines, with columns two spaces apart. A row without a type is a title."""
     widths = [max((len(row[column]) for row in rows if row[1]), default=0) for column in (0, 1)]
     lines = []
-    for name, kind, about in rows:
-        if kind:
-            lines.append(f"  {name:{widths[0]}}  {kind:{widths[1]}}  {about}".rstrip())
+    for name, type_text, description in rows:
+        if type_text:
+            lines.append(f"  {name:{widths[0]}}  {type_text:{widths[1]}}  {description}".rstrip())
         else:
-            lines.append(f"  {name}{f'  {about}' if about else ''}")
+            lines.append(f"  {name}  {description}".rstrip())
     return lines
 
 

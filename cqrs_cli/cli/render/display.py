@@ -17,7 +17,7 @@ class ProgressAt(Protocol):
     """The progress of a job at a time."""
 
     @property
-    def at(self) -> float: ...
+    def at(self) -> float: ...  # monotonic seconds
 
 
 class ReadProgress(ProgressAt, Protocol):
@@ -30,27 +30,27 @@ class ReadProgress(ProgressAt, Protocol):
     def lag(self) -> int: ...
 
 
-_T = TypeVar("_T", bound=ProgressAt)
-_F = TypeVar("_F", bound=ReadProgress)
+_Progress = TypeVar("_Progress", bound=ProgressAt)
+_RecordsProgress = TypeVar("_RecordsProgress", bound=ReadProgress)
 
 
-class JobDisplay(Generic[_T]):
+class JobDisplay(Generic[_Progress]):
     """Shows the progress of a job, and serves it to Prometheus if an address is given. Use as a context manager."""
 
     interval = PLAIN_INTERVAL  # seconds between two lines
 
     def __init__(
-        self, cli: Cli, metrics: "tuple[tuple[str, int], SnapshotCollector[_T]] | None" = None
+        self, cli: Cli, metrics: "tuple[tuple[str, int], SnapshotCollector[_Progress]] | None" = None
     ) -> None:
         """`metrics`: the host and port of the endpoint, and the collector."""
         self.cli = cli
-        self.last: _T | None = None  # the last shown progress
+        self.last: _Progress | None = None  # the last shown progress
         self.rate = 0.0
         self._stack, self._metrics = ExitStack(), metrics
-        self._endpoint: Endpoint[_T] | None = None
+        self._endpoint: Endpoint[_Progress] | None = None
         self._live: Callable[[str], None] | None = None
-        self._shown: Any = None  # the facts of the last line
-        self._shown_at = float("-inf")
+        self._last_facts: Any = None  # the facts of the last plain line
+        self._last_line_at = float("-inf")
 
     def __enter__(self) -> Any:
         if self._metrics is not None:
@@ -78,7 +78,7 @@ class JobDisplay(Generic[_T]):
         self.last = None
         self.warn(reason)
 
-    def show(self, progress: _T) -> None:
+    def show(self, progress: _Progress) -> None:
         """Show the current progress."""
         previous, self.last = self.last, progress
         if self._endpoint is not None:
@@ -95,61 +95,61 @@ class JobDisplay(Generic[_T]):
             self._live(self.progress_line(progress))
         elif (
             self.has_content(progress)
-            and facts != self._shown
-            and progress.at - self._shown_at >= self.interval
+            and facts != self._last_facts
+            and progress.at - self._last_line_at >= self.interval
         ):
             self.print_line(progress)
-            self._shown, self._shown_at = facts, progress.at
+            self._last_facts, self._last_line_at = facts, progress.at
 
-    def print_line(self, progress: _T) -> None:
+    def print_line(self, progress: _Progress) -> None:
         """Write a plain line."""
         self.cli.print_note(self.progress_line(progress))
 
-    def print_once(self, progress: _T) -> None:
+    def print_once(self, progress: _Progress) -> None:
         """Print messages that appear only once."""
 
-    def has_content(self, progress: _T) -> bool:
+    def has_content(self, progress: _Progress) -> bool:
         """True if a plain line would have content."""
         return True
 
-    def facts(self, progress: _T) -> Any:
+    def facts(self, progress: _Progress) -> Any:
         """Return the facts in a line that matter to a reader: a plain line is written only after they change."""
         return self.processed_count(progress)
 
-    def processed_count(self, progress: _T) -> int:
+    def processed_count(self, progress: _Progress) -> int:
         """Return the number whose growth per second is the rate."""
         raise NotImplementedError
 
-    def progress_line(self, progress: _T) -> str:
+    def progress_line(self, progress: _Progress) -> str:
         """Return the progress line."""
         raise NotImplementedError
 
 
-class RecordsDisplay(JobDisplay[_F]):
+class RecordsDisplay(JobDisplay[_RecordsProgress]):
     """Shows how fast a job reads records, and how many are left."""
 
-    def processed_count(self, progress: _F) -> int:
+    def processed_count(self, progress: _RecordsProgress) -> int:
         return progress.position
 
-    def progress_line(self, progress: _F) -> str:
+    def progress_line(self, progress: _RecordsProgress) -> str:
         return f"{self.rate:,.0f} records/s · lag {progress.lag:,}"
 
-    def has_content(self, progress: _F) -> bool:
+    def has_content(self, progress: _RecordsProgress) -> bool:
         """Always True, but the first progress, which has no rate yet, counts as shown."""
-        if self._shown is None:
-            self._shown, self._shown_at = self.facts(progress), progress.at
+        if self._last_facts is None:
+            self._last_facts, self._last_line_at = self.facts(progress), progress.at
         return True
 
 
 def _serve(
-    cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "SnapshotCollector[_T]"
-) -> "Endpoint[_T]":
+    cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "SnapshotCollector[_Progress]"
+) -> "Endpoint[_Progress]":
     """Serve metrics at this host and port until the stack is closed, and print the address."""
     from cqrs_cli.runs.endpoint import Endpoint
 
     host, port = address
     endpoint = Endpoint(metrics, host, port)
     stack.callback(endpoint.close)
-    shown = f"[{host}]" if ":" in host else host
-    cli.print_note(f"metrics: http://{shown}:{endpoint.port}/metrics, /healthz and /readyz there")
+    host_text = f"[{host}]" if ":" in host else host
+    cli.print_note(f"metrics: http://{host_text}:{endpoint.port}/metrics, /healthz and /readyz there")
     return endpoint

@@ -17,7 +17,9 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 CHECKS: "tuple[Column[Check], ...]" = (
     Column("status", header="status", style=_COLOURS.__getitem__),
     Column("name", header="name"),
-    Column("detail", lambda one: f"{one.detail}\n→ {one.hint}" if one.hint else one.detail, "detail"),
+    Column(
+        "detail", lambda check: f"{check.detail}\n→ {check.hint}" if check.hint else check.detail, "detail"
+    ),
 )
 
 SETTINGS: "tuple[Column[SettingRow], ...]" = (
@@ -33,8 +35,8 @@ def doctor_result(checks: "list[Check]", settings: "list[SettingRow]") -> Result
     def text() -> "RenderableType":
         from rich.console import Group
 
-        found = table(checks, CHECKS, headers=False)
-        return Group(found, "", table(settings, SETTINGS)) if settings else found
+        check_table = table(checks, CHECKS, headers=False)
+        return Group(check_table, "", table(settings, SETTINGS)) if settings else check_table
 
     document = {
         "ok": all(check.status != "fail" for check in checks),

@@ -6,25 +6,25 @@ from cqrs_cli.client.queries.personal import PersonalRecords
 from cqrs_cli.formatting import counted
 
 
-def personal_records_result(aggregate: str, id: str, found: PersonalRecords) -> Result:
+def personal_records_result(aggregate: str, id: str, records: PersonalRecords) -> Result:
     """Return the aggregate's records, and the effect of an erasure on them."""
     document = {
         "aggregate": aggregate,
         "id": id,
-        "events": found.events,
-        "plain_events": found.unencrypted,
-        "deferred": found.deferred,
-        "commands": found.commands,
-        "dead_letters": found.dead_letters,
+        "events": records.events,
+        "plain_events": records.unencrypted,
+        "deferred": records.deferred,
+        "commands": records.commands,
+        "dead_letters": records.dead_letters,
     }
-    lines = [f"{aggregate} {id}: {counted(found.events, 'event')}, whose personal fields become unreadable"]
-    if found.deferred:
-        lines.append(f"{counted(found.deferred, 'deferred command')}: will be rejected, ERASED")
-    if found.unencrypted:
-        lines.append(plain_text_warning(found.unencrypted))
-    if found.commands or found.dead_letters:
-        there = f"{counted(found.commands, 'command')} and {counted(found.dead_letters, 'dead letter')}"
-        lines.append(f"{there} with the values as they were sent, until retention deletes them")
+    lines = [f"{aggregate} {id}: {counted(records.events, 'event')}, whose personal fields become unreadable"]
+    if records.deferred:
+        lines.append(f"{counted(records.deferred, 'deferred command')}: will be rejected, ERASED")
+    if records.unencrypted:
+        lines.append(plain_text_warning(records.unencrypted))
+    if records.commands or records.dead_letters:
+        counts = f"{counted(records.commands, 'command')} and {counted(records.dead_letters, 'dead letter')}"
+        lines.append(f"{counts} with the values as they were sent, until retention deletes them")
     return Result(document, [printable(line) for line in lines])
 
 

@@ -49,8 +49,8 @@ def _lines(aggregate: str, report: "ErasureReport") -> list[str]:
     lines = first_lines(
         [*topics.findings, *report.findings, *map(_no_expiry_text, report.endless)], report.count
     )
-    erased = counted(len(topics.erased), "erased aggregate")
-    lines.append(f"{aggregate}: verified {erased} in {report.seconds:.1f} s")
+    erased_count = counted(len(topics.erased), "erased aggregate")
+    lines.append(f"{aggregate}: verified {erased_count} in {report.seconds:.1f} s")
     lines += map(_expiry_text, topics.waiting)
     for folder, keys in report.caches.items():
         lines.append(
@@ -59,11 +59,11 @@ def _lines(aggregate: str, report: "ErasureReport") -> list[str]:
         )
     if report.locations:
         skipped = report.patterns.too_short + topics.shared
-        without = (
+        exception = (
             f", except {skipped} that are too short or that other aggregates have, too" if skipped else ""
         )
         lines.append(
-            f"searched for {counted(report.patterns.count, 'value')} that commands still contain{without}, and for"
+            f"searched for {counted(report.patterns.count, 'value')} that commands still contain{exception}, and for"
             f" keys, in: {', '.join(report.locations)}"
         )
     return [*lines, counted(report.count, "violation") if report.count else "no violation"]

@@ -27,26 +27,26 @@ _INSTRUCTIONS = {
 }
 
 
-def keyring_file_result(file: Path, action: str, master: str) -> Result:
-    """Return the result for a keyring in a file, created or rotated."""
-    done = (
-        f"{file}: created, with the key-encryption key {master}"
+def keyring_file_result(file: Path, action: str, kek_id: str) -> Result:
+    """Return the result for a keyring in a file. `action`: "made" or "rotated"; `kek_id`: the new KEK."""
+    text = (
+        f"{file}: created, with the key-encryption key {kek_id}"
         if action == "made"
-        else f"{file}: {master} is the current key-encryption key"
+        else f"{file}: {kek_id} is the current key-encryption key"
     )
-    return Result({"result": action, "place": f"file:{file}", "master": master}, [done, *_NEXT_STEPS[action]])
+    return Result({"result": action, "place": f"file:{file}", "master": kek_id}, [text, *_NEXT_STEPS[action]])
 
 
 def keyring_instructions(address: "KeyRingAddress", action: str, month: str) -> Result:
-    """Return the next step for a keyring that is not in a file."""
-    form = f'{{"{month}": "KEY IN BASE64"{"" if action == "made" else ", …"}}}'
+    """Return the steps to create or rotate a keyring that is not in a file. `month`: the id of the new KEK."""
+    json_form = f'{{"{month}": "KEY IN BASE64"{"" if action == "made" else ", …"}}}'
     lines = [
         f"{address.shown} is not a file: {_INSTRUCTIONS[action]}, as JSON:",
-        f"  {form}",
+        f"  {json_form}",
         "a new key: openssl rand -base64 64 | tr -d '\\n'",
         *_NEXT_STEPS[action],
     ]
-    return Result({"result": "by hand", "place": address.shown, "form": form}, lines)
+    return Result({"result": "by hand", "place": address.shown, "form": json_form}, lines)
 
 
 class _Row(NamedTuple):
@@ -94,5 +94,5 @@ def unused_kek_note(name: str) -> str:
 
 def _state(keyring: Sequence[str], name: str) -> str:
     if name not in keyring:
-        return "not in the ring" if keyring else ""
+        return "not in the keyring" if keyring else ""
     return "current" if name == keyring[0] else "old"

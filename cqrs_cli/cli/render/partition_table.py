@@ -1,4 +1,4 @@
-"""Tables of partitions, from the list of columns."""
+"""Builds tables of partitions for `cqrs status` and `cqrs top`."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -12,15 +12,19 @@ from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, View, texts
 from cqrs_cli.status.partition import PartitionKind
 
 #: Characters between two columns.
-_GAP = 2
+_COLUMN_GAP = 2
 
 
 def table_columns(
     view: View, kinds: Iterable[PartitionKind], columns: Sequence[StatusColumn] = COLUMNS
 ) -> list[StatusColumn]:
     """Return the columns of a table with these kinds of partitions."""
-    present = set(kinds)
-    return [one for one in columns if one.header and view in one.view and present & set(one.kinds)]
+    present_kinds = set(kinds)
+    return [
+        column
+        for column in columns
+        if column.header and view in column.view and present_kinds & set(column.kinds)
+    ]
 
 
 def partition_table(
@@ -35,13 +39,13 @@ def partition_table(
 
     If `width` is too small, spare columns are left out, then owners' names are shortened.
     """
-    numbers, names = _fit_columns(kind, [*rows, sums], columns, width)
+    visible, owner_width = _fit_columns(kind, [*rows, sums], columns, width)
     table = Table(
-        box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_footer=True, footer_style="bold"
+        box=None, header_style="bold", padding=(0, _COLUMN_GAP, 0, 0), show_footer=True, footer_style="bold"
     )
     table.add_column(Text(kind.title, _header_style(sort == "name")), sums.label, no_wrap=True)
     footers = list(texts(sums, columns, summed=True))
-    for number in numbers:
+    for number in visible:
         column = columns[number]
         table.add_column(
             Text(header_of(column, kind), _header_style(sort == column.name)),
@@ -49,11 +53,13 @@ def partition_table(
             justify="left" if column.left_aligned else "right",
             no_wrap=True,
             overflow="ellipsis",
-            max_width=names if column.left_aligned else None,
+            max_width=owner_width if column.left_aligned else None,
         )
     for row in rows:
         cells = list(texts(row, columns))
-        table.add_row(row.label, *(printable(cells[one]) for one in numbers), style=_style(row, columns))
+        table.add_row(
+            row.label, *(printable(cells[number]) for number in visible), style=_style(row, columns)
+        )
     return table
 
 
@@ -67,16 +73,16 @@ def _header_style(is_sorted: bool) -> str:
 
 
 def _style(row: Row, columns: Sequence[StatusColumn]) -> str:
-    """Return red for commands that wait for an owner."""
-    found = {column.name: value for column, value in zip(columns, row.values, strict=True)}
-    return "" if found.get("owner") is not None else "red" if found.get("lag") else "dim"
+    """Return the style of a row: red if commands wait for an owner, dim without an owner and lag."""
+    values = {column.name: value for column, value in zip(columns, row.values, strict=True)}
+    return "" if values.get("owner") is not None else "red" if values.get("lag") else "dim"
 
 
 class _Fit(NamedTuple):
-    """The numbers of the columns that fit, and the remaining width for names of owners."""
+    """The indexes of the columns that fit, and the width in characters that remains for names of owners."""
 
-    numbers: list[int]
-    names: int
+    columns: list[int]
+    owner_width: int
 
 
 def _fit_columns(
@@ -85,15 +91,20 @@ def _fit_columns(
     """Leave out rare columns without values, then spare columns until the other columns fit; then shorten names."""
     cells = [list(texts(row, columns)) for row in rows]
     widths = [
-        _GAP + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
+        _COLUMN_GAP
+        + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
         for number, column in enumerate(columns)
     ]
-    visible = [n for n, one in enumerate(columns) if not one.rare or any(line[n] for line in cells)]
-    room = width - _GAP - max(cell_len(row.label) for row in rows)
-    while (excess := sum(widths[number] for number in visible) - room) > 0:
+    visible = [
+        number
+        for number, column in enumerate(columns)
+        if not column.rare or any(line[number] for line in cells)
+    ]
+    available_width = width - _COLUMN_GAP - max(cell_len(row.label) for row in rows)
+    while (excess := sum(widths[number] for number in visible) - available_width) > 0:
         hidden = max(visible, key=lambda number: columns[number].spare)
         if not columns[hidden].spare:
             break
         visible.remove(hidden)
-    names = sum(widths[number] - _GAP for number in visible if columns[number].left_aligned)
-    return _Fit(visible, max(1, names - max(0, excess)))
+    owner_width = sum(widths[number] - _COLUMN_GAP for number in visible if columns[number].left_aligned)
+    return _Fit(visible, max(1, owner_width - max(0, excess)))

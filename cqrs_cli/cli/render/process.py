@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def process_result_text(progress: "ProcessProgress") -> str:
-    """The events that processes handled, the commands that followed, and their position."""
+    """Return the number of handled events and of the commands that followed, and the position."""
     events_text = f"{counted(progress.events, 'event')} led to {counted(progress.commands, 'command')}"
-    worked = f"{events_text} in {progress.seconds:.3g} s; " if progress.events else ""
-    return f"{worked}at {progress.position:,} of {progress.position + progress.lag:,} records"
+    events_part = f"{events_text} in {progress.seconds:.3g} s; " if progress.events else ""
+    return f"{events_part}at {progress.position:,} of {progress.position + progress.lag:,} records"
 
 
 def processes_started_note(progress: "ProcessProgress") -> str:
@@ -25,7 +25,7 @@ def processes_started_note(progress: "ProcessProgress") -> str:
 
 
 def process_verify_result(name: str, reactions: "Reactions") -> Result:
-    """The findings of `cqrs verify --process`."""
+    """Return the findings of `cqrs verify --process`."""
     document = {
         "process": name,
         "events": reactions.events,
@@ -36,13 +36,15 @@ def process_verify_result(name: str, reactions: "Reactions") -> Result:
         "violation_count": reactions.count,
     }
     lines = first_lines(reactions.listed, reactions.count)
-    counts = (
+    counts_text = (
         f"{counted(reactions.events, 'event')} before its position, {counted(reactions.commands, 'command')}"
     )
-    lines.append(f"process {name}: {counts}")
+    lines.append(f"process {name}: {counts_text}")
     if reactions.accepted_losses:
         lines.append(f"losses that an operator accepted: {counted(reactions.accepted_losses, 'command')}")
     if reactions.unknown:
-        unknown = counted(reactions.unknown, "command")
-        lines.append(f"not verified, because their events are deleted or before an accepted loss: {unknown}")
+        unknown_count = counted(reactions.unknown, "command")
+        lines.append(
+            f"not verified, because their events are deleted or before an accepted loss: {unknown_count}"
+        )
     return Result(document, [*lines, violations_text(reactions.count)])

@@ -25,12 +25,12 @@ class RunDisplay(JobDisplay["Snapshot"]):
     """Shows snapshots of a run."""
 
     def __init__(self, cli: Cli, metrics: tuple[str, int] | None = None, decides: bool = True) -> None:
-        """`metrics`: host and port to serve them at; `decides`: the run decides, else it runs processes only."""
+        """`metrics`: host and port of the metrics endpoint. `decides`: False for a run of process managers only."""
         from cqrs_cli.runs.metrics import Metrics
 
         super().__init__(cli, None if metrics is None else (metrics, Metrics()))
         self.interval = STREAM_INTERVAL if cli.streaming else PLAIN_INTERVAL
-        self.began, self._decides = time.monotonic(), decides
+        self.started_at, self._decides = time.monotonic(), decides
         self._is_listening = False
         self._largest_rebuild: Rebuild | None = None  # the current rebuild at its largest number of events
 
@@ -49,11 +49,11 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.print_event("progress", progress_document(snapshot, self.rate))
 
     def print_once(self, snapshot: "Snapshot") -> None:
-        """Report once that a displayed rebuild has ended, and that processes listen."""
+        """Print once that a displayed rebuild has ended, and once that the process managers are subscribed."""
         rebuild, largest = snapshot.rebuild_progress(), self._largest_rebuild
         if rebuild is None and largest is not None:
             self._largest_rebuild = None
-            self.cli.print_note(f"rebuilt {_shards(largest)}")
+            self.cli.print_note(f"rebuilt {_rebuild_text(largest)}")
         elif rebuild is not None and (largest is None or rebuild.events > largest.events):
             self._largest_rebuild = rebuild
         if snapshot.processes is not None and snapshot.processes.is_listening and not self._is_listening:
@@ -61,9 +61,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.print_note(processes_started_note(snapshot.processes))
 
     def has_content(self, snapshot: "Snapshot") -> bool:
-        """True in a stream; a log has nothing before the first decision except a rebuild, or before process managers
-        listen.
-        """
+        """True if JSON Lines are streamed, or once the run decides, rebuilds, or has subscribed process managers."""
         if self.cli.streaming:
             return True
         if not self._decides:
@@ -75,16 +73,22 @@ class RunDisplay(JobDisplay["Snapshot"]):
         waiting = (
             snapshot.waiting_partitions() if self.cli.streaming else None
         )  # a plain line does not contain it
-        reacted = (
+        process_progress = (
             None if snapshot.processes is None else (snapshot.processes.position, snapshot.processes.lag)
         )
-        return snapshot.total("commands"), snapshot.lag, snapshot.rebuild_progress(), waiting, reacted
+        return (
+            snapshot.total("commands"),
+            snapshot.lag,
+            snapshot.rebuild_progress(),
+            waiting,
+            process_progress,
+        )
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
     """Return one line: a rebuild if there is one, speed, lag, and the number of outcomes by status."""
     rebuild = snapshot.rebuild_progress()
-    rebuilding = "" if rebuild is None else f"rebuilding {_shards(rebuild)}, {rebuild.percent} %"
+    rebuilding = "" if rebuild is None else f"rebuilding {_rebuild_text(rebuild)}, {rebuild.percent} %"
     if rebuilding and not snapshot.total("commands"):
         return rebuilding
     totals = {name: snapshot.total(name) for name in STATUSES}
@@ -98,12 +102,12 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
 
 
 def reaction_line(snapshot: "Snapshot", rate: float) -> str:
-    """The line of a run without aggregates: its speed, and the lag of each process."""
+    """Return the line of a run without aggregates: its speed, and the lag of each process manager."""
     lags = {} if snapshot.processes is None else snapshot.processes.lags()
     return " · ".join([f"{rate:,.0f} records/s", *(f"{name} lag {lag:,}" for name, lag in lags.items())])
 
 
-def _shards(rebuild: "Rebuild") -> str:
+def _rebuild_text(rebuild: "Rebuild") -> str:
     return f"{counted(rebuild.shards, 'shard')} from {counted(rebuild.events, 'event')}"
 
 
@@ -111,7 +115,7 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
     """Return the progress for programs, with a part for each aggregate."""
     rebuild = snapshot.rebuild_progress()
     aggregates = sorted({name for name, _ in [*snapshot.counts, *snapshot.lags]})
-    reacting = {} if snapshot.processes is None else {"processes": snapshot.processes.by_process()}
+    process_part = {} if snapshot.processes is None else {"processes": snapshot.processes.by_process()}
     return {
         **_sums(snapshot, None),
         "lag": snapshot.lag,
@@ -125,7 +129,7 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
             }
             for name in aggregates
         },
-        **reacting,
+        **process_part,
     }
 
 
@@ -133,17 +137,17 @@ def _sums(snapshot: "Snapshot", aggregate: str | None) -> dict[str, int]:
     return {name: snapshot.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
 
 
-def run_result(done: "Snapshot") -> Result:
+def run_result(snapshot: "Snapshot") -> Result:
     """Return the decisions of a run, and the reactions of its processes.
 
     Its seconds are from the first commit to the last: a run may wait longer than it decides.
     """
-    sums, texts = done.summary(), []
-    if done.counts or done.lags or done.processes is None:
-        parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES if sums[name])
-        decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
-        details = f" within {sums['seconds']:g} s: {parts}; {events}" if parts else ""
-        texts.append(f"{decided} decided{details}")
-    if done.processes is not None:
-        texts.append(f"{', '.join(done.processes.lags())}: {process_result_text(done.processes)}")
-    return Result(sums, "; ".join(texts))
+    summary, texts = snapshot.summary(), []
+    if snapshot.counts or snapshot.lags or snapshot.processes is None:
+        parts = ", ".join(f"{summary[name]:,} {name}" for name in STATUSES if summary[name])
+        commands, events = counted(summary["commands"], "command"), counted(summary["events"], "event")
+        details = f" within {summary['seconds']:g} s: {parts}; {events}" if parts else ""
+        texts.append(f"{commands} decided{details}")
+    if snapshot.processes is not None:
+        texts.append(f"{', '.join(snapshot.processes.lags())}: {process_result_text(snapshot.processes)}")
+    return Result(summary, "; ".join(texts))

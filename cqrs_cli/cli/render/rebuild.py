@@ -28,8 +28,8 @@ def rebuild_result(rebuilt_by_partition: "Mapping[Partition, RebuiltShard]", sec
             for partition, rebuilt in rebuilt_by_partition.items()
             if partition.aggregate == name
         ]
-        aggregates = counted(sum(one.aggregates for one in shards), "aggregate")
-        size = sum(one.bytes for one in shards) / 1e6
+        aggregates = counted(sum(shard.aggregates for shard in shards), "aggregate")
+        size = sum(shard.bytes for shard in shards) / 1e6
         lines.append(f"{name}: {counted(len(shards), 'shard')} with {aggregates}, {size:,.1f} MB")
     documents = [
         {

@@ -1,4 +1,4 @@
-"""A record of a topic, for programs and for people, for any bytes in it."""
+"""Prints a record of a topic, with any bytes in it, as JSON or as one line of text."""
 
 import base64
 from typing import Any
@@ -21,7 +21,7 @@ def record_document(partition: int, record: Record) -> dict[str, Any]:
     """
     message, encoding = _message(record.value)
     key, key_encoding = _text(record.key)
-    written: dict[str, Any] = {
+    document: dict[str, Any] = {
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
@@ -29,15 +29,16 @@ def record_document(partition: int, record: Record) -> dict[str, Any]:
         "message": message,
     }
     if encoding:
-        written["encoding"] = encoding
+        document["encoding"] = encoding
     if key_encoding == "base64":
-        written["keyencoding"] = key_encoding
+        document["keyencoding"] = key_encoding
     if record.headers and record.headers != HEADERS:
-        written["headers"] = {name: _text(content)[0] for name, content in record.headers}
-    return written
+        document["headers"] = {name: _text(content)[0] for name, content in record.headers}
+    return document
 
 
 def _message(value: bytes | None) -> tuple[Any, str]:
+    """Return a record's value for the document, and its encoding: empty for JSON, else "text" or "base64"."""
     if value is not None and value.strip() and _is_json(value):
         # JSON Lines: a document of several lines becomes one line
         return msgspec.Raw(
@@ -56,6 +57,7 @@ def _is_json(value: bytes) -> bool:
 
 
 def _text(content: bytes | None) -> tuple[str | None, str]:
+    """Return bytes as text, and the encoding "text", or "base64" if they are not UTF-8; empty for None."""
     if content is None:
         return None, ""
     try:
@@ -66,21 +68,21 @@ def _text(content: bytes | None) -> tuple[str | None, str]:
 
 def record_line(partition: int, record: Record) -> str:
     """Return time, location, key and the main parts of the message, on one line without control characters."""
-    when = rfc3339(record.timestamp)
-    key = _shown(record.key)
-    return printable(f"{when}  {format_position(partition, record.offset)}  {key}  {_summary(record)}")
+    time_text = rfc3339(record.timestamp)
+    key = _readable_text(record.key)
+    return printable(f"{time_text}  {format_position(partition, record.offset)}  {key}  {_summary(record)}")
 
 
 def _summary(record: Record) -> str:
-    headers = {name: _shown(content) for name, content in record.headers or []}
+    headers = {name: _readable_text(content) for name, content in record.headers or []}
     parts = []
     if "cqrs.reason" in headers:
         parts.append(f"{headers['cqrs.reason']}: {headers.get('cqrs.message', '')}")
     if "ce_type" in headers:
         parts.append(headers["ce_type"])
-    message = _object(record.value)
+    message = _json_object(record.value)
     if message is None or "type" not in message:
-        return "  ".join([*parts, _shown(record.value)])
+        return "  ".join([*parts, _readable_text(record.value)])
     data = message.get("data", {})
     if "aggregateversion" in message:
         parts.append(f"v{message['aggregateversion']}")
@@ -99,7 +101,7 @@ def _summary(record: Record) -> str:
     return "  ".join(parts)
 
 
-def _object(value: bytes | None) -> dict[str, Any] | None:
+def _json_object(value: bytes | None) -> dict[str, Any] | None:
     try:
         decoded = msgspec.json.decode(value or b"")
     except (ValueError, RecursionError):
@@ -107,5 +109,5 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) else None
 
 
-def _shown(content: bytes | None) -> str:
+def _readable_text(content: bytes | None) -> str:
     return "null" if content is None else content.decode(errors="backslashreplace")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.repartitioning import GrowthWork, MovingKeys
 
 
-def _numbers(numbers: tuple[int, ...]) -> str:
+def _number_list(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
 MOVING_COLUMNS: "tuple[Column[MovingKeys], ...]" = (
     Column("partition", header="partition", left_aligned=False),
-    Column("children", header="target partitions", text=_numbers),
+    Column("children", header="target partitions", text=_number_list),
     Column("events", header="events (estimated)", left_aligned=False),
     Column("deferred", header="deferred commands", left_aligned=False),
 )
@@ -29,7 +29,7 @@ def repartition_preview(aggregate: str, planned: "PlannedRepartitioning", work: 
     """Return the preview of a repartitioning."""
     document = {
         **_document(aggregate, planned, dry_run=True),
-        "partitions": [one._asdict() for one in work.moving],
+        "partitions": [moving_keys._asdict() for moving_keys in work.moving],
         "rebuild": {"events": work.read, "seconds": round(work.seconds, 1)},
     }
     if not work.moving:

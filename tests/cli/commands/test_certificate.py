@@ -13,7 +13,10 @@ from tests.cli.conftest import Cqrs
         (["bank_account", "--out", "cqrs.toml"], "cqrs.toml exists; name a new file"),
         (["bank_account"], "write hashes: --out FILE; compare them: --check FILE"),
         (["bank_account", "--check", "nowhere"], "cannot read nowhere: No such file"),
-        (["bank_account", "--check", "cqrs.toml"], "make one: cqrs certificate bank_account --out FILE"),
+        (
+            ["bank_account", "--check", "cqrs.toml"],
+            "create a certificate: cqrs certificate bank_account --out FILE",
+        ),
         (
             ["bank_account", "--check", "other"],
             "is a certificate of counter.events, not of the topics of bank",

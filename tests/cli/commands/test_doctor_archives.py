@@ -21,8 +21,8 @@ def test_doctor_names_the_class_archives(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("CQRS_CACHE_DIR", str(tmp_path))
     java = find_java()
     assert details() == [
-        "Spark has none; it starts sooner after cqrs warm",
-        "the embedded Kafka has none; it starts sooner after cqrs warm",
+        "Spark has no class data archive; cqrs warm creates one, so that it starts sooner",
+        "the embedded Kafka has no class data archive; cqrs warm creates one, so that it starts sooner",
     ]
     spark = put(spark_archive(java), b"classes")
     broker = put(broker_archive(java, cache_folder()), b"classes")

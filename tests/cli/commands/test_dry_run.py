@@ -105,7 +105,7 @@ def test_undecided_commands_are_named(
     cqrs_on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     result = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *place)
-    assert "bank_account: up to 1 command there not decided yet" in result.err
+    assert "bank_account: up to 1 command in the topic not decided yet" in result.err
     assert "dry run: nothing was sent\n" in result.err
 
 

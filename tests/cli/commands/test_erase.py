@@ -189,7 +189,7 @@ def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, 
     file.write_text('{"aggregate":"nobody","id":"c-1","key":"AAAAAAAAAAA"}\n')
     calls = {
         ("customer",): "AGGREGATE and ID are needed, or --file",
-        ("customer", "c-1", "--file", str(file)): "--file has the erasures",
+        ("customer", "c-1", "--file", str(file)): "--file names the erasures to repeat",
         ("--file", str(file)): "no aggregate 'nobody'",
         ("--file", "nothing"): "nothing cannot be read",
         ("customer", "c-1", "--erasures", "no/where"): "no/where cannot be written",

@@ -126,4 +126,4 @@ def test_lacking_master_key_exits_5(rotated: Cqrs, ring_file: Path) -> None:
         result.status == 5
         and f"under the key-encryption key '{before}', which is not in the keyring" in result.err
     )
-    assert "not in the ring" in result.out
+    assert "not in the keyring" in result.out

@@ -209,7 +209,7 @@ def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, t
             ["bank_account", "a"],
             "COMMAND is missing; bank_account has Open, Deposit, Withdraw, Close; see cqrs",
         ),
-        (["bank_account", "a", "Open", "--file", "-"], "--file has the commands"),
+        (["bank_account", "a", "Open", "--file", "-"], "--file names the commands to send"),
         (["--file", "nowhere"], "nowhere cannot be read"),
         (["bank_account", "a", "Opne"], "no command 'Opne'"),
         (

@@ -13,11 +13,11 @@ from tests.cli.conftest import Cqrs
     [
         (["--", " ; "], "there is no query"),
         (["SELECT 1", "--at", "soon"], "--at: not a time: 'soon'"),
-        (["SELECT 1", "--at", "@full/file"], "--at: full/file has no offsets of events here"),
+        (["SELECT 1", "--at", "@full/file"], "--at: full/file has no offsets of this project's event topics"),
         (["SELECT 1", "--format", "parquet"], "parquet needs a folder; name one: --out DIR"),
         (["SELECT 1", "--format", "table", "--out", "new"], "a table is for the screen"),
         (["SELECT 1", "--out", "full"], "full exists and is not empty"),
-        (["SELECT 1; SELECT 2", "--out", "new"], "--out is for one query"),
+        (["SELECT 1; SELECT 2", "--out", "new"], "--out takes one query"),
         (["SELECT 1", "-X", "client.id=me"], "sql takes no -X"),
     ],
 )
@@ -32,8 +32,8 @@ def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[st
 TYPED = """
 import sys
 from pathlib import Path
-from cqrs_cli.cli.commands.sql import _typed
-print(list(_typed(Path(sys.argv[1]), [])))
+from cqrs_cli.cli.commands.sql import _typed_queries
+print(list(_typed_queries(Path(sys.argv[1]), [])))
 """
 
 

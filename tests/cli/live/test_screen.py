@@ -31,7 +31,7 @@ def test_a_row_has_its_numbers() -> None:
     assert line == ["bank", "3", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
     (total,) = (line.split() for line in lines if line.startswith("total"))
     assert total == ["total", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
-    assert "refused in the last minute: bank EMPTY 1,200" in "".join(lines)
+    assert "rejected or failed in the last minute: bank EMPTY 1,200" in "".join(lines)
 
 
 def test_the_screen_is_never_overfull() -> None:

@@ -24,43 +24,43 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
     from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 
     connection = cli.connection()
-    rehearsals: dict[str, Simulation] = {}
+    simulations: dict[str, Simulation] = {}
     with cli.show_spinner("reading events"):
-        for name in dict.fromkeys(composed.aggregate for composed in commands):
-            mine = [composed for composed in commands if composed.aggregate == name]
-            rehearsals[name] = Simulation(
+        for name in dict.fromkeys(command.aggregate for command in commands):
+            own_commands = [command for command in commands if command.aggregate == name]
+            simulations[name] = Simulation(
                 connection,
                 cli.topics(name),
                 cli.aggregate(name),
                 DecisionSettings.of(cli.settings),
-                mine,
+                own_commands,
                 ids_may_repeat,
             )
-    refused = []
-    for composed in commands:
-        rehearsed = rehearsals[composed.aggregate].decide(composed)
-        cli.print_result(*simulated_result(rehearsed))
-        if is_failure(rehearsed.read):
-            refused.append(rehearsed.read)
+    failures = []
+    for command in commands:
+        simulated = simulations[command.aggregate].decide(command)
+        cli.print_result(*simulated_result(simulated))
+        if is_failure(simulated.read):
+            failures.append(simulated.read)
     cli.flush()
-    for name, rehearsal in rehearsals.items():
-        rehearsal.close()
-        if rehearsal.undecided:
-            waiting = counted(rehearsal.undecided, "command")
+    for name, simulation in simulations.items():
+        simulation.close()
+        if simulation.undecided:
+            undecided = counted(simulation.undecided, "command")
             cli.print_note(
-                f"{name}: up to {waiting} there not decided yet: what they change is not seen here"
+                f"{name}: up to {undecided} in the topic not decided yet: the dry run ignores their effects"
             )
     cli.print_note("dry run: nothing was sent")
-    if refused:
-        raise rejection_error(refused, len(commands))
+    if failures:
+        raise rejection_error(failures, len(commands))
 
 
-def simulated_result(rehearsed: "SimulatedOutcome") -> Result:
+def simulated_result(simulated: "SimulatedOutcome") -> Result:
     """Return the result of a command in a dry run: its outcome as `--wait` prints it, then its events."""
     from cqrs_cli.cli.render.send import outcome_line
 
-    events = [msgspec.Raw(value) for value in rehearsed.events]
-    lines = [outcome_line(rehearsed.read)]
-    for event in map(read_event, rehearsed.events):
+    events = [msgspec.Raw(value) for value in simulated.events]
+    lines = [outcome_line(simulated.read)]
+    for event in map(read_event, simulated.events):
         lines.append(printable(f"  v{event.aggregateversion}  {event.type}  {bytes(event.data).decode()}"))
-    return Result({"outcome": msgspec.Raw(rehearsed.value), "events": events}, lines)
+    return Result({"outcome": msgspec.Raw(simulated.value), "events": events}, lines)

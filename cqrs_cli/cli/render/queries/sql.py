@@ -1,4 +1,4 @@
-"""The rows of a query: as a table, as CSV, or as lines of JSON."""
+"""Prints the rows of a query as a table, as CSV, or as lines of JSON."""
 
 import base64
 import io
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 #: The largest number of rows in a table.
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 
 
 def print_rows(
     cli: Cli,
-    answer: "DataFrame",
-    shape: Literal["table", "csv", "json", "parquet"],
-    check: Callable[[], None],
+    result: "DataFrame",
+    format: Literal["table", "csv", "json", "parquet"],
+    check_complete: Callable[[], None],
 ) -> None:
-    """Print the answer of a query: from `json_lines` for JSON, else from `text_columns`.
+    """Print the result of a query: from `json_lines` for JSON, else from `text_columns`.
 
-    `check` raises if rows are missing; rows derived from a partial input stay unprinted.
+    `check_complete` is called before each row is printed, and raises an error if the query missed records.
     """
-    if shape == "json":
-        for (document,) in _checked(answer.toLocalIterator(), check):
+    if format == "json":
+        for (document,) in _checked(result.toLocalIterator(), check_complete):
             cli.write_line(document.encode())
-    elif shape == "csv":
-        for line in csv_lines(answer.columns, _checked(answer.toLocalIterator(), check)):
+    elif format == "csv":
+        for line in csv_lines(result.columns, _checked(result.toLocalIterator(), check_complete)):
             cli.write_line(line)
     else:
-        rows = answer.limit(MOST_ROWS + 1).collect()
-        check()
-        cli.stdout.print(rows_table(answer.columns, rows[:MOST_ROWS]))
-        if len(rows) > MOST_ROWS:
-            cli.print_note(f"these are the first {MOST_ROWS:,} rows: --format csv or json prints all")
+        rows = result.limit(MAX_ROWS + 1).collect()
+        check_complete()
+        cli.stdout.print(rows_table(result.columns, rows[:MAX_ROWS]))
+        if len(rows) > MAX_ROWS:
+            cli.print_note(f"these are the first {MAX_ROWS:,} rows: --format csv or json prints all")
 
 
-def _checked(rows: "Iterable[Any]", check: Callable[[], None]) -> Iterator[Any]:
+def _checked(rows: "Iterable[Any]", check_complete: Callable[[], None]) -> Iterator[Any]:
     for row in rows:
-        check()
+        check_complete()
         yield row
 
 
@@ -57,8 +57,8 @@ def rows_table(columns: list[str], rows: "Iterable[Any]") -> "Table":
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
-        numeric = any(isinstance(row[number], (int, float, Decimal)) for row in islice(rows, 20))
-        table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
+        is_numeric = any(isinstance(row[number], (int, float, Decimal)) for row in islice(rows, 20))
+        table.add_column(Text(printable(name)), justify="right" if is_numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell_text(value))) for value in row))
     return table
@@ -74,9 +74,9 @@ def csv_lines(columns: list[str], rows: "Iterable[Any]") -> Iterable[bytes]:
 def _csv_line(cells: list[str]) -> bytes:
     import csv
 
-    written = io.StringIO()
-    csv.writer(written).writerow(cells)
-    return written.getvalue().removesuffix("\r\n").encode(errors="replace")
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(cells)
+    return buffer.getvalue().removesuffix("\r\n").encode(errors="replace")
 
 
 def cell_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The related records that `cqrs trace` found: as JSON, and as a tree for people."""
+"""The output of `cqrs trace`: related messages as JSON, and as a tree for people."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 
-def trace_document(found: Lineage, traced: TraceResult, since: int) -> dict[str, Any]:
+def trace_document(lineage: Lineage, result: TraceResult, since: int) -> dict[str, Any]:
     return {
-        "correlations": found.correlations,
-        "commands": [command_document(node) for node in found.roots],
+        "correlations": lineage.correlations,
+        "commands": [command_document(node) for node in lineage.roots],
         "searched": {
             "since": rfc3339(since),
-            "aggregates": traced.searched,
-            "missing": list(traced.missing),
-            "records": traced.records,
-            "by": "aggregate" if traced.of_aggregate else "correlation",
+            "aggregates": result.searched,
+            "missing": list(result.missing),
+            "records": result.records,
+            "by": "aggregate" if result.of_aggregate else "correlation",
         },
     }
 
@@ -35,7 +35,7 @@ def trace_document(found: Lineage, traced: TraceResult, since: int) -> dict[str,
 def command_document(node: CommandNode) -> dict[str, Any]:
     """Return a command with its outcome, its events and the commands that it caused."""
     aggregate, partition, offset = node.position
-    subject_message = node.command or next((one for one in node.messages if one.subject), node.messages[0])
+    subject_message = node.command or _subject_message(node)
     command = node.command or node.dead_letter
     return {
         "aggregate": aggregate,
@@ -49,17 +49,22 @@ def command_document(node: CommandNode) -> dict[str, Any]:
         "correlationid": subject_message.correlation or None,
         "data": data_of(command) if command and command.id else None,
         "outcome": None if node.outcome is None else data_of(node.outcome),
-        "dead_letter": None if node.dead_letter is None else _letter(node.dead_letter),
-        "events": [_event(event) for event in node.events],
+        "dead_letter": None if node.dead_letter is None else _letter_document(node.dead_letter),
+        "events": [_event_document(event) for event in node.events],
         "commands": [command_document(caused) for caused in node.commands],
     }
 
 
-def _letter(message: LinkedMessage) -> dict[str, Any]:
+def _subject_message(node: CommandNode) -> LinkedMessage:
+    """Return the first message of the node that names the aggregate's id, else its first message."""
+    return next((message for message in node.messages if message.subject), node.messages[0])
+
+
+def _letter_document(message: LinkedMessage) -> dict[str, Any]:
     return {"partition": message.partition, "offset": message.record.offset, "reason": reason_of(message)}
 
 
-def _event(node: EventNode) -> dict[str, Any]:
+def _event_document(node: EventNode) -> dict[str, Any]:
     message = node.message
     return {
         "partition": message.partition,
@@ -71,21 +76,21 @@ def _event(node: EventNode) -> dict[str, Any]:
     }
 
 
-def searched_text(traced: TraceResult, since: int) -> str:
+def searched_text(result: TraceResult, since: int) -> str:
     """Return the searched topics and time for a message."""
     return (
-        f"searched {counted(traced.records, 'record')} since {rfc3339(since)} of {', '.join(traced.searched)}"
+        f"searched {counted(result.records, 'record')} since {rfc3339(since)} of {', '.join(result.searched)}"
     )
 
 
-def trace_text(found: Lineage) -> "RenderableType":
+def trace_text(lineage: Lineage) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
     from rich.tree import Tree
 
-    trees = {name: Tree(Text(printable(name), "bold"), guide_style="dim") for name in found.correlations}
-    for node in found.roots:
-        name = next(one.correlation for one in node.messages if one.correlation)
+    trees = {name: Tree(Text(printable(name), "bold"), guide_style="dim") for name in lineage.correlations}
+    for node in lineage.roots:
+        name = next(message.correlation for message in node.messages if message.correlation)
         _add_command(trees[name], node)
     return Group(*(tree for tree in trees.values() if tree.children))
 
@@ -114,15 +119,17 @@ def _command_line(node: CommandNode) -> "Text":
     aggregate, partition, offset = node.position
     position = format_position(partition, offset)
     command = node.command or node.dead_letter
-    when = rfc3339(node.time[0])[11:]
+    time_text = rfc3339(node.time[0])[11:]
     if command is None or not command.id:
-        subject_message = next((one for one in node.messages if one.subject), node.messages[0])
-        about = f"{aggregate} {subject_message.subject or '?'}"
+        subject_message = _subject_message(node)
+        aggregate_text = f"{aggregate} {subject_message.subject or '?'}"
         return Text(
-            printable(f"{when}  {about}  command {subject_message.causation} of {position} was not found"),
+            printable(
+                f"{time_text}  {aggregate_text}  command {subject_message.causation} of {position} was not found"
+            ),
             "dim",
         )
-    line = Text(printable(f"{when}  "), "dim")
+    line = Text(printable(f"{time_text}  "), "dim")
     line.append(printable(f"{aggregate} {command.subject}  "))
     line.append(printable(command.type.removeprefix(f"{aggregate}.")), "bold")
     line.append(f" {_compact(command.data)}")
@@ -135,16 +142,20 @@ def _outcome_line(message: LinkedMessage) -> "Text":
 
     outcome = msgspec.json.decode(message.data)
     status = outcome["status"]
-    why = "  ".join(str(outcome[part]) for part in ("reason", "code", "message") if outcome.get(part))
+    reason = "  ".join(str(outcome[part]) for part in ("reason", "code", "message") if outcome.get(part))
     original = outcome.get("original")
-    due = f"until {outcome['due']}" if "due" in outcome else ""
-    first = f"first {original['status']} at offset {original['offset']}" if original else ""
+    due_text = f"until {outcome['due']}" if "due" in outcome else ""
+    original_text = f"first {original['status']} at offset {original['offset']}" if original else ""
     style = {"accepted": "green", "unchanged": "green", "duplicate": "cyan", "deferred": "yellow"}.get(
         status, "red"
     )
     line = Text(status, style)
     line.append(
-        printable("  ".join(text for text in (f"  version {outcome['version']}", due, first, why) if text))
+        printable(
+            "  ".join(
+                text for text in (f"  version {outcome['version']}", due_text, original_text, reason) if text
+            )
+        )
     )
     return line
 

@@ -20,17 +20,17 @@ _DIFFERENCE_TEXTS = {"events": "other events", "version": "another version"}
 
 
 def whatif_result(aggregate: str, module: str, result: "DecidedAgain", target: "Target | None") -> Result:
-    """Return the decisions that would differ: all numbers, and examples."""
+    """Return the number of decisions that would differ, by kind of difference, with examples."""
     differences, lines = [], []
-    for label, count in _ordered(result):
+    for label, count in _sorted_counts(result):
         examples = result.examples[label]
-        difference = {"count": count, "examples": [one.document() for one in examples]}
+        difference = {"count": count, "examples": [example.document() for example in examples]}
         differences.append(dict(zip(("kind", "was", "would"), label, strict=True)) | difference)
         lines.append(f"{count:>9,}  {_label_text(label)}")
-        lines += [f"           {printable(line)}" for one in examples for line in _example(one)]
+        lines += [f"           {printable(line)}" for example in examples for line in _example_lines(example)]
         if count > len(examples):
-            where = "all are written" if target else "--out DIR writes all"
-            lines.append(f"           {count - len(examples):,} more are not shown: {where}")
+            location = "all are written" if target else "--out DIR writes all"
+            lines.append(f"           {count - len(examples):,} more are not shown: {location}")
     document: dict[str, Any] = {
         "aggregate": aggregate,
         "with": module,
@@ -46,16 +46,18 @@ def whatif_result(aggregate: str, module: str, result: "DecidedAgain", target: "
         lines.append(
             f"not decided again, because workers died on them or they were given up: {result.not_asked:,}"
         )
-    asked = f"{counted(result.commands, 'command')} decided again in {result.seconds:.1f} s"
-    states = f"{result.states:,} of {counted(result.aggregates, 'aggregate')} would end in another state"
-    lines.append(f"{aggregate} with {module}: {asked}, {result.decisions:,} with differences; {states}")
+    commands_text = f"{counted(result.commands, 'command')} decided again in {result.seconds:.1f} s"
+    states_text = f"{result.states:,} of {counted(result.aggregates, 'aggregate')} would end in another state"
+    lines.append(
+        f"{aggregate} with {module}: {commands_text}, {result.decisions:,} with differences; {states_text}"
+    )
     if target is not None:
         document["out"] = target.folder
         lines.append(f"written to {target.folder}")
     return Result(document, lines)
 
 
-def _ordered(result: "DecidedAgain") -> list[tuple["Label", int]]:
+def _sorted_counts(result: "DecidedAgain") -> list[tuple["Label", int]]:
     order = ("outcome", "events", "version", "state")
     return sorted(result.counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0]))
 
@@ -74,13 +76,13 @@ def _label_text(label: "Label") -> str:
     return f"{was}: " + ("of another decision" if "BUSINESS_RULE" not in was else "another message")
 
 
-def _example(one: "HistoryDifference") -> list[str]:
-    place = "" if one.offset is None else f"{format_position(one.partition, one.offset)}  "
-    head = f"{place}{one.subject or ''}  {one.type or ''}".rstrip()
-    return [head, f"  was   {_short(one.was)}", f"  would {_short(one.would)}"]
+def _example_lines(example: "HistoryDifference") -> list[str]:
+    position = "" if example.offset is None else f"{format_position(example.partition, example.offset)}  "
+    title = f"{position}{example.subject or ''}  {example.type or ''}".rstrip()
+    return [title, f"  was   {_shortened(example.was)}", f"  would {_shortened(example.would)}"]
 
 
-def _short(value: bytes) -> str:
+def _shortened(value: bytes) -> str:
     text = value.decode()
-    left = len(text) - MAX_TEXT
-    return text if left <= 0 else f"{text[:MAX_TEXT]}… {left:,} more characters"
+    excess = len(text) - MAX_TEXT
+    return text if excess <= 0 else f"{text[:MAX_TEXT]}… {excess:,} more characters"
