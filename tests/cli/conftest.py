@@ -16,7 +16,7 @@ from tests.support import AGGREGATES
 
 
 class CommandResult(NamedTuple):
-    """The result of a call."""
+    """The exit status and the output of a call of `cqrs`."""
 
     status: int
     out: str
@@ -37,8 +37,8 @@ Cqrs = Callable[..., CommandResult]
 Connect = Callable[[Cli], object]
 
 
-class Unconnected(Cli):
-    """A call that never reaches a broker."""
+class OfflineCli(Cli):
+    """The state of a call whose `connect` replaces the connection to a broker."""
 
     def __init__(self, connect: Connect, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -48,12 +48,12 @@ class Unconnected(Cli):
         return self._connect(self)
 
 
-def read_unconnected(connect: Connect, arguments: Sequence[str]) -> Call | int:
+def parse_offline(connect: Connect, arguments: Sequence[str]) -> Call | int:
     call = parse(arguments)
     if isinstance(call, int):
         return call
     options = {"output": call.cli.output, "quiet": call.cli.quiet, "verbose": call.cli.verbose}
-    return replace(call, cli=Unconnected(connect, call.cli.flags, **options))
+    return replace(call, cli=OfflineCli(connect, call.cli.flags, **options))
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     def call(*arguments: str, connect: Connect | None = None) -> CommandResult:
         """Run a command.
 
-        `connect` replaces the connecting. A wrong call must not start a broker, which would keep running.
+        `connect` replaces the connection to a broker. A wrong call must not start a broker, which would keep running.
         """
-        was_there = (broker := tmp_path / ".cqrs" / "kafka").exists()
+        broker_existed = (broker := tmp_path / ".cqrs" / "kafka").exists()
         capfd.readouterr()
-        status = main(arguments, partial(read_unconnected, connect) if connect else None)
-        assert status != 2 or was_there or not broker.exists()
+        status = main(arguments, partial(parse_offline, connect) if connect else None)
+        assert status != 2 or broker_existed or not broker.exists()
         return CommandResult(status, *capfd.readouterr())
 
     return call

@@ -21,12 +21,12 @@ from tests.support import ROOT
 GENERATOR = runpy.run_path(str(ROOT / "docs/generate_cli.py"))
 
 load_commands()
-CQRS: Any = typer.main.get_command(app)
-LEAVES: list[tuple[str, Any]] = list(GENERATOR["leaves"](CQRS, "cqrs"))
-EXAMPLES = [(path, example) for path, command in LEAVES for example in GENERATOR["examples"](command)]
+ROOT_COMMAND: Any = typer.main.get_command(app)
+COMMANDS: list[tuple[str, Any]] = list(GENERATOR["leaves"](ROOT_COMMAND, "cqrs"))
+EXAMPLES = [(path, example) for path, command in COMMANDS for example in GENERATOR["examples"](command)]
 
 
-@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[path for path, _ in LEAVES])
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[path for path, _ in COMMANDS])
 def test_every_command_has_help_and_examples(path: str, command: Any) -> None:
     assert command.help.rstrip().endswith(".")
     assert GENERATOR["examples"](command)
@@ -42,13 +42,13 @@ def own_options(command: Any) -> list[str]:
     ]
 
 
-def test_the_command_line_stays_small() -> None:
+def test_number_of_options_is_limited() -> None:
     """An option counts once for each command that has it."""
-    assert len(LEAVES) <= 38
-    assert sum(len(own_options(command)) for _, command in LEAVES) <= 150
+    assert len(COMMANDS) <= 38
+    assert sum(len(own_options(command)) for _, command in COMMANDS) <= 150
 
 
-@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[path for path, _ in LEAVES])
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[path for path, _ in COMMANDS])
 def test_help_is_short(path: str, command: Any) -> None:
     assert len(command.help.split()) <= 80
     assert len(GENERATOR["examples"](command)) in (1, 2)
@@ -78,8 +78,8 @@ def test_reference_names_the_choices() -> None:
 
 
 def test_every_command_has_a_panel() -> None:
-    assert CQRS.list_commands(None) == list(PANELS)
-    assert {name: command.rich_help_panel for name, command in CQRS.commands.items()} == PANELS
+    assert ROOT_COMMAND.list_commands(None) == list(PANELS)
+    assert {name: command.rich_help_panel for name, command in ROOT_COMMAND.commands.items()} == PANELS
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_help_goes_to_stdout(cqrs: Cqrs, arguments: list[str]) -> None:
     assert "Usage: cqrs" in result.out
 
 
-@pytest.mark.parametrize("path", ["cqrs", "cqrs keys", *(path for path, _ in LEAVES)])
-def test_no_flag_shows_a_bool(cqrs: Cqrs, path: str) -> None:
+@pytest.mark.parametrize("path", ["cqrs", "cqrs keys", *(path for path, _ in COMMANDS)])
+def test_flags_are_shown_without_a_type(cqrs: Cqrs, path: str) -> None:
     output = cqrs(*path.split()[1:], "--help").out
     assert "--help" in output
     assert "bool" not in output
@@ -104,12 +104,12 @@ def test_help_keeps_its_square_brackets(cqrs: Cqrs) -> None:
     assert "field[key]=text" in output
 
 
-@pytest.mark.parametrize("path", ["cqrs", "cqrs keys", *(path for path, _ in LEAVES)])
+@pytest.mark.parametrize("path", ["cqrs", "cqrs keys", *(path for path, _ in COMMANDS)])
 def test_every_command_prints_the_version(cqrs: Cqrs, path: str) -> None:
     assert cqrs(*path.split()[1:], "-V") == (0, f"cqrs {__version__}\n", "")
 
 
-def loaded(*arguments: str) -> set[str]:
+def loaded_modules(*arguments: str) -> set[str]:
     """Return the modules that a command line loads."""
     code = f"import sys; from cqrs_cli.cli.main import main; main({[*arguments]}); print(*sys.modules, file=sys.stderr)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -118,21 +118,21 @@ def loaded(*arguments: str) -> set[str]:
 
 @pytest.mark.program
 def test_one_command_loads_no_other() -> None:
-    modules = loaded("send", "--help")
+    modules = loaded_modules("send", "--help")
     assert {module for module in modules if module.startswith("cqrs_cli.cli.commands.")} == {
         "cqrs_cli.cli.commands.send"
     }
 
 
 @pytest.mark.program
-def test_commands_keep_their_order() -> None:
+def test_order_of_commands_is_fixed() -> None:
     """The order does not depend on which command was loaded first."""
     code = "from cqrs_cli.cli.main import main; main(['verify', '--help']); main(['--help'])"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    alone = subprocess.run(
+    root_help = subprocess.run(
         [sys.executable, "-m", "cqrs_cli", "--help"], capture_output=True, text=True, check=True
     )
-    assert process.stdout.endswith(alone.stdout)
+    assert process.stdout.endswith(root_help.stdout)
 
 
 def test_required_options_are_in_the_usage(cqrs: Cqrs) -> None:
@@ -141,7 +141,7 @@ def test_required_options_are_in_the_usage(cqrs: Cqrs) -> None:
 
 
 @pytest.mark.program
-def test_markdown_is_there_after_help() -> None:
+def test_markdown_can_be_imported_after_help() -> None:
     code = "from cqrs_cli.cli.main import main; main(['--help']); import rich.markdown as m; m.Markdown('*a*').parsed"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
@@ -165,16 +165,20 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
         "pyarrow",
         "prometheus_client",
     }
-    typers = (
+    typer_modules = (
         set() if arguments == ["--help"] else {"pydantic"}
     )  # Typer uses it to read the options of a command
-    assert (heavy - typers) & loaded(*arguments) == set()
+    assert (heavy - typer_modules) & loaded_modules(*arguments) == set()
 
 
-def completed(words: str, folder: Path) -> str:
+def completions(words: str, folder: Path) -> str:
     """Return the completions that bash would offer for the last word."""
-    typed = words.split(" ")
-    environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_CQRS_COMPLETE": "complete_bash"}
+    typed_words = words.split(" ")
+    environment = {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(typed_words) - 1),
+        "_CQRS_COMPLETE": "complete_bash",
+    }
     process = subprocess.run(
         [sys.executable, "-m", "cqrs_cli"],
         env={**os.environ, **environment},
@@ -188,7 +192,7 @@ def completed(words: str, folder: Path) -> str:
 
 @pytest.mark.program
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("words", "expected"),
     [
         ("cqrs sho", "show"),
         ("cqrs show bank", "bank_account"),
@@ -199,8 +203,8 @@ def completed(words: str, folder: Path) -> str:
         ("cqrs certificate bank", "bank_account"),
     ],
 )
-def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, words: str, offered: str) -> None:
-    assert completed(words, tmp_path).split() == offered.split()
+def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, words: str, expected: str) -> None:
+    assert completions(words, tmp_path).split() == expected.split()
 
 
 def test_json_documents_are_one_line(cqrs: Cqrs) -> None:

@@ -32,32 +32,32 @@ from tests.support import AGGREGATES
 from tests.support.waiting import eventually
 
 
-def struck(use: Callable[[], object], position: int, waited: bool = False) -> bool:
-    """Interrupt a use at step `position`, unless a signal is deferred there. Return False if it has fewer steps.
+def interrupt_at_step(action: Callable[[], object], step: int, is_waiting: bool = False) -> bool:
+    """Interrupt an action at step number `step`, unless a signal is deferred there. Return False if it has fewer steps.
 
-    Steps are calls, lines and returns. With `waited`, the thread was at the same step a moment before.
+    Steps are calls, lines and returns. With `is_waiting`, the thread was at the same step a moment before.
     """
     steps = count()
-    came = False
+    was_reached = False
 
     def trace(frame: FrameType, _event: str, _: object) -> Any:
-        nonlocal came
-        if next(steps) == position:
-            came = True
-            if not is_unsafe_to_interrupt(frame, thread_position(frame) if waited else None):
+        nonlocal was_reached
+        if next(steps) == step:
+            was_reached = True
+            if not is_unsafe_to_interrupt(frame, thread_position(frame) if is_waiting else None):
                 raise TerminationSignal
         return trace
 
     gc.disable()  # a collection adds steps: it may call back, as hypothesis is notified of each
     sys.settrace(trace)
     try:
-        use()
+        action()
     except TerminationSignal:
         pass
     finally:
         sys.settrace(None)
         gc.enable()
-    return came
+    return was_reached
 
 
 def acquire() -> Callable[[], object]:
@@ -66,8 +66,8 @@ def acquire() -> Callable[[], object]:
 
 
 def put() -> Callable[[], object]:
-    waiting = queue.Queue[None]()
-    return lambda: waiting.put(None)
+    messages = queue.Queue[None]()
+    return lambda: messages.put(None)
 
 
 def handle() -> Callable[[], object]:
@@ -75,78 +75,78 @@ def handle() -> Callable[[], object]:
     return lambda: handler.handle(logging.makeLogRecord({}))
 
 
-@pytest.mark.parametrize("make", [acquire, put, handle])
-def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
+@pytest.mark.parametrize("make_action", [acquire, put, handle])
+def test_no_lock_stays_taken(make_action: Callable[[], Callable[[], object]]) -> None:
     """Another thread can do the same afterwards, for a signal at any step."""
-    for position in count():
-        use = make()
-        if not struck(use, position):
+    for step in count():
+        action = make_action()
+        if not interrupt_at_step(action, step):
             break
-        other = threading.Thread(target=use, daemon=True)
-        other.start()
-        other.join(10)
-        assert not other.is_alive(), position
-    assert position > 10
+        other_thread = threading.Thread(target=action, daemon=True)
+        other_thread.start()
+        other_thread.join(10)
+        assert not other_thread.is_alive(), step
+    assert step > 10
 
 
-def test_threads_are_started_whole() -> None:
-    """A thread whose start was interrupted could begin after its owner's last check that it runs."""
-    for position in count():
-        thread = threading.Thread(target=int)
-        if not struck(thread.start, position, waited=True):
+def test_interrupted_thread_start_is_complete() -> None:
+    """Without this rule a thread whose start was interrupted could begin after its owner checked whether it runs."""
+    for step in count():
+        join_sleeping_thread = threading.Thread(target=int)
+        if not interrupt_at_step(join_sleeping_thread.start, step, is_waiting=True):
             break
-        thread.join(10)
-    assert position > 10
+        join_sleeping_thread.join(10)
+    assert step > 10
 
 
-def event() -> None:
+def wait_for_event() -> None:
     threading.Event().wait(10)
 
 
-def many_events() -> None:
+def wait_for_many_events() -> None:
     """Each wait is shorter than the time between two attempts to interrupt."""
     for _ in range(2000):
         threading.Event().wait(0.005)
 
 
-def thread() -> None:
-    sleeping = threading.Thread(target=time.sleep, args=[10], daemon=True)
-    sleeping.start()
-    sleeping.join()
+def join_sleeping_thread() -> None:
+    sleeping_thread = threading.Thread(target=time.sleep, args=[10], daemon=True)
+    sleeping_thread.start()
+    sleeping_thread.join()
 
 
-@pytest.mark.parametrize("wait", [event, many_events, thread])
+@pytest.mark.parametrize("wait", [wait_for_event, wait_for_many_events, join_sleeping_thread])
 def test_waiting_is_interrupted(wait: Callable[[], None]) -> None:
     """The wait is within code that takes locks."""
-    main_thread, waited_in_vain = threading.get_ident(), False
+    main_thread, wait_completed = threading.get_ident(), False
 
     def send() -> None:
         eventually(lambda: _is_in("threading", main_thread), every=0.001)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def read(_: Sequence[str]) -> int:
-        nonlocal waited_in_vain
+        nonlocal wait_completed
         threading.Thread(target=send).start()
         wait()
-        waited_in_vain = True
-        signal.pause()  # the signal comes now
+        wait_completed = True
+        signal.pause()  # the signal is handled here at the latest
         return 0
 
     assert main([], read) == 143
-    assert not waited_in_vain
+    assert not wait_completed
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
+def test_interrupted_import_releases_the_global_lock(number: int, status: int) -> None:
     """A signal comes while an import waits for another import.
 
     If it raised, Python would keep the global import lock.
     """
-    finished, main_thread = threading.Event(), threading.get_ident()
+    is_locked, main_thread = threading.Event(), threading.get_ident()
 
-    def hold() -> None:
+    def hold_import_lock() -> None:
         _imp.acquire_lock()
-        finished.set()
+        is_locked.set()
         try:
             eventually(lambda: _is_in("importlib._bootstrap", main_thread), every=0.001)
             os.kill(os.getpid(), number)
@@ -154,21 +154,21 @@ def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
             _imp.release_lock()
 
     def read(_: Sequence[str]) -> int:
-        other = threading.Thread(target=hold)
-        other.start()
-        finished.wait()
+        other_thread = threading.Thread(target=hold_import_lock)
+        other_thread.start()
+        is_locked.wait()
         try:
-            importlib.import_module("nobody_has_this")
+            importlib.import_module("missing_module")
         except ModuleNotFoundError:
-            other.join()
+            other_thread.join()
             eventually(lambda: False)  # until the signal comes again
         return 0
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert main([], read) == status
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
         if is_held := _imp.lock_held():
             _imp.release_lock()
     assert not is_held
@@ -181,7 +181,7 @@ class Finalized:
         signal.raise_signal(signal.SIGTERM)
 
 
-def signal_weakly() -> None:
+def signal_in_weak_reference() -> None:
     """Python only reports an exception of a weak reference's callback."""
     target = type("Target", (), {})()
     reference = weakref.ref(target, lambda _: signal.raise_signal(signal.SIGTERM))
@@ -207,19 +207,19 @@ def validate() -> None:
         TypeAdapter(Annotated[str, BeforeValidator(receive_signal)]).validate_python("a")
 
 
-def import_signalled_module() -> None:
+def import_terminating_module() -> None:
     """An import within a C extension may convert an exception."""
-    sys.modules.pop("tests.cli.signalled", None)
+    sys.modules.pop("tests.cli.terminating_module", None)
     with suppress(TerminationSignal):
-        importlib.import_module("tests.cli.signalled")
+        importlib.import_module("tests.cli.terminating_module")
 
 
 @pytest.mark.parametrize(
-    "use", [Finalized, signal_weakly, parse_command_line, validate, import_signalled_module]
+    "action", [Finalized, signal_in_weak_reference, parse_command_line, validate, import_terminating_module]
 )
-def test_dropped_signals_come_again(use: Callable[[], object]) -> None:
+def test_dropped_signals_are_raised_again(action: Callable[[], object]) -> None:
     def read(_: Sequence[str]) -> int:
-        use()
+        action()
         eventually(lambda: False, within=5)
         return 0
 
@@ -238,15 +238,15 @@ def test_endless_imports_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert main([], read) == 143
 
 
-def _is_in(module: str, thread: int) -> bool:
-    return bool(sys._current_frames()[thread].f_globals["__name__"] == module)
+def _is_in(module: str, join_sleeping_thread: int) -> bool:
+    return bool(sys._current_frames()[join_sleeping_thread].f_globals["__name__"] == module)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_other_signals_are_like_ctrl_c(cqrs: Cqrs, number: int, status: int) -> None:
-    before = signal.getsignal(number)
+    previous_handler = signal.getsignal(number)
     assert cqrs("status", "counter", connect=lambda _: signal.raise_signal(number)) == (status, "", "")
-    assert signal.getsignal(number) == before
+    assert signal.getsignal(number) == previous_handler
 
 
 def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
@@ -256,15 +256,15 @@ def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
         signal.raise_signal(signal.SIGHUP)
         raise UnavailableError("no broker")
 
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    previous_handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert cqrs("status", "counter", connect=connection).status == 4
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, previous_handler)
 
 
 @pytest.mark.program
-def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
+def test_lost_terminal_ends_without_error(tmp_path: Path) -> None:
     """The terminal is gone, so messages during the cleanup must not fail."""
     code = """
 import os, signal

@@ -16,8 +16,8 @@ from tests.support import ROOT
 
 
 @pytest.fixture
-def broken(cqrs: Cqrs) -> Cqrs:
-    """`cqrs` whose connecting raises the exception given as first argument."""
+def failing_cqrs(cqrs: Cqrs) -> Cqrs:
+    """Return a `cqrs` that raises its first argument, an exception, when it connects to a broker."""
 
     def call(error: BaseException, *arguments: str) -> object:
         def connection(cli: Cli) -> None:
@@ -28,12 +28,12 @@ def broken(cqrs: Cqrs) -> Cqrs:
     return call  # type: ignore[return-value]
 
 
-def test_an_error_is_one_line(broken: Cqrs) -> None:
-    result = broken(UnavailableError("no broker\nat all", "start one"))
+def test_an_error_is_one_line(failing_cqrs: Cqrs) -> None:
+    result = failing_cqrs(UnavailableError("no broker\nat all", "start one"))
     assert result == (4, "", "error: no broker at all; start one\n")
 
 
-def test_processes_are_told_from_aggregates(cqrs: Cqrs, tmp_path: Path) -> None:
+def test_process_in_place_of_aggregate_is_named(cqrs: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "processes").symlink_to(ROOT / "processes")
     result = cqrs("run", "checkout", "--once", "-b", "nowhere:1")
     assert result.status == 2
@@ -42,8 +42,8 @@ def test_processes_are_told_from_aggregates(cqrs: Cqrs, tmp_path: Path) -> None:
     )
 
 
-def test_json_errors_go_to_stderr(broken: Cqrs) -> None:
-    result = broken(UnavailableError("no broker", "start one"), "-o", "json")
+def test_json_errors_go_to_stderr(failing_cqrs: Cqrs) -> None:
+    result = failing_cqrs(UnavailableError("no broker", "start one"), "-o", "json")
     assert json.loads(result.err) == {
         "error": {"code": "UNAVAILABLE", "message": "no broker", "hint": "start one"}
     }
@@ -51,29 +51,31 @@ def test_json_errors_go_to_stderr(broken: Cqrs) -> None:
 
 
 @pytest.mark.parametrize("error", [CqrsError, UnavailableError, TakenOverError, RefusedError, NoOutcomeError])
-def test_every_error_has_its_status(broken: Cqrs, error: type[CqrsError]) -> None:
-    assert broken(error("no")).status == error.exit_code
+def test_every_error_has_its_status(failing_cqrs: Cqrs, error: type[CqrsError]) -> None:
+    assert failing_cqrs(error("no")).status == error.exit_code
 
 
-def test_hints_repeat_the_flags_given(broken: Cqrs) -> None:
+def test_hints_repeat_the_flags(failing_cqrs: Cqrs) -> None:
     error = CqrsError("no", "let cqrs run work; look: cqrs tail counter events")
-    result = broken(error, "-b", "kafka:9092", "-X", "client.id=a b", "--topic-prefix", "p.")
-    place = "-b kafka:9092 -X 'client.id=a b' --topic-prefix p."
-    assert result.err == f"error: no; let cqrs run work; look: cqrs tail {place} counter events\n"
+    result = failing_cqrs(error, "-b", "kafka:9092", "-X", "client.id=a b", "--topic-prefix", "p.")
+    flags = "-b kafka:9092 -X 'client.id=a b' --topic-prefix p."
+    assert result.err == f"error: no; let cqrs run work; look: cqrs tail {flags} counter events\n"
 
 
-def test_unexpected_errors_are_one_line(broken: Cqrs) -> None:
-    assert broken(KeyError("x")) == (1, "", "error: KeyError: 'x'; -v shows the traceback\n")
+def test_unexpected_errors_are_one_line(failing_cqrs: Cqrs) -> None:
+    assert failing_cqrs(KeyError("x")) == (1, "", "error: KeyError: 'x'; -v shows the traceback\n")
 
 
-def test_verbose_shows_the_traceback(broken: Cqrs) -> None:
-    result = broken(KeyError("x"), "-v")
+def test_verbose_shows_the_traceback(failing_cqrs: Cqrs) -> None:
+    result = failing_cqrs(KeyError("x"), "-v")
     assert result.err.startswith("Traceback (most recent call last)")
     assert result.err.endswith("error: KeyError: 'x'\n")
 
 
-def test_verbose_json_stays_json(broken: Cqrs) -> None:
-    assert "Traceback" in json.loads(broken(KeyError("x"), "-v", "-o", "json").err)["error"]["traceback"]
+def test_verbose_json_stays_json(failing_cqrs: Cqrs) -> None:
+    assert (
+        "Traceback" in json.loads(failing_cqrs(KeyError("x"), "-v", "-o", "json").err)["error"]["traceback"]
+    )
 
 
 def test_termination_while_parsing_is_143(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,17 +86,17 @@ def test_termination_while_parsing_is_143(monkeypatch: pytest.MonkeyPatch) -> No
     assert main(["status"]) == 143
 
 
-def test_control_characters_become_escapes(broken: Cqrs) -> None:
-    assert broken(CqrsError("bad \x1b[31m id")).err == "error: bad \\x1b[31m id\n"
+def test_control_characters_become_escapes(failing_cqrs: Cqrs) -> None:
+    assert failing_cqrs(CqrsError("bad \x1b[31m id")).err == "error: bad \\x1b[31m id\n"
 
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (TerminationSignal(), 143)])
-def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) -> None:
-    assert broken(error) == (status, "", "")
+def test_signals_end_without_output(failing_cqrs: Cqrs, error: BaseException, status: int) -> None:
+    assert failing_cqrs(error) == (status, "", "")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["sned"], "error: no such command 'sned'; did you mean 'send'? see cqrs --help\n"),
         (["show"], "error: missing argument 'AGGREGATE'; see cqrs show --help\n"),
@@ -109,17 +111,17 @@ def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) ->
         ),
     ],
 )
-def test_wrong_usage_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_wrong_usage_ends_with_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:
     result = cqrs(*arguments)
     assert (result.status, result.out) == (2, "")
-    assert result.err.startswith(complaint)
+    assert result.err.startswith(message)
 
 
 @pytest.mark.parametrize(
-    "spelled", ["-o json", "-ojson", "-qo json", "-qvojson", "--output json", "--output=json"]
+    "flags", ["-o json", "-ojson", "-qo json", "-qvojson", "--output json", "--output=json"]
 )
-def test_usage_errors_respect_json(cqrs: Cqrs, spelled: str) -> None:
-    assert json.loads(cqrs("show", *spelled.split()).err)["error"]["code"] == "USAGE"
+def test_usage_errors_respect_json(cqrs: Cqrs, flags: str) -> None:
+    assert json.loads(cqrs("show", *flags.split()).err)["error"]["code"] == "USAGE"
 
 
 def test_secrets_are_refused_as_flags(cqrs: Cqrs) -> None:
@@ -130,7 +132,7 @@ def test_secrets_are_refused_as_flags(cqrs: Cqrs) -> None:
 
 
 @pytest.mark.program
-def test_closed_pipes_end_quietly(cqrs: Cqrs) -> None:
+def test_closed_pipes_end_without_output(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe) as writer:
@@ -144,9 +146,9 @@ def test_closed_pipes_end_quietly(cqrs: Cqrs) -> None:
 @pytest.mark.program
 def test_full_disks_are_an_error(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
-    with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
+    with open("/dev/full", "wb") as full_device:  # noqa: PTH123 (a device)
         process = subprocess.run(
-            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False
+            [sys.executable, "-c", code], stdout=full_device, stderr=subprocess.PIPE, check=False
         )
     assert process.returncode == 1
     assert b"error: [Errno 28] No space left on device" in process.stderr

@@ -20,11 +20,11 @@ def table() -> Table:
     return text_table
 
 
-@pytest.mark.parametrize(("times", "shown"), [(1, TEXT), (4, table())], ids=["text", "table"])
+@pytest.mark.parametrize(("times", "content"), [(1, TEXT), (4, table())], ids=["text", "table"])
 def test_brackets_are_printed_as_they_are(
-    times: int, shown: object, capsys: pytest.CaptureFixture[str]
+    times: int, content: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Printer().stdout.print(shown)
+    Printer().stdout.print(content)
     assert capsys.readouterr().out.count(TEXT) == times
 
 

@@ -34,10 +34,10 @@ def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "found", ["", "[1]", "{}", '{"0": -1}', '{"0": true}', '{"a": 1}', '{"topics": 1}', "[" * 9999]
+    "text", ["", "[1]", "{}", '{"0": -1}', '{"0": true}', '{"a": 1}', '{"topics": 1}', "[" * 9999]
 )
-def test_other_files_are_refused(tmp_path: Path, found: str) -> None:
-    (tmp_path / "file").write_text(found)
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text)
     with pytest.raises(UsageError, match=r"--at: .*/file has no offsets of a\.events; write an offset"):
         read_positions("--at", f"@{tmp_path / 'file'}", "a.events")
 

@@ -32,9 +32,9 @@ class Place(cqrs.Command):
     """Order something."""
 
     customer: Customer
-    lines: list[Line] = []  # noqa: RUF012 - each message gets its own
+    lines: list[Line] = []  # noqa: RUF012 - each message gets its own copy
     tag: frozenset[str] = frozenset()
-    notes: dict[str, Line] = {}  # noqa: RUF012 - each message gets its own
+    notes: dict[str, Line] = {}  # noqa: RUF012 - each message gets its own copy
     colour: Colour = Colour.RED
     speed: Literal["slow", "fast"] | None = None
     pair: tuple[int, str] | None = None

@@ -17,8 +17,10 @@ from tests.client.shopping import SHOPPING
 from tests.core.personal.customer import CUSTOMER
 from tests.support import ROOT
 
-BANK = registry.load("bank_account", "aggregates", ROOT)
-DOCUMENT: Any = json.loads(msgspec.json.encode(asyncapi({"bank_account": BANK, "shopping": SHOPPING}, "x.")))
+BANK_ACCOUNT = registry.load("bank_account", "aggregates", ROOT)
+DOCUMENT: Any = json.loads(
+    msgspec.json.encode(asyncapi({"bank_account": BANK_ACCOUNT, "shopping": SHOPPING}, "x."))
+)
 
 
 def references(part: Any) -> Iterator[str]:
@@ -31,17 +33,17 @@ def references(part: Any) -> Iterator[str]:
             yield from references(value)
 
 
-def resolved(reference: str) -> Any:
-    found = DOCUMENT
+def resolve(reference: str) -> Any:
+    value = DOCUMENT
     for key in reference.removeprefix("#/").split("/"):
-        found = found[key]
-    return found
+        value = value[key]
+    return value
 
 
-def test_every_reference_leads_somewhere() -> None:
-    found = set(references(DOCUMENT))
-    assert "#/components/schemas/shopping.Line" in found
-    assert all(resolved(reference) for reference in found)
+def test_every_reference_can_be_resolved() -> None:
+    targets = set(references(DOCUMENT))
+    assert "#/components/schemas/shopping.Line" in targets
+    assert all(resolve(reference) for reference in targets)
 
 
 def test_document_has_the_parts_of_asyncapi() -> None:
@@ -57,7 +59,7 @@ def test_document_has_the_parts_of_asyncapi() -> None:
     assert {"title", "version"} <= set(DOCUMENT["info"])
     for operation in DOCUMENT["operations"].values():
         assert operation["action"] in ("send", "receive")
-        assert resolved(operation["channel"]["$ref"])["address"].startswith("x.")
+        assert resolve(operation["channel"]["$ref"])["address"].startswith("x.")
 
 
 def test_channels_are_the_topics() -> None:
@@ -65,7 +67,7 @@ def test_channels_are_the_topics() -> None:
     assert channel["address"] == "x.bank_account.commands"
     assert set(channel["messages"]) == {"Open", "Deposit", "Withdraw", "Close"}
     assert set(DOCUMENT["channels"]["bank_account.events"]["messages"]) == {
-        cls.__name__ for cls in BANK.events.values()
+        cls.__name__ for cls in BANK_ACCOUNT.events.values()
     }
     assert set(DOCUMENT["channels"]["bank_account.outcomes"]["messages"]) == {"outcome"}
 
@@ -77,7 +79,7 @@ def test_payload_has_what_send_writes() -> None:
     payload = DOCUMENT["channels"]["shopping.commands"]["messages"]["Place"]["payload"]
     assert set(command) <= set(payload["properties"])
     assert set(payload["required"]) <= set(command)
-    data = resolved(payload["properties"]["data"]["$ref"])
+    data = resolve(payload["properties"]["data"]["$ref"])
     assert set(data["required"]) == set(command["data"])
 
 

@@ -1,4 +1,4 @@
-"""A client's background thread: the caller learns which commands were not sent, and the thread keeps none of them."""
+"""A client's background thread: the caller learns which commands were not sent, and the thread releases them."""
 
 import gc
 import weakref
@@ -19,17 +19,20 @@ from cqrs_cli.payloads.address import PayloadUnavailableError
 from tests.support.harness import TopicHarness
 
 #: A connection to an address without a listener.
-ABSENT = Connection("127.0.0.1:1")
+UNREACHABLE_BROKER = Connection("127.0.0.1:1")
 
 
-def pending(number: int) -> PendingOutcome:
+def pending_outcome(number: int) -> PendingOutcome:
     command = ReadyCommand(f"c-{number}", "counter", "a", "counter.Count", b"{}")
     return PendingOutcome(command, Topics("counter"), 30.0)
 
 
 def test_every_unsent_command_fails() -> None:
     """The commands are sent together, and the first finds that the broker is unreachable."""
-    sender, commands = BackgroundSender(ABSENT, "murmur2"), [pending(number) for number in range(9)]
+    sender, commands = (
+        BackgroundSender(UNREACHABLE_BROKER, "murmur2"),
+        [pending_outcome(number) for number in range(9)],
+    )
     for command in commands:
         sender.submit(command)
     assert sender.close() == Unsent(9, "c-0")
@@ -38,20 +41,20 @@ def test_every_unsent_command_fails() -> None:
             command.wait(0.0)
 
 
-def test_unsent_commands_are_let_go() -> None:
-    sender, command = BackgroundSender(ABSENT, "murmur2"), pending(0)
+def test_unsent_commands_are_released() -> None:
+    sender, command = BackgroundSender(UNREACHABLE_BROKER, "murmur2"), pending_outcome(0)
     sender.submit(command)
     sender.close()
-    kept = weakref.ref(command)
+    reference = weakref.ref(command)
     del command
     gc.collect()
-    assert kept() is None
+    assert reference() is None
 
 
-class Refusing(CommandProducer):
+class FailingProducer(CommandProducer):
     """A producer whose payload store does not answer."""
 
-    def send(self, *what: Any, **how: Any) -> NoReturn:
+    def send(self, *_: Any, **__: Any) -> NoReturn:
         raise PayloadUnavailableError("away")
 
 
@@ -59,7 +62,7 @@ class Refusing(CommandProducer):
 def test_unsent_commands_are_not_awaited(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """While the client waits for a command with an unknown offset, it keeps the outcomes of all other commands."""
     topics = TopicHarness(connection, prefix, tmp_path).topics
-    with Refusing(connection, "murmur2") as refusing, OutcomeWaiter(connection, refusing) as waiter:
+    with FailingProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
         with pytest.raises(PayloadUnavailableError):
             waiter.send(topics, b"a", b"{}", "c-1")
         assert waiter.outstanding == []

@@ -27,13 +27,13 @@ from tests.support.harness import TopicHarness
 from tests.support.waiting import eventually
 
 
-def decided(deciding: Owner, command: PendingOutcome) -> bool:
+def is_decided(owner: Owner, command: PendingOutcome) -> bool:
     """Decide all commands. True once this command has its outcome."""
-    deciding.decide()
+    owner.decide()
     return command.done()
 
 
-def owner(connection: Connection, prefix: str) -> Owner:
+def make_owner(connection: Connection, prefix: str) -> Owner:
     topics = Topics("bank_account", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=2))
@@ -42,12 +42,12 @@ def owner(connection: Connection, prefix: str) -> Owner:
 
 @pytest.fixture
 def client(connection: Connection, prefix: str) -> Iterator[cqrs.Client]:
-    """A client of accounts, for which an owner decides."""
+    """A client of accounts. An owner decides their commands."""
     with (
-        owner(connection, prefix).deciding(),
-        cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as made,
+        make_owner(connection, prefix).deciding(),
+        cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client,
     ):
-        yield made
+        yield client
 
 
 @pytest.mark.kafka
@@ -56,31 +56,31 @@ def test_outcomes_are_values(client: cqrs.Client) -> None:
     assert (opened.ok, opened.status, opened.version, opened.aggregate_id) == (True, "accepted", 1, "acc-42")
     conflict = client.send("acc-42", Deposit(100), expect=7).wait()
     assert (conflict.ok, conflict.reason, conflict.retryable) == (False, "VERSION_CONFLICT", True)
-    refused = client.send("acc-42", Deposit(-1)).wait()
-    assert (refused.status, refused.reason, refused.code) == ("rejected", "BUSINESS_RULE", "NOT_POSITIVE")
+    rejected = client.send("acc-42", Deposit(-1)).wait()
+    assert (rejected.status, rejected.reason, rejected.code) == ("rejected", "BUSINESS_RULE", "NOT_POSITIVE")
 
 
 @pytest.mark.kafka
 def test_repeated_ids_are_duplicates(client: cqrs.Client) -> None:
     first = client.send("acc-42", Open("ann"))
     assert first.wait().ok
-    again = client.send("acc-42", Open("ann"), id=first.id).wait()
-    assert (again.ok, again.status, again.command_id) == (True, "duplicate", first.id)
-    assert again.original is not None and again.original.status == "accepted"
+    duplicate = client.send("acc-42", Open("ann"), id=first.id).wait()
+    assert (duplicate.ok, duplicate.status, duplicate.command_id) == (True, "duplicate", first.id)
+    assert duplicate.original is not None and duplicate.original.status == "accepted"
 
 
 @pytest.mark.kafka
-def test_recorded_is_behind_the_events(client: cqrs.Client, connection: Connection, prefix: str) -> None:
+def test_recorded_offset_follows_the_events(client: cqrs.Client, connection: Connection, prefix: str) -> None:
     outcomes = [client.send("acc-42", command).wait() for command in (Open("ann"), Deposit(1))]
     partition, offset = client.recorded(outcomes[-1])
-    (found,) = readers.read(connection, f"{prefix}bank_account.events", partition, 0, offset + 1)
-    assert [json.loads(record.value or b"")["aggregateversion"] for record in found] == [1, 2]
+    (records,) = readers.read(connection, f"{prefix}bank_account.events", partition, 0, offset + 1)
+    assert [json.loads(record.value or b"")["aggregateversion"] for record in records] == [1, 2]
 
 
 @pytest.mark.kafka
-def test_many_are_answered_each(client: cqrs.Client) -> None:
-    sent = [client.send(f"acc-{number}", Open(str(number))) for number in range(200)]
-    assert [one.wait().aggregate_id for one in sent] == [f"acc-{number}" for number in range(200)]
+def test_every_command_gets_its_outcome(client: cqrs.Client) -> None:
+    commands = [client.send(f"acc-{number}", Open(str(number))) for number in range(200)]
+    assert [command.wait().aggregate_id for command in commands] == [f"acc-{number}" for number in range(200)]
 
 
 @pytest.mark.kafka
@@ -91,18 +91,18 @@ def test_outcomes_can_be_awaited(connection: Connection, prefix: str) -> None:
             opened = await client.send("a", Open("ann"))
             return [opened, *await asyncio.gather(*(client.send("a", Deposit(n)) for n in range(1, 5)))]
 
-    with owner(connection, prefix).deciding():
+    with make_owner(connection, prefix).deciding():
         outcomes = asyncio.run(program())
     assert [outcome.version for outcome in outcomes] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.kafka
 def test_missing_outcomes_name_the_id(connection: Connection, prefix: str) -> None:
-    owner(connection, prefix)
+    make_owner(connection, prefix)
     with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
-        sent = client.send("acc-42", Close(), id="id-7", timeout=0.2)
+        command = client.send("acc-42", Close(), id="id-7", timeout=0.2)
         with pytest.raises(NoOutcomeError, match=r"no outcome of command id-7 within 0.2 s"):
-            sent.wait()
+            command.wait()
 
         async def program() -> None:
             await client.send("acc-42", Close(), id="id-8", timeout=0.2)
@@ -112,16 +112,16 @@ def test_missing_outcomes_name_the_id(connection: Connection, prefix: str) -> No
 
 
 @pytest.mark.kafka
-def test_leaving_waits_for_the_log(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_closing_waits_for_the_log(connection: Connection, prefix: str, tmp_path: Path) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "bank_account", 2)
     with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
-        sent = [client.send(f"acc-{n}", Open("ann"), expires=timedelta(hours=1)) for n in range(100)]
-    found = [json.loads(r.value or b"") for p in range(2) for r in harness.records("commands", p)]
-    assert {command["id"] for command in found} == {one.id for one in sent}
-    assert {command["source"] for command in found} == {"/cqrs/client"}
-    assert all(command["expirytime"] > "2026" for command in found)
+        commands = [client.send(f"acc-{n}", Open("ann"), expires=timedelta(hours=1)) for n in range(100)]
+    documents = [json.loads(r.value or b"") for p in range(2) for r in harness.records("commands", p)]
+    assert {document["id"] for document in documents} == {command.id for command in commands}
+    assert {document["source"] for document in documents} == {"/cqrs/client"}
+    assert all(document["expirytime"] > "2026" for document in documents)
     with pytest.raises(NoOutcomeError, match="the client was closed before"):
-        sent[0].wait()
+        commands[0].wait()
     with pytest.raises(UsageError, match="the client is closed"):
         client.send("acc-1", Close())
 
@@ -135,22 +135,22 @@ def test_missing_topics_are_errors(connection: Connection, prefix: str) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_lost_brokers_get_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """librdkafka has given the command up, so the client sends it again with its id. It is decided once."""
+def test_lost_broker_gets_the_command_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka gives up the command, so the client sends it again with its id. It is decided once."""
     monkeypatch.setitem(producer._SINGLE, "delivery_timeout_ms", 1000)
     with broker(tmp_path) as kafka:
-        deciding = owner(kafka.connection, "")
+        account_owner = make_owner(kafka.connection, "")
         client = cqrs.Client(ROOT, bootstrap_server=kafka.connection.bootstrap_server, timeout=120)
         with client:
             first = client.send("acc-42", Open("ann"))
-            eventually(lambda: decided(deciding, first))
+            eventually(lambda: is_decided(account_owner, first))
             kafka.kill()
             second = client.send("acc-42", Deposit(100))
             eventually(lambda: second.failure)
             kafka.start()
-            eventually(lambda: decided(deciding, second))
+            eventually(lambda: is_decided(account_owner, second))
             assert (second.wait().ok, second.wait().command_id) == (True, second.id)
-        balance: Any = deciding.states["acc-42"].state
+        balance: Any = account_owner.states["acc-42"].state
         assert balance.balance == 100
 
 
@@ -163,7 +163,7 @@ def test_unreachable_brokers_are_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "how", "complaint"),
+    ("command", "options", "message"),
     [
         ("Deposit", {}, "not a command: 'Deposit'"),
         (Deposit("x"), {}, "bank_account.Deposit: Expected `int`, got `str`"),  # type: ignore[arg-type]
@@ -178,13 +178,13 @@ def test_unreachable_brokers_are_errors() -> None:
         (cqrs.Command(), {}, "Command is not a command of any aggregate in"),
     ],
 )
-def test_wrong_calls_are_refused(command: Any, how: dict[str, Any], complaint: str) -> None:
+def test_wrong_calls_are_refused(command: Any, options: dict[str, Any], message: str) -> None:
     client = cqrs.Client(ROOT, bootstrap_server="127.0.0.1:1")
-    with pytest.raises(UsageError, match=complaint):
-        client.send("acc-42", command, **how)
+    with pytest.raises(UsageError, match=message):
+        client.send("acc-42", command, **options)
 
 
-def test_shared_commands_need_a_name(tmp_path: Path) -> None:
+def test_shared_commands_need_an_aggregate(tmp_path: Path) -> None:
     source = (ROOT / "aggregates/counter.py").read_text()
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "shared").mkdir()

@@ -33,35 +33,40 @@ class Message:
         return 41
 
 
-def decoded(record: Any) -> cqrs.Recorded[cqrs.Event]:
+def decode_record(record: Any) -> cqrs.Recorded[cqrs.Event]:
     return cqrs.decode(record, project=ROOT)
 
 
 def test_messages_become_recorded_events() -> None:
-    found = decoded(Message(counted("a", 7, 3)))
-    assert found.event == Incremented(3)
-    assert (found.aggregate_id, found.version, found.id, found.causation_id) == ("a", 7, "0/7/0", "c")
-    assert (found.topic, found.partition, found.offset) == ("counter.events", 3, 41)
-    assert found.time == datetime(2026, 11, 21, 12, tzinfo=UTC)
+    recorded = decode_record(Message(counted("a", 7, 3)))
+    assert recorded.event == Incremented(3)
+    assert (recorded.aggregate_id, recorded.version, recorded.id, recorded.causation_id) == (
+        "a",
+        7,
+        "0/7/0",
+        "c",
+    )
+    assert (recorded.topic, recorded.partition, recorded.offset) == ("counter.events", 3, 41)
+    assert recorded.time == datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def test_both_clients_records_are_read() -> None:
+def test_records_of_kafka_python_are_read() -> None:
     record = SimpleNamespace(value=counted("a", 7, 3), topic="counter.events", partition=3, offset=41)
-    assert decoded(record) == decoded(Message(counted("a", 7, 3)))
+    assert decode_record(record) == decode_record(Message(counted("a", 7, 3)))
 
 
 @pytest.mark.parametrize("value", [None, b"?", b'{"type":"x"}', counted("a", 1, type="Doubled")])
-def test_other_records_are_named(value: bytes | None) -> None:
+def test_errors_name_the_record(value: bytes | None) -> None:
     with pytest.raises(ContradictionError, match=r"^counter\.events:3@41: "):
-        decoded(Message(value))
+        decode_record(Message(value))
 
 
 def test_errors_of_consumers_are_refused() -> None:
     with pytest.raises(UsageError, match="an error of the consumer's: broker down"):
-        decoded(Message(None, error="broker down"))
+        decode_record(Message(None, error="broker down"))
 
 
-def test_unknown_aggregates_name_the_known() -> None:
+def test_unknown_aggregates_have_a_suggestion() -> None:
     value = counted("a", 1).replace(b'"counter.', b'"countr.')
     with pytest.raises(UsageError, match="no aggregate 'countr'; did you mean counter"):
-        decoded(Message(value))
+        decode_record(Message(value))

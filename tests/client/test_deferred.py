@@ -26,50 +26,57 @@ def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness
 
 @pytest.fixture
 def client(harness: TopicHarness, connection: Connection, prefix: str) -> Iterator[cqrs.Client]:
-    with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as made:
-        yield made
+    with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
+        yield client
 
 
-def decided(harness: TopicHarness, command: PendingOutcome) -> CommandOutcome:
+def decide_until_outcome(harness: TopicHarness, command: PendingOutcome) -> CommandOutcome:
     """Decide until the command has its outcome, and return it."""
-    eventually(lambda: turn(harness) and command.done())
+    eventually(lambda: decide_all(harness) and command.done())
     return command.wait()
 
 
-def turn(harness: TopicHarness) -> bool:
+def decide_all(harness: TopicHarness) -> bool:
     """Decide all commands that exist now."""
     quietly(harness.plan())
     return True
 
 
-def said(harness: TopicHarness, id: str) -> list[tuple[str, str | None]]:
-    outcomes = [one.data for one in harness.outcomes() if one.causationid == id]
-    return [(one.status, one.reason or None) for one in outcomes]
+def verdicts(harness: TopicHarness, id: str) -> list[tuple[str, str | None]]:
+    verdicts_of_command = [outcome.data for outcome in harness.outcomes() if outcome.causationid == id]
+    return [(outcome.status, outcome.reason or None) for outcome in verdicts_of_command]
 
 
 @pytest.mark.kafka
 def test_programs_cancel_and_release(harness: TopicHarness, client: cqrs.Client) -> None:
     first = client.send("a", Open("ann"), not_before=timedelta(days=3))
     second = client.send("b", Open("bob"), not_before=timedelta(days=3))
-    assert (decided(harness, first).status, decided(harness, second).status) == ("deferred", "deferred")
-    cancelled = decided(harness, client.send("a", cqrs.Cancel(first.id), aggregate="bank_account"))
+    assert (decide_until_outcome(harness, first).status, decide_until_outcome(harness, second).status) == (
+        "deferred",
+        "deferred",
+    )
+    cancelled = decide_until_outcome(
+        harness, client.send("a", cqrs.Cancel(first.id), aggregate="bank_account")
+    )
     assert cancelled.ok and cancelled.target is not None
     assert (cancelled.target.id, cancelled.target.offset) == (first.id, 0)
 
     async def release() -> CommandOutcome:
-        sent = client.send("b", cqrs.Release(second.id), aggregate="bank_account")
-        await asyncio.to_thread(decided, harness, sent)
-        return await sent
+        command = client.send("b", cqrs.Release(second.id), aggregate="bank_account")
+        await asyncio.to_thread(decide_until_outcome, harness, command)
+        return await command
 
     assert asyncio.run(release()).ok
-    nothing = decided(harness, client.send("b", cqrs.Cancel("nobody"), aggregate="bank_account"))
-    assert (nothing.ok, nothing.reason, nothing.target) == (False, "NOT_FOUND", None)
-    eventually(lambda: turn(harness) and len(said(harness, second.id)) == 2)
-    assert said(harness, first.id) == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
-    assert [status for status, _ in said(harness, second.id)] == ["deferred", "accepted"]
+    unknown = decide_until_outcome(
+        harness, client.send("b", cqrs.Cancel("unknown-id"), aggregate="bank_account")
+    )
+    assert (unknown.ok, unknown.reason, unknown.target) == (False, "NOT_FOUND", None)
+    eventually(lambda: decide_all(harness) and len(verdicts(harness, second.id)) == 2)
+    assert verdicts(harness, first.id) == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
+    assert [status for status, _ in verdicts(harness, second.id)] == ["deferred", "accepted"]
 
 
-def test_requests_need_their_aggregate() -> None:
+def test_builtin_commands_need_an_aggregate() -> None:
     client = cqrs.Client(ROOT, bootstrap_server="127.0.0.1:1")
     with pytest.raises(UsageError, match="Cancel is a command of every aggregate; say which: aggregate="):
         client.send("a", cqrs.Cancel("x"))

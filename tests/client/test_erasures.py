@@ -13,40 +13,42 @@ from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
 
 
-def printed(kind: str = "cqrs.Erased", subject: str = "c-2", key: str = "AAAAAAAAAAA") -> bytes:
+def tail_line(type: str = "cqrs.Erased", subject: str = "c-2", key: str = "AAAAAAAAAAA") -> bytes:
     """Return an event as `cqrs tail -o json` prints it."""
-    message = {"type": kind, "source": "/cqrs/customer", "subject": subject, "data": {"key": key}}
+    message = {"type": type, "source": "/cqrs/customer", "subject": subject, "data": {"key": key}}
     return json.dumps(
         {"partition": 0, "offset": 7, "timestamp": 1, "key": subject, "message": message}
     ).encode()
 
 
-def repeated(lines: Iterable[bytes]) -> list[tuple[str, object]]:
+def repeated_commands(lines: Iterable[bytes]) -> list[tuple[str, object]]:
     """Return the ids and the data of the commands that repeat these erasures."""
-    return [(one.subject, json.loads(one.value)["data"]) for one in repeated_erasures(lines)]
+    return [(command.subject, json.loads(command.value)["data"]) for command in repeated_erasures(lines)]
 
 
-def test_lines_are_read_back(tmp_path: Path) -> None:
-    kept = ErasureFile(tmp_path / "erasures.ndjson")
-    assert kept.path.read_bytes() == b""
+def test_erasure_file_is_read_back(tmp_path: Path) -> None:
+    erasure_file = ErasureFile(tmp_path / "erasures.ndjson")
+    assert erasure_file.path.read_bytes() == b""
     command = erase_command("customer", "c-1")
-    kept.append(Erasure.now(command, "AAAAAAAAAAA"))
-    again = ErasureFile(kept.path)
-    again.append(Erasure("customer", "ü\n", key="BBBBBBBBBBB"))
-    first, second = map(json.loads, kept.path.read_text().splitlines())
+    erasure_file.append(Erasure.now(command, "AAAAAAAAAAA"))
+    reopened_file = ErasureFile(erasure_file.path)
+    reopened_file.append(Erasure("customer", "ü\n", key="BBBBBBBBBBB"))
+    first, second = map(json.loads, erasure_file.path.read_text().splitlines())
     names = {"aggregate": "customer", "id": "c-1", "command": command.id, "key": "AAAAAAAAAAA"}
     assert first == {**names, "time": first["time"]} and first["time"].endswith("Z")
     assert second == {"aggregate": "customer", "id": "ü\n", "key": "BBBBBBBBBBB"}
-    with kept.path.open("rb") as lines:
-        assert repeated(lines) == [("c-1", {"key": "AAAAAAAAAAA"}), ("ü\n", {"key": "BBBBBBBBBBB"})]
+    with erasure_file.path.open("rb") as lines:
+        assert repeated_commands(lines) == [("c-1", {"key": "AAAAAAAAAAA"}), ("ü\n", {"key": "BBBBBBBBBBB"})]
 
 
-@pytest.mark.parametrize(("key", "erased"), [("AAAAAAAAAAA", [("c-1", {"key": "AAAAAAAAAAA"})]), (None, [])])
-def test_later_line_has_the_key(key: str | None, erased: list[object]) -> None:
-    """The aggregate had no key when its command was sent."""
+@pytest.mark.parametrize(
+    ("key", "commands"), [("AAAAAAAAAAA", [("c-1", {"key": "AAAAAAAAAAA"})]), (None, [])]
+)
+def test_later_line_may_add_the_key(key: str | None, commands: list[object]) -> None:
+    """If the aggregate has no key at the time of the command, a later line adds it."""
     command = erase_command("customer", "c-1")
-    lines = [msgspec.json.encode(Erasure.now(command, one)) for one in (msgspec.UNSET, key)]
-    assert repeated(lines) == erased
+    lines = [msgspec.json.encode(Erasure.now(command, line_key)) for line_key in (msgspec.UNSET, key)]
+    assert repeated_commands(lines) == commands
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_later_line_has_the_key(key: str | None, erased: list[object]) -> None:
 def test_line_without_key_is_refused(line: bytes) -> None:
     """Without a key the command would also delete a later data key of the person."""
     with pytest.raises(UsageError, match=r"^line 2 has no key.*cqrs erase customer c-1"):
-        repeated([printed(), line])
+        repeated_commands([tail_line(), line])
 
 
 def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
@@ -66,8 +68,8 @@ def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
 
 
 def test_each_key_is_erased_once() -> None:
-    lines = [printed(), b"\n", printed(key="BBBBBBBBBBB"), printed(subject="c-3"), printed()]
-    assert repeated(lines) == [
+    lines = [tail_line(), b"\n", tail_line(key="BBBBBBBBBBB"), tail_line(subject="c-3"), tail_line()]
+    assert repeated_commands(lines) == [
         ("c-2", {"key": "AAAAAAAAAAA"}),
         ("c-2", {"key": "BBBBBBBBBBB"}),
         ("c-3", {"key": "AAAAAAAAAAA"}),
@@ -75,17 +77,22 @@ def test_each_key_is_erased_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"[]", b"{", b"7", b"[" * 10_000, b'{"aggregate":"customer"}', printed("customer.Registered")]
+    "line", [b"[]", b"{", b"7", b"[" * 10_000, b'{"aggregate":"customer"}', tail_line("customer.Registered")]
 )
-def test_other_lines_are_named(line: bytes) -> None:
+def test_errors_name_the_line(line: bytes) -> None:
     with pytest.raises(UsageError, match=r"^line 2 is not an erasure"):
-        repeated_erasures([printed(), line])
+        repeated_erasures([tail_line(), line])
 
 
 def test_commands_are_for_personal_aggregates() -> None:
     require_personal(CUSTOMER)
     with pytest.raises(UsageError, match="tally marks no field as personal: there is nothing to erase"):
         require_personal(tally.AGGREGATE)
-    made = erase_command("customer", "c-1")
-    told = json.loads(made.value)
-    assert (made.type, told["subject"], told["data"], told["id"]) == ("cqrs.Erase", "c-1", {}, made.id)
+    command = erase_command("customer", "c-1")
+    document = json.loads(command.value)
+    assert (command.type, document["subject"], document["data"], document["id"]) == (
+        "cqrs.Erase",
+        "c-1",
+        {},
+        command.id,
+    )

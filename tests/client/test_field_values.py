@@ -13,13 +13,13 @@ from tests.client.shopping import SHOPPING
 ADA = {"customer": {"name": "Ada"}}
 
 
-def data(*fields: str) -> Any:
+def place_data(*fields: str) -> Any:
     """Return the data of a `Place` command with these fields."""
     return json.loads(compose(SHOPPING, "o-1", "Place", fields).value)["data"]
 
 
 @pytest.mark.parametrize(
-    ("fields", "made"),
+    ("fields", "expected"),
     [
         (["customer[zip]=04109"], {"customer": {"name": "Ada", "zip": "04109"}}),
         (
@@ -44,12 +44,12 @@ def data(*fields: str) -> Any:
         (['pair:=[1, "x"]'], {**ADA, "pair": [1, "x"]}),
     ],
 )
-def test_fields_within_are_filled(fields: list[str], made: Any) -> None:
-    assert data("customer[name]=Ada", *fields) == made
+def test_nested_fields_are_filled(fields: list[str], expected: Any) -> None:
+    assert place_data("customer[name]=Ada", *fields) == expected
 
 
 @pytest.mark.parametrize(
-    ("field", "complaint"),
+    ("field", "message"),
     [
         ("colour=green", 'colour=green: not one of "red", "blue"'),
         ('colour:="green"', 'not one of "red", "blue"'),
@@ -70,40 +70,40 @@ def test_fields_within_are_filled(fields: list[str], made: Any) -> None:
         ),
     ],
 )
-def test_wrong_field_within_is_named(field: str, complaint: str) -> None:
-    with pytest.raises(UsageError) as refusal:
-        data("customer[name]=Ada", field)
-    assert complaint in str(refusal.value)
+def test_errors_name_the_nested_field(field: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        place_data("customer[name]=Ada", field)
+    assert message in str(raised.value)
 
 
-def test_lists_are_given_one_way() -> None:
+def test_list_and_item_together_are_rejected() -> None:
     with pytest.raises(UsageError, match="given twice"):
-        data('tag:=["a"]', "tag=b", "customer[name]=Ada")
+        place_data('tag:=["a"]', "tag=b", "customer[name]=Ada")
 
 
-class Say(cqrs.Command):
-    who: cqrs.Personal[str]
+class Greet(cqrs.Command):
+    name: cqrs.Personal[str]
     born: cqrs.Personal[int] = 0
-    how: str = ""
+    tone: str = ""
     age: int = 0
 
     def __post_init__(self) -> None:
-        if self.how == "unfit":
-            raise ValueError(f"{self.who} does not fit")
+        if self.tone == "unfit":
+            raise ValueError(f"{self.name} does not fit")
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("fields", "message"),
     [
-        (("who=Ann", "Ann"), "not a field; write"),
+        (("name=Ann", "Ann"), "not a field; write"),
         (("born=Ann",), "born: Expected `int"),
         (('born:="Ann"',), "born: Expected `int"),
-        (("who=Ann", "how=unfit"), "told.Say: withheld: a personal value stands in the message"),
-        (("who=Ann", "age=Ann"), "age=Ann: Expected `int`"),
+        (("name=Ann", "tone=unfit"), "people.Greet: withheld: a personal value stands in the message"),
+        (("name=Ann", "age=Ann"), "age=Ann: Expected `int`"),
     ],
 )
-def test_messages_have_no_personal_value(fields: tuple[str, ...], complaint: str) -> None:
+def test_messages_have_no_personal_value(fields: tuple[str, ...], message: str) -> None:
     """Only personal fields are redacted. The last field is not personal."""
-    with pytest.raises(UsageError) as refusal:
-        command_data("told.Say", Say, command_decoder(Say), fields)
-    assert str(refusal.value).startswith(complaint)
+    with pytest.raises(UsageError) as raised:
+        command_data("people.Greet", Greet, command_decoder(Greet), fields)
+    assert str(raised.value).startswith(message)

@@ -8,14 +8,14 @@ from cqrs_cli.errors import ContradictionError, UsageError
 from tests.support import ROOT
 
 COUNTER = registry.load("counter", "aggregates", ROOT)
-PLACE = LogRange("counter.events", 3, 0, 100)
+LOG_RANGE = LogRange("counter.events", 3, 0, 100)
 
 
-def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[LogRange, Record]:
+def event(version: int, time: str = "", name: str = "Incremented") -> tuple[LogRange, Record]:
     """Return an event record. Its time follows from its version unless given."""
     value = {
         "id": f"3/{version}/0",
-        "type": f"counter.{kind}",
+        "type": f"counter.{name}",
         "subject": "c",
         "time": time or f"2026-01-01T00:00:0{version}.000Z",
         "causationid": f"command-{version}",
@@ -24,57 +24,57 @@ def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[LogR
         "eventcount": 1,
         "data": {"by": version},
     }
-    return PLACE, Record(version, 0, b"c", msgspec.json.encode(value))
+    return LOG_RANGE, Record(version, 0, b"c", msgspec.json.encode(value))
 
 
-def shown(at: str | None, *events: tuple[LogRange, Record]) -> AggregateHistory:
+def fold_events(at: str | None, *events: tuple[LogRange, Record]) -> AggregateHistory:
     return fold_history(COUNTER, "c", events, parse_at(at))
 
 
 def test_events_are_folded_in_order() -> None:
-    found = shown(None, event(1), event(2), event(3))
-    assert (found.version, found.time) == (3, "2026-01-01T00:00:03.000Z")
-    assert [e.causationid for e in found.events] == ["command-1", "command-2", "command-3"]
+    history = fold_events(None, event(1), event(2), event(3))
+    assert (history.version, history.time) == (3, "2026-01-01T00:00:03.000Z")
+    assert [e.causationid for e in history.events] == ["command-1", "command-2", "command-3"]
 
 
 def test_unknown_aggregates_have_initial_state() -> None:
-    assert shown(None) == AggregateHistory(0, COUNTER.decider.initial, None, [])
+    assert fold_events(None) == AggregateHistory(0, COUNTER.decider.initial, None, [])
 
 
-def test_versions_include_all_before_them() -> None:
-    found = shown("2", event(1), event(2), event(3))
-    assert (found.version, len(found.events)) == (2, 2)
+def test_version_includes_earlier_events() -> None:
+    history = fold_events("2", event(1), event(2), event(3))
+    assert (history.version, len(history.events)) == (2, 2)
 
 
-def test_times_include_all_before_them() -> None:
+def test_time_includes_earlier_versions() -> None:
     events = event(1), event(2, "2026-01-01T00:00:09.000Z"), event(3, "2026-01-01T00:00:05.000Z")
-    assert shown("2026-01-01T00:00:06Z", *events).version == 3
-    assert shown("2026-01-01T00:00:04.999Z", *events).version == 1
-    assert shown("2026-01-01T01:00:01+01:00", *events).version == 1
-    assert shown("2025-01-01T00:00:00Z", *events).version == 0
+    assert fold_events("2026-01-01T00:00:06Z", *events).version == 3
+    assert fold_events("2026-01-01T00:00:04.999Z", *events).version == 1
+    assert fold_events("2026-01-01T01:00:01+01:00", *events).version == 1
+    assert fold_events("2025-01-01T00:00:00Z", *events).version == 0
 
 
 def test_repeated_events_count_once() -> None:
-    assert shown(None, event(1), event(1), event(2)).version == 2
+    assert fold_events(None, event(1), event(1), event(2)).version == 2
 
 
 @pytest.mark.parametrize(
     "events",
-    [[event(1), event(3)], [event(2)], [event(1, kind="Unknown")], [(PLACE, Record(9, 0, b"c", b"{}"))]],
+    [[event(1), event(3)], [event(2)], [event(1, name="Unknown")], [(LOG_RANGE, Record(9, 0, b"c", b"{}"))]],
 )
-def test_a_contradiction_names_its_place(events: list[tuple[LogRange, Record]]) -> None:
+def test_errors_name_the_offset(events: list[tuple[LogRange, Record]]) -> None:
     with pytest.raises(
         ContradictionError,
         match=r"counter\.events partition 3 offset \d: .*cqrs tail counter events --partition 3 --from \d -n 1",
     ):
-        shown(None, *events)
+        fold_events(None, *events)
 
 
-def test_neither_version_nor_time_is_refused() -> None:
+def test_invalid_position_is_rejected() -> None:
     with pytest.raises(UsageError, match="--at: not a time: 'yesterday'"):
         parse_at("yesterday")
 
 
-def test_endless_version_is_refused() -> None:
+def test_version_of_many_digits_is_rejected() -> None:
     with pytest.raises(UsageError, match="no aggregate has a version of 5000 digits"):
         parse_at("7" * 5000)

@@ -12,11 +12,11 @@ from cqrs_cli.errors import CqrsError, NoOutcomeError
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-def test_late_failure_leaves_no_trace() -> None:
-    """The caller is gone, so asyncio would log an error with a traceback that is of no use."""
+def test_late_failure_is_not_logged() -> None:
+    """Without a caller, asyncio would log the error with a useless traceback."""
     logged: list[dict[str, Any]] = []
 
-    async def ask() -> None:
+    async def await_outcome() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context))
         pending = PendingOutcome(
             ReadyCommand("c-1", "counter", "a", "counter.Count", b"{}"), Topics("counter"), 0.01
@@ -26,6 +26,6 @@ def test_late_failure_leaves_no_trace() -> None:
         pending.fail(CqrsError("the client was closed"))
         await asyncio.sleep(0)
 
-    asyncio.run(ask())
+    asyncio.run(await_outcome())
     gc.collect()
     assert logged == []

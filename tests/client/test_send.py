@@ -9,7 +9,7 @@ from cqrs_cli.client.send import SentCommands, read_lines, send_all
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka.topics.topics import Topics
 
-GOOD = b'{"type":"a.B","subject":"s"}\n'
+VALID_LINE = b'{"type":"a.B","subject":"s"}\n'
 
 
 class FakeProducer:
@@ -37,37 +37,37 @@ def send(commands: Iterable[ReadyCommand], producer: FakeProducer) -> SentComman
 
 
 def test_empty_lines_are_skipped() -> None:
-    sent = send(read_lines([GOOD, b"\n", GOOD, b"  "], ["a"]), FakeProducer())
+    sent = send(read_lines([VALID_LINE, b"\n", VALID_LINE, b"  "], ["a"]), FakeProducer())
     assert (sent.total, sent.aggregates) == (2, {"a": 2})
 
 
 @pytest.mark.parametrize(
-    ("bad", "complaint"),
+    ("invalid_line", "message"),
     [
         (b"{", "line 3: Input data was truncated"),
         (b'{"type":"x.B","subject":"s"}', "line 3: no aggregate 'x'; known: a"),
     ],
 )
-def test_bad_lines_are_named_and_counted(bad: bytes, complaint: str) -> None:
-    with pytest.raises(UsageError) as refusal:
-        send(read_lines([GOOD, b"\n", bad, GOOD], ["a"]), FakeProducer())
-    assert refusal.value.message == complaint
-    assert refusal.value.hint == "1 command was sent before it: correct it and send the rest"
+def test_invalid_line_is_named(invalid_line: bytes, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        send(read_lines([VALID_LINE, b"\n", invalid_line, VALID_LINE], ["a"]), FakeProducer())
+    assert raised.value.message == message
+    assert raised.value.hint == "1 command was sent before it: correct it and send the rest"
 
 
 def test_lost_brokers_name_the_sent_count() -> None:
     producer = FakeProducer(fails_at=2)
     with pytest.raises(UnavailableError, match="no broker; 2 commands were sent; start one"):
-        send(read_lines([GOOD] * 5, ["a"]), producer)
+        send(read_lines([VALID_LINE] * 5, ["a"]), producer)
     assert producer.stopped
 
 
-def test_ctrl_c_lets_sent_commands_arrive() -> None:
-    def interrupted() -> Iterator[Any]:
-        yield from read_lines([GOOD], ["a"])
+def test_ctrl_c_discards_the_queue() -> None:
+    def interrupted_commands() -> Iterator[Any]:
+        yield from read_lines([VALID_LINE], ["a"])
         raise KeyboardInterrupt
 
     producer = FakeProducer()
     with pytest.raises(KeyboardInterrupt):
-        send(interrupted(), producer)
+        send(interrupted_commands(), producer)
     assert producer.stopped

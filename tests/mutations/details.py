@@ -61,13 +61,13 @@ DETAILS = [
         "a signal interrupts an import, and keeps its lock",
         "cqrs_cli/cli/interrupts.py",
         (('_IMPORT_MODULE = "importlib._bootstrap"', '_IMPORT_MODULE = ""'),),
-        "tests/cli/test_interrupts.py::test_imports_are_left_to_other_threads",
+        "tests/cli/test_interrupts.py::test_interrupted_import_releases_the_global_lock",
     ),
     Mutation(
         "a signal whose exception was dropped does not come again",
         "cqrs_cli/cli/interrupts.py",
         (("undo.enter_context(_raise_dropped_signals())", "pass"),),
-        "tests/cli/test_interrupts.py::test_dropped_signals_come_again",
+        "tests/cli/test_interrupts.py::test_dropped_signals_are_raised_again",
     ),
     Mutation(
         "a signal interrupts what takes a lock",
@@ -79,7 +79,7 @@ DETAILS = [
         "a signal interrupts the start of a thread",
         "cqrs_cli/cli/interrupts.py",
         ((" or _is_starting_thread(frame)", ""),),
-        "tests/cli/test_interrupts.py::test_threads_are_started_whole",
+        "tests/cli/test_interrupts.py::test_interrupted_thread_start_is_complete",
     ),
     Mutation(
         "a signal does not interrupt what waits for a thread",

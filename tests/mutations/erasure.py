@@ -125,7 +125,7 @@ ERASURE = [
         "a traceback on the terminal has the words",
         "cqrs_cli/cli/output.py",
         (("redacted_traceback if self.has_personal_data else traceback_text\n", "traceback_text\n"),),
-        "tests/cli/test_tracebacks.py::test_no_value_in_what_is_shown",
+        "tests/cli/test_tracebacks.py::test_shown_errors_have_no_personal_values",
     ),
     Mutation(
         "an erase deletes a later key than the key that it names",
@@ -137,13 +137,13 @@ ERASURE = [
         "a printed event of another kind erases",
         "cqrs_cli/client/erasures.py",
         (('    if message.get("type") != ERASED:\n', "    if False:\n"),),
-        f"{_FILE}::test_other_lines_are_named",
+        f"{_FILE}::test_errors_name_the_line",
     ),
     Mutation(
         "a file of erasures is begun again",
         "cqrs_cli/client/erasures.py",
         (('self.path.open("ab")', 'self.path.open("wb")'),),
-        f"{_FILE}::test_lines_are_read_back",
+        f"{_FILE}::test_erasure_file_is_read_back",
     ),
     Mutation(
         "a specification keeps what is erased",

@@ -148,7 +148,7 @@ def place(single_bank: TopicHarness, tmp_path: Path) -> tuple[str, ...]:
 
 def test_top_shows_the_partitions(place: tuple[str, ...], tmp_path: Path) -> None:
     with terminal(tmp_path, "-m", "cqrs_cli", "top", *place, "--every", "200ms") as live:
-        live.see("bank_account 0")
+        live.wait_for_text("bank_account 0")
         live.press("q")
-        assert live.ended() == 0
+        assert live.wait_for_exit() == 0
         assert "order: topic" in live.read()

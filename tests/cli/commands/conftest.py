@@ -11,13 +11,13 @@ from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 from tests.support.deciding import Owner
 
-BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
 
 @pytest.fixture
-def decided(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
+def cqrs_on_decisions(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
     """`cqrs` on the topics of the accounts a and b: five events, a rejection and a record that is not a command."""
-    owner = Owner(connection, Topics("bank_account", prefix), BANK)
+    owner = Owner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
     for subject, command, *fields in (
         ("a", "Open", "owner=Ada"),
         ("b", "Open", "owner=Bob"),

@@ -28,7 +28,7 @@ def test_aggregate_and_its_test_are_added(project: Path, capfd: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_what_is_added_is_sound(project: Path) -> None:
+def test_added_code_passes_tests_and_linters(project: Path) -> None:
     """The added code passes its tests and the linters, also with a name that the file or its test uses."""
     names = ["purchase_order", "register", "nothing", "first"]
     for name in names:
@@ -63,15 +63,15 @@ def test_projection_and_its_test_are_added(project: Path, capfd: pytest.CaptureF
     files = ["projections/__init__.py", "projections/receipts.py", "tests/test_receipts.py"]
     assert document["files"] == files
     assert document["next"] == ["python -m pytest tests/test_receipts.py", "cqrs project receipts --once"]
-    loaded = load_projection("receipts", project, "aggregates")
-    assert loaded.event_names == ("Received",)
+    projection = load_projection("receipts", project, "aggregates")
+    assert projection.event_names == ("Received",)
     assert main(["add", "receipts", "--projection", "inventory"]) == 2
     assert main(["add", "x" * 51, "--projection", "inventory"]) == 2
     assert "is not a valid name of a projection" in capfd.readouterr().err
     assert main(["add", "both", "--projection", "inventory", "--process", "inventory"]) == 2
 
 
-def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_folders_are_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cqrs.toml").write_text('aggregates = "shop.domain"')
     monkeypatch.chdir(tmp_path)
     assert main(["add", "invoice", "-q"]) == 0
@@ -80,7 +80,7 @@ def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "message"),
     [
         ("Invoice", "'Invoice' is not a valid name of an aggregate"),
         ("_invoice", "is not a valid name of an aggregate"),
@@ -90,16 +90,16 @@ def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.Monk
         ("inventory", "aggregates/inventory.py exists already"),
     ],
 )
-def test_other_names_exit_2(
-    project: Path, capfd: pytest.CaptureFixture[str], name: str, complaint: str
+def test_invalid_names_exit_2(
+    project: Path, capfd: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
-    before = sorted(project.rglob("*"))
+    files = sorted(project.rglob("*"))
     assert main(["add", name]) == 2
-    assert complaint in capfd.readouterr().err
-    assert sorted(project.rglob("*")) == before
+    assert message in capfd.readouterr().err
+    assert sorted(project.rglob("*")) == files
 
 
-def test_pyproject_names_what_it_needs(tmp_path: Path) -> None:
+def test_pyproject_has_the_dependencies(tmp_path: Path) -> None:
     scaffold.create(tmp_path / "My Shop!")
     document = tomllib.loads((tmp_path / "My Shop!" / "pyproject.toml").read_text())
     assert document["project"]["name"] == "my-shop"
@@ -111,7 +111,7 @@ def test_pyproject_names_what_it_needs(tmp_path: Path) -> None:
     ]
 
 
-RICH = """
+RICH_AGGREGATE = """
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -158,9 +158,9 @@ decider = cqrs.Decider(decide, evolve, initial=Order())
 
 
 @pytest.mark.program
-def test_processes_hear_rich_events(project: Path) -> None:
+def test_process_of_rich_events_is_added(project: Path) -> None:
     """The test's values have all types that have a simple value, and the test passes."""
-    (project / "aggregates/rich.py").write_text(RICH)
+    (project / "aggregates/rich.py").write_text(RICH_AGGREGATE)
     assert main(["add", "answer", "--process", "rich", "-q"]) == 0
     test = (project / "tests/test_answer.py").read_text()
     assert (

@@ -8,7 +8,7 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["bank_account", "--out", "cqrs.toml"], "cqrs.toml exists; name a new file"),
         (["bank_account"], "write hashes: --out FILE; compare them: --check FILE"),
@@ -25,7 +25,7 @@ from tests.cli.conftest import Cqrs
     ],
 )
 def test_a_wrong_certificate_ends_with_2(
-    cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str
+    cqrs: Cqrs, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     for name, kinds in {"other": ["events"], "own": KINDS}.items():
         topics = {f"counter.{kind}": TopicCertificate("id", []) for kind in kinds}
@@ -33,7 +33,7 @@ def test_a_wrong_certificate_ends_with_2(
         (tmp_path / name).write_bytes(write_certificate(certificate))
     result = cqrs("certificate", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err
 
 
 def test_an_unwritable_certificate_ends_with_3(cqrs: Cqrs) -> None:

@@ -47,8 +47,12 @@ def change(source: Path, old: str, new: str) -> None:
 
 @pytest.mark.program
 def test_written_contract_is_green(cqrs: Check, source: Path) -> None:
-    first = cqrs("check")
-    assert (first.status, "amber" in first.out, "cqrs check --write" in first.out) == (0, True, True)
+    without_contract = cqrs("check")
+    assert (
+        without_contract.status,
+        "amber" in without_contract.out,
+        "cqrs check --write" in without_contract.out,
+    ) == (0, True, True)
     assert cqrs("check", "--write").status == 0
     assert (source.parents[1] / "schemas" / "counter.json").is_file()
     change(source, "Count up, or down", "Comments and docstrings change nothing. Count up, or down")
@@ -64,16 +68,16 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     )
     result = cqrs("check", "-o", "json")
     assert (result.status, result.document["level"]) == (1, "red")
-    first = result.document["aggregates"]["counter"]["changes"][0]
-    assert first["what"] == "event Incremented, field by: is gone (renamed to step?)"
-    assert "make a new event and read this one by an upcaster" in first["do"]
+    change_document = result.document["aggregates"]["counter"]["changes"][0]
+    assert change_document["what"] == "event Incremented, field by: is gone (renamed to step?)"
+    assert "make a new event and read this one by an upcaster" in change_document["do"]
     assert "red  counter  event Incremented, field by: is gone" in cqrs("check").out
     assert cqrs("check", "--write").status == 0
     assert cqrs("check").status == 0
 
 
 @pytest.mark.program
-def test_forgotten_revision_is_said(cqrs: Check, source: Path) -> None:
+def test_forgotten_revision_is_reported(cqrs: Check, source: Path) -> None:
     """Only `evolve` counts, because `decide` may change at any time."""
     cqrs("check", "--write")
     change(source, "if by != 0:", "if by > 0:")
@@ -119,12 +123,12 @@ def test_log_names_unreadable_events(cqrs: Check, connection: Connection, prefix
     assert cqrs("init", *broker).status == 0
     producer = clients.producer(connection)
     event = {"subject": "a", "time": "", "causationid": "c", "eventindex": 0, "eventcount": 1}
-    for number, (kind, data) in enumerate(
+    for number, (event_type, data) in enumerate(
         [("Incremented", {"by": 1}), ("Counted", {}), ("Counted", {}), ("WasReset", {"to": "x"})], 1
     ):
         envelope = {
             "id": f"1/{number}/0",
-            "type": f"counter.{kind}",
+            "type": f"counter.{event_type}",
             "aggregateversion": number,
             "data": data,
         }
@@ -134,7 +138,9 @@ def test_log_names_unreadable_events(cqrs: Check, connection: Connection, prefix
     assert (result.status, result.document["level"]) == (1, "red")
     log = result.document["logs"]["counter"]
     assert log["events"] == 4
-    assert [(bad["type"], bad["partition"], bad["offset"], bad["times"]) for bad in log["unreadable"]] == [
+    assert [
+        (entry["type"], entry["partition"], entry["offset"], entry["times"]) for entry in log["unreadable"]
+    ] == [
         ("counter.Counted", 1, 1, 2),
         ("counter.WasReset", 1, 3, 1),
     ]

@@ -18,45 +18,45 @@ from tests.support.owners import quietly
 COMMAND = {"specversion": "1.0", "id": "c-1", "source": "/x", "type": "bank_account.Close", "subject": "acc"}
 
 
-def letter(value: bytes | None, headers: Headers) -> Record:
+def letter_record(value: bytes | None, headers: Headers) -> Record:
     record = dead_letter(
         Record(7, 1000, b"acc", value, headers), "t.commands", 0, "HANDLER_ERROR", "it raised"
     )
     return Record(3, record.timestamp, record.key, record.value, record.headers)
 
 
-def test_retried_commands_are_what_they_were() -> None:
-    spent = {"notbefore": "2999-01-01T00:00:00Z", "deferredfrom": "0/1", "attempt": "2"}
-    whole = {**COMMAND, "expectedversion": 3, "correlationid": "x", "data": {"a": [1, 2.50]}}
-    record = letter(json.dumps(whole | spent).encode(), list(HEADERS))
-    (failed,) = failed_commands(iter([(0, record)]), lambda letter: True)
+def test_retried_commands_equal_the_original() -> None:
+    attributes_of_the_attempt = {"notbefore": "2999-01-01T00:00:00Z", "deferredfrom": "0/1", "attempt": "2"}
+    original = {**COMMAND, "expectedversion": 3, "correlationid": "x", "data": {"a": [1, 2.50]}}
+    record = letter_record(json.dumps(original | attributes_of_the_attempt).encode(), list(HEADERS))
+    (failed,) = failed_commands(iter([(0, record)]), lambda _: True)
     assert (failed.reason, failed.message, failed.place, failed.id) == (
         "HANDLER_ERROR",
         "it raised",
         "0@7",
         "c-1",
     )
-    again = retry_command("bank_account", failed)
-    assert again is not None and json.loads(again.value) == whole
-    assert (again.id, again.subject, again.type) == ("c-1", "acc", "bank_account.Close")
+    retried = retry_command("bank_account", failed)
+    assert retried is not None and json.loads(retried.value) == original
+    assert (retried.id, retried.subject, retried.type) == ("c-1", "acc", "bank_account.Close")
 
 
 def test_binary_commands_become_documents() -> None:
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in COMMAND.items()]
-    (failed,) = failed_commands(iter([(0, letter(b'{"a":1}', headers))]), lambda letter: True)
-    again = retry_command("bank_account", failed)
-    assert again is not None and json.loads(again.value) == {**COMMAND, "data": {"a": 1}}
+    (failed,) = failed_commands(iter([(0, letter_record(b'{"a":1}', headers))]), lambda _: True)
+    retried = retry_command("bank_account", failed)
+    assert retried is not None and json.loads(retried.value) == {**COMMAND, "data": {"a": 1}}
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b'{"specversion":"1.0"}'])
-def test_what_is_no_command_stays(value: bytes | None) -> None:
-    (failed,) = failed_commands(iter([(0, letter(value, list(HEADERS)))]), lambda letter: True)
+def test_unreadable_values_are_not_retried(value: bytes | None) -> None:
+    (failed,) = failed_commands(iter([(0, letter_record(value, list(HEADERS)))]), lambda _: True)
     assert failed.command is None and retry_command("bank_account", failed) is None
 
 
 @pytest.fixture
-def failing(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
-    """Two commands of unknown types, and a record that is not a command."""
+def cqrs_with_dead_letters(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+    """`cqrs` on topics with dead letters: two commands of unknown types, and a record that is not a command."""
     for name in ("a", "b"):
         line = json.dumps({**COMMAND, "id": f"c-{name}", "subject": name, "type": "bank_account.Fly"})
         (tmp_path / f"{name}.ndjson").write_text(line)
@@ -68,74 +68,100 @@ def failing(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path:
 
 
 @pytest.mark.kafka
-def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
-    lines = failing("dead-letters", "list", "bank_account", "-o", "json").lines
+def test_letters_are_listed_and_retried(cqrs_with_dead_letters: Cqrs) -> None:
+    lines = cqrs_with_dead_letters("dead-letters", "list", "bank_account", "-o", "json").lines
     assert sorted((line["id"] or "", line["reason"]) for line in lines) == [
         ("", "INVALID_ENVELOPE"),
         ("c-a", "UNKNOWN_TYPE"),
         ("c-b", "UNKNOWN_TYPE"),
     ]
-    for narrow in (["--id", "c-a"], ["--aggregate-id", "a"]):
-        (letter,) = failing("dead-letters", "list", "bank_account", "--full", "-o", "json", *narrow).lines
+    for options in (["--id", "c-a"], ["--aggregate-id", "a"]):
+        (letter,) = cqrs_with_dead_letters(
+            "dead-letters", "list", "bank_account", "--full", "-o", "json", *options
+        ).lines
         assert letter["record"]["message"]["id"] == "c-a"
-    assert failing("dead-letters", "list", "bank_account", "--before", "1h").out == ""
-    assert failing("dead-letters", "list", "bank_account", "--reason", "EXPIRED").status == 2
-    assert failing("dead-letters", "retry", "bank_account").status == 2
-    before = len(failing("tail", "bank_account", "commands", "-o", "json").lines)
-    rehearsed = failing("dead-letters", "retry", "bank_account", "--all", "--dry-run", "-o", "json")
-    assert len(rehearsed.lines) == 3
-    result = failing("dead-letters", "retry", "bank_account", "--all", "-o", "json")
+    assert cqrs_with_dead_letters("dead-letters", "list", "bank_account", "--before", "1h").out == ""
+    assert cqrs_with_dead_letters("dead-letters", "list", "bank_account", "--reason", "EXPIRED").status == 2
+    assert cqrs_with_dead_letters("dead-letters", "retry", "bank_account").status == 2
+    count_before = len(cqrs_with_dead_letters("tail", "bank_account", "commands", "-o", "json").lines)
+    dry_run = cqrs_with_dead_letters(
+        "dead-letters", "retry", "bank_account", "--all", "--dry-run", "-o", "json"
+    )
+    assert len(dry_run.lines) == 3
+    result = cqrs_with_dead_letters("dead-letters", "retry", "bank_account", "--all", "-o", "json")
     assert (result.lines[0]["sent"], result.lines[0]["unreadable"]) == (2, 1)
-    assert len(failing("tail", "bank_account", "commands", "-o", "json").lines) == before + 2
+    assert (
+        len(cqrs_with_dead_letters("tail", "bank_account", "commands", "-o", "json").lines)
+        == count_before + 2
+    )
 
 
 @pytest.mark.kafka
 def test_retries_send_each_command_once(
-    failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+    cqrs_with_dead_letters: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     """Every failed retry adds a dead letter. Only the last dead letter of a command is sent again."""
     for _ in range(3):
-        (sent,) = failing("dead-letters", "retry", "bank_account", "--all", "-o", "json").lines
-        assert sent["sent"] == 2
+        (document,) = cqrs_with_dead_letters(
+            "dead-letters", "retry", "bank_account", "--all", "-o", "json"
+        ).lines
+        assert document["sent"] == 2
         quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
-    (sent,) = failing("dead-letters", "retry", "bank_account", "--id", "c-a", "-o", "json").lines
-    assert sent["sent"] == 1
+    (document,) = cqrs_with_dead_letters(
+        "dead-letters", "retry", "bank_account", "--id", "c-a", "-o", "json"
+    ).lines
+    assert document["sent"] == 1
 
 
 @pytest.mark.kafka
-def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_dropped_letters_are_gone(
+    cqrs_with_dead_letters: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
     """A dropped letter is no violation, like letters deleted by retention."""
-    assert failing("dead-letters", "drop", "bank_account").status == 2
-    assert failing("dead-letters", "drop", "bank_account", "--before", "0s", "--id", "c-a").status == 2
+    assert cqrs_with_dead_letters("dead-letters", "drop", "bank_account").status == 2
+    assert (
+        cqrs_with_dead_letters("dead-letters", "drop", "bank_account", "--before", "0s", "--id", "c-a").status
+        == 2
+    )
     assert (
         len(
-            failing("dead-letters", "drop", "bank_account", "--before", "0s", "--dry-run", "-o", "json").lines
+            cqrs_with_dead_letters(
+                "dead-letters", "drop", "bank_account", "--before", "0s", "--dry-run", "-o", "json"
+            ).lines
         )
         == 3
     )
-    assert failing("dead-letters", "drop", "bank_account", "--before", "1h", "-o", "json").lines == [
-        {"dropped": 0}
-    ]
-    assert failing("dead-letters", "drop", "bank_account", "--before", "0s", "-o", "json").lines == [
-        {"dropped": 3}
-    ]
-    assert failing("dead-letters", "list", "bank_account").out == ""
+    assert cqrs_with_dead_letters(
+        "dead-letters", "drop", "bank_account", "--before", "1h", "-o", "json"
+    ).lines == [{"dropped": 0}]
+    assert cqrs_with_dead_letters(
+        "dead-letters", "drop", "bank_account", "--before", "0s", "-o", "json"
+    ).lines == [{"dropped": 3}]
+    assert cqrs_with_dead_letters("dead-letters", "list", "bank_account").out == ""
     assert TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2).violations() == []
 
 
 @pytest.mark.kafka
-def test_open_letters_are_those_left(
-    failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+def test_open_letters_exclude_accepted_commands(
+    cqrs_with_dead_letters: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     """`a` is accepted when retried. `b` fails again, and only its last letter is listed."""
-    listed = ["dead-letters", "list", "bank_account", "--open", "-o", "json"]
-    assert len(failing(*listed).lines) == 3
-    again = {**COMMAND, "id": "c-a", "subject": "a", "type": "bank_account.Open", "data": {"owner": "Ada"}}
-    (tmp_path / "again.ndjson").write_text(json.dumps(again))
-    failing("send", "--file", str(tmp_path / "again.ndjson"))
-    failing("dead-letters", "retry", "bank_account", "--id", "c-b")
+    list_open = ["dead-letters", "list", "bank_account", "--open", "-o", "json"]
+    assert len(cqrs_with_dead_letters(*list_open).lines) == 3
+    accepted_command = {
+        **COMMAND,
+        "id": "c-a",
+        "subject": "a",
+        "type": "bank_account.Open",
+        "data": {"owner": "Ada"},
+    }
+    (tmp_path / "accepted.ndjson").write_text(json.dumps(accepted_command))
+    cqrs_with_dead_letters("send", "--file", str(tmp_path / "accepted.ndjson"))
+    cqrs_with_dead_letters("dead-letters", "retry", "bank_account", "--id", "c-b")
     quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
-    remaining = failing(*listed).lines
+    remaining = cqrs_with_dead_letters(*list_open).lines
     assert sorted(line["id"] or "" for line in remaining) == ["", "c-b"]
-    (first, last) = failing("dead-letters", "list", "bank_account", "--id", "c-b", "-o", "json").lines
+    (first, last) = cqrs_with_dead_letters(
+        "dead-letters", "list", "bank_account", "--id", "c-b", "-o", "json"
+    ).lines
     assert last["offset"] in [line["offset"] for line in remaining] and first["offset"] != last["offset"]

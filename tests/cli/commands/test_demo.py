@@ -40,7 +40,7 @@ def broker_pid(project: Path) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def first(project: Path) -> subprocess.CompletedProcess[str]:
+def first_run(project: Path) -> subprocess.CompletedProcess[str]:
     """The first run in an empty folder."""
     completed = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
     assert broker_pid(project) is None, "the broker it started was left running"
@@ -48,8 +48,8 @@ def first(project: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def second(project: Path, first: object) -> dict[str, Any]:
-    """A second run with JSON output, while the first run's broker is in use."""
+def second_document(project: Path, first_run: object) -> dict[str, Any]:
+    """The document of a second run with JSON output, while the first run's broker is in use."""
     broker = embedded.start_broker(demo_folder(project))
     try:
         completed = subprocess.run(
@@ -62,8 +62,8 @@ def second(project: Path, first: object) -> dict[str, Any]:
     return dict(json.loads(completed.stdout))
 
 
-def test_demo_prints_its_results(first: subprocess.CompletedProcess[str]) -> None:
-    assert first.returncode == 0, first.stderr
+def test_demo_prints_its_results(first_run: subprocess.CompletedProcess[str]) -> None:
+    assert first_run.returncode == 0, first_run.stderr
     for text in (
         "VERSION_CONFLICT",
         "OVERDRAWN",
@@ -75,53 +75,59 @@ def test_demo_prints_its_results(first: subprocess.CompletedProcess[str]) -> Non
         "its projection is projections/recent_orders.py",
         "To look around (Kafka is stopped: the next command starts it):",
     ):
-        assert text in first.stdout
-    assert "cd .cqrs/demo" in first.stdout
-    assert "cqrs new shop" in first.stdout
+        assert text in first_run.stdout
+    assert "cd .cqrs/demo" in first_run.stdout
+    assert "cqrs new shop" in first_run.stdout
 
 
-def test_programs_get_one_document(second: dict[str, Any]) -> None:
-    assert [step["outcome"]["status"] for step in second["commands"]].count("accepted") == 6
-    assert second["decided"]["commands"] == len(second["commands"]) == 10
-    assert [account["state"]["balance"] for account in second["accounts"]] == [75, 20]
+def test_programs_get_one_document(second_document: dict[str, Any]) -> None:
+    assert [step["outcome"]["status"] for step in second_document["commands"]].count("accepted") == 6
+    assert second_document["decided"]["commands"] == len(second_document["commands"]) == 10
+    assert [account["state"]["balance"] for account in second_document["accounts"]] == [75, 20]
 
 
-def test_the_order_times_out(second: dict[str, Any]) -> None:
+def test_the_order_times_out(second_document: dict[str, Any]) -> None:
     """The payment is requested and called off.
 
     The cancellation is deferred first, unless its first decision is late.
     """
-    (placed,) = second["order"]["commands"]
+    (place_command,) = second_document["order"]["commands"]
     commands = {
         (command["type"], command["outcome"]["status"]): command
-        for command in placed["events"][0]["commands"]
+        for command in place_command["events"][0]["commands"]
     }
-    requested, deferred, cancelled = (
+    request_key, deferral_key, cancellation_key = (
         ("payment.Request", "accepted"),
         ("order.Cancel", "deferred"),
         ("order.Cancel", "accepted"),
     )
-    assert commands.keys() - {deferred} == {requested, cancelled}
-    assert deferred not in commands or commands[deferred]["outcome"]["due"] <= commands[cancelled]["time"]
-    (called_off,) = commands[cancelled]["events"][0]["commands"]
-    assert (called_off["type"], called_off["outcome"]["status"]) == ("payment.CallOff", "accepted")
+    assert commands.keys() - {deferral_key} == {request_key, cancellation_key}
+    assert (
+        deferral_key not in commands
+        or commands[deferral_key]["outcome"]["due"] <= commands[cancellation_key]["time"]
+    )
+    (call_off_command,) = commands[cancellation_key]["events"][0]["commands"]
+    assert (call_off_command["type"], call_off_command["outcome"]["status"]) == (
+        "payment.CallOff",
+        "accepted",
+    )
 
 
-def test_orders_become_rows(second: dict[str, Any]) -> None:
+def test_orders_of_both_runs_are_rows(second_document: dict[str, Any]) -> None:
     """The rows are the orders of both runs, the newest first."""
-    rows = second["read_model"]
-    assert rows[0]["order_id"] == second["order"]["id"]
+    rows = second_document["read_model"]
+    assert rows[0]["order_id"] == second_document["order"]["id"]
     assert [(row["customer"], row["status"]) for row in rows] == [("cleo", "cancelled")] * 2
 
 
-def test_replay_equals_both_live_states(second: dict[str, Any]) -> None:
-    assert second["equal"] is True
-    assert second["live"] == second["replay"]
-    assert second["live"]["aggregates"] == 4
+def test_replay_equals_both_live_states(second_document: dict[str, Any]) -> None:
+    assert second_document["equal"] is True
+    assert second_document["live"] == second_document["replay"]
+    assert second_document["live"]["aggregates"] == 4
 
 
-def test_the_next_steps_work(project: Path, second: dict[str, Any]) -> None:
-    (show,) = (step for step in second["next"] if step.startswith("cqrs show"))
+def test_the_suggested_command_works(project: Path, second_document: dict[str, Any]) -> None:
+    (show,) = (step for step in second_document["next"] if step.startswith("cqrs show"))
     try:
         command = [sys.executable, "-m", *show.replace("cqrs", "cqrs_cli", 1).split(), "-o", "json"]
         result = json.loads(subprocess.check_output(command, cwd=demo_folder(project)))
@@ -149,7 +155,7 @@ def test_a_signal_leaves_nothing_running(tmp_path: Path, step: str, number: int,
         try:
             _, errors = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
-            process.kill()  # otherwise the block would wait for its end
+            process.kill()  # otherwise the `with` block would wait for its end
             raise
     assert process.returncode == status
     assert all(line.endswith(" …") for line in errors.splitlines()), errors

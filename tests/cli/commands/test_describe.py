@@ -28,18 +28,18 @@ def test_command_is_shown_as_sent(cqrs: Cqrs) -> None:
     assert cqrs("describe", "order", "AddLine").out.rstrip().endswith("cqrs send order ID AddLine sku=…")
 
 
-def test_nested_fields_are_spelled_as_sent() -> None:
+def test_nested_fields_are_shown_as_sent() -> None:
     """The two fields belong to the same item. `[]` in each would create two items."""
     text = message_text(SHOPPING, SHOPPING.commands["shopping.Place"])
-    spelled = [line.split()[0] for line in text.splitlines() if line.lstrip().startswith("lines[")]
-    assert spelled[:2] == ["lines[0][sku]", "lines[0][quantity]"]
-    composed = compose(
-        SHOPPING, "o-1", "Place", ["customer[name]=Ada", f"{spelled[0]}=tea", f"{spelled[1]}=2"]
+    field_names = [line.split()[0] for line in text.splitlines() if line.lstrip().startswith("lines[")]
+    assert field_names[:2] == ["lines[0][sku]", "lines[0][quantity]"]
+    command = compose(
+        SHOPPING, "o-1", "Place", ["customer[name]=Ada", f"{field_names[0]}=tea", f"{field_names[1]}=2"]
     )
-    assert json.loads(composed.value)["data"]["lines"] == [{"sku": "tea", "quantity": 2}]
+    assert json.loads(command.value)["data"]["lines"] == [{"sku": "tea", "quantity": 2}]
 
 
-def test_personal_fields_are_told() -> None:
+def test_personal_fields_are_labelled() -> None:
     text = message_text(CUSTOMER, CUSTOMER.commands["customer.Register"])
     assert [line.split()[0] for line in text.splitlines() if line.endswith("  personal")] == ["name", "mail"]
 
@@ -55,15 +55,15 @@ def test_json_is_json_schema(cqrs: Cqrs) -> None:
     assert set(cqrs("describe", "-o", "json").document["aggregates"]) >= {"bank_account", "order"}
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_asyncapi_is_json_either_way(cqrs: Cqrs, form: str) -> None:
-    document = cqrs("describe", "counter", "--asyncapi", "--topic-prefix", "x.", "-o", form).document
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_asyncapi_is_json_for_both_outputs(cqrs: Cqrs, output: str) -> None:
+    document = cqrs("describe", "counter", "--asyncapi", "--topic-prefix", "x.", "-o", output).document
     assert document["asyncapi"] == "3.0.0"
     assert document["channels"]["counter.events"]["address"] == "x.counter.events"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["describe", "bank"], "no aggregate 'bank'"),
         (["describe", "counter", "Decrement"], "counter has no 'Decrement'; known: Increment, Reset"),
@@ -72,7 +72,7 @@ def test_asyncapi_is_json_either_way(cqrs: Cqrs, form: str) -> None:
         (["send", "counter", "a"], "COMMAND is missing; counter has Increment, Reset"),
     ],
 )
-def test_unknown_names_exit_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_unknown_names_exit_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:
     result = cqrs(*arguments)
     assert result.status == 2
-    assert complaint in result.err
+    assert message in result.err

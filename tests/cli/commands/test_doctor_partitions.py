@@ -9,14 +9,14 @@ from tests.cli.conftest import Cqrs
 from tests.support import statuses
 
 
-def test_quiet_places_are_counted() -> None:
+def test_partitions_without_owner_are_counted() -> None:
     checks = partition_checks(
         statuses.look(statuses.decided(lag=2, rates=Rates(1, 1, 0)), statuses.heard(owned=False))
     )
     assert list(checks) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
 
 
-def test_remarks_are_warnings() -> None:
+def test_suspects_and_stops_are_warnings() -> None:
     checks = partition_checks(
         statuses.look(
             statuses.decided(trial="on trial", lag=1), statuses.heard(stopped_at=7, way_out="--skip")
@@ -39,8 +39,8 @@ def test_silent_runs_are_warnings() -> None:
 
 
 @pytest.mark.kafka
-def test_doctor_looks_at_partitions(decided: Cqrs) -> None:
-    checks = decided("doctor", "-o", "json").document["checks"]
+def test_doctor_checks_the_partitions(cqrs_on_decisions: Cqrs) -> None:
+    checks = cqrs_on_decisions("doctor", "-o", "json").document["checks"]
     (partition_check,) = [check for check in checks if check["name"] == "partitions"]
     assert (partition_check["status"], partition_check["detail"]) == (
         "ok",

@@ -14,27 +14,37 @@ from tests.support import AGGREGATES
 from tests.support.deciding import Owner
 
 pytestmark = pytest.mark.kafka
-BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 JSON = ("-o", "json")
 
 #: Members of an outcome that do not depend on the record's partition and offset.
-DECIDED = ("status", "reason", "code", "message", "version", "events", "expected", "fingerprint", "original")
+VERDICT_MEMBERS = (
+    "status",
+    "reason",
+    "code",
+    "message",
+    "version",
+    "events",
+    "expected",
+    "fingerprint",
+    "original",
+)
 
 
 @pytest.fixture
 def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
-    return Owner(connection, Topics("bank_account", prefix), BANK)
+    return Owner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
 
 
 def verdict(outcome: Any) -> dict[str, Any]:
-    return {name: outcome["data"][name] for name in DECIDED if name in outcome["data"]}
+    return {name: outcome["data"][name] for name in VERDICT_MEMBERS if name in outcome["data"]}
 
 
-def sent(cqrs: Cqrs) -> int:
+def command_count(cqrs: Cqrs) -> int:
     return len(cqrs("tail", "bank_account", "commands", *JSON).lines)
 
 
-def test_dry_runs_decide_as_owners_do(cqrs_on_broker: Cqrs, owner: Owner) -> None:
+def test_dry_run_equals_the_decision(cqrs_on_broker: Cqrs, owner: Owner) -> None:
     open_, close = ("Open", "owner=Ada"), ("Close",)
     deposit, withdraw = ("Deposit", "amount=5"), ("Withdraw", "amount=9")
     for number, (command, status) in enumerate(
@@ -49,19 +59,19 @@ def test_dry_runs_decide_as_owners_do(cqrs_on_broker: Cqrs, owner: Owner) -> Non
         ]
     ):
         call = ("send", "bank_account", "acc-42", *command, *JSON)
-        rehearsed = cqrs_on_broker(*call, "--dry-run")
-        assert (rehearsed.status, sent(cqrs_on_broker)) == (status, number)
+        dry_run = cqrs_on_broker(*call, "--dry-run")
+        assert (dry_run.status, command_count(cqrs_on_broker)) == (status, number)
         cqrs_on_broker(*call)
         owner.decide()
         outcome = cqrs_on_broker("tail", "bank_account", "outcomes", *JSON).lines[-1]["message"]
         lines = cqrs_on_broker("tail", "bank_account", "events", *JSON).lines
-        foretold = rehearsed.document
-        assert verdict(foretold["outcome"]) == verdict(outcome)
+        document = dry_run.document
+        assert verdict(document["outcome"]) == verdict(outcome)
         count = outcome["data"]["events"]
-        real = [event["message"] for event in lines[len(lines) - count :]]
+        events = [event["message"] for event in lines[len(lines) - count :]]
         assert [
-            (event["type"], event["data"], event["aggregateversion"]) for event in foretold["events"]
-        ] == [(event["type"], event["data"], event["aggregateversion"]) for event in real]
+            (event["type"], event["data"], event["aggregateversion"]) for event in document["events"]
+        ] == [(event["type"], event["data"], event["aggregateversion"]) for event in events]
 
 
 def test_text_shows_outcome_and_events(cqrs_on_broker: Cqrs) -> None:
@@ -72,7 +82,7 @@ def test_text_shows_outcome_and_events(cqrs_on_broker: Cqrs) -> None:
     )
 
 
-def test_lines_see_those_before_them(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
+def test_commands_of_a_file_follow_each_other(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     lines: list[tuple[str, str, dict[str, Any]]] = [
         ("a", "Open", {"owner": "Ada"}),
         ("b", "Open", {"owner": "Bob"}),
@@ -96,21 +106,21 @@ def test_lines_see_those_before_them(cqrs_on_broker: Cqrs, tmp_path: Path) -> No
     ]
     assert result.status == 7
     assert json.loads(result.err)["error"]["message"] == "1 of 5 commands refused"
-    assert sent(cqrs_on_broker) == 0
+    assert command_count(cqrs_on_broker) == 0
 
 
 def test_undecided_commands_are_named(
     cqrs: Cqrs, cqrs_on_broker: Cqrs, connection: Connection, prefix: str
 ) -> None:
     cqrs_on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    result = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *place)
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    result = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *broker_flags)
     assert "bank_account: up to 1 command in the topic not decided yet" in result.err
     assert "dry run: nothing was sent\n" in result.err
 
 
-def test_missing_topics_name_the_remedy(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    result = cqrs("send", "counter", "c", "Increment", "--dry-run", *place)
+def test_missing_topics_suggest_init(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    result = cqrs("send", "counter", "c", "Increment", "--dry-run", *broker_flags)
     assert result.status == 3
     assert "create what is missing: cqrs init" in result.err

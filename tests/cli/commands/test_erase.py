@@ -26,7 +26,7 @@ pytestmark = pytest.mark.kafka
 
 
 class Customers:
-    """Topics of customers with one partition, and a decider of all their commands in one go."""
+    """Topics of customers with one partition, and a decider of all their commands in one batch."""
 
     def __init__(self, connection: Connection, prefix: str) -> None:
         self.connection, self.topics = connection, Topics("customer", prefix)
@@ -52,15 +52,15 @@ class Customers:
             producer.produce(topic, value, key, 0, headers=HEADERS)  # type: ignore[arg-type]
         assert producer.flush(30) == 0
 
-    def sent(self) -> int:
+    def command_count(self) -> int:
         return readers.bounds(self.connection, self.topics.commands, [0])[0][1]
 
     @contextmanager
-    def deciding(self, count: int) -> Iterator[None]:
-        """Decide once there are `count` commands."""
+    def decide_after(self, count: int) -> Iterator[None]:
+        """Decide as soon as the topic has `count` commands."""
 
         def work() -> None:
-            eventually(lambda: self.sent() >= count)
+            eventually(lambda: self.command_count() >= count)
             self.decide()
 
         thread = threading.Thread(target=work)
@@ -75,56 +75,56 @@ def customers(connection: Connection, prefix: str) -> Customers:
 
 
 @pytest.fixture
-def shop(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
-    """`cqrs` in a project of customers. Two are registered, and one has an event from before the annotation, too."""
+def erase_project(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
+    """`cqrs` in a project with two registered customers. One of them has an event with unencrypted personal data."""
     (tmp_path / "aggregates").unlink()
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "customer.py").write_text(
         "from tests.core.personal.customer import decide, decider, evolve\n"
     )
-    place = ("-b", customers.connection.bootstrap_server, "--topic-prefix", customers.topics.prefix)
+    broker_flags = ("-b", customers.connection.bootstrap_server, "--topic-prefix", customers.topics.prefix)
 
     def call(*arguments: str) -> object:
-        return cqrs(*arguments, *place)
+        return cqrs(*arguments, *broker_flags)
 
     call("send", "customer", "c-1", "Register", "name=Ann", "mail=ann@home")
     call("send", "customer", "c-1", "Order", "street=Elm", "street=7", "amount=3", "--not-before", "3d")
     call("send", "customer", "c-2", "Register", "name=Bob")
-    before = record(0, "c-1", 1, Registered("Ann", "ann@home", "free"), aggregate="customer")
-    customers.write(customers.topics.events, (before.value, before.key))
+    plain_event = record(0, "c-1", 1, Registered("Ann", "ann@home", "free"), aggregate="customer")
+    customers.write(customers.topics.events, (plain_event.value, plain_event.key))
     return call  # type: ignore[return-value]
 
 
-def test_verbose_shows_no_value(cqrs: Cqrs, shop: Cqrs) -> None:
-    """The error is unexpected."""
+def test_verbose_traceback_has_no_values(cqrs: Cqrs, erase_project: Cqrs) -> None:
+    """The traceback of an unexpected error shows no values."""
 
-    def broken(_: object) -> None:
+    def fail(_: object) -> None:
         raise KeyError("Ann")
 
-    result = cqrs("erase", "customer", "c-1", "--dry-run", "-v", connect=broken)
+    result = cqrs("erase", "customer", "c-1", "--dry-run", "-v", connect=fail)
     assert result.err.endswith("error: KeyError\n")
-    assert "in broken" in result.err and "KeyError: " not in result.err
+    assert "in fail" in result.err and "KeyError: " not in result.err
 
 
-def lines_of(file: Path) -> list[dict[str, str]]:
+def ledger_lines(file: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_erasing_prints_the_outcome(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
-    with customers.deciding(4):
-        result = shop("erase", "customer", "c-1", "-o", "json")
+def test_erasing_prints_the_outcome(erase_project: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    with customers.decide_after(4):
+        result = erase_project("erase", "customer", "c-1", "-o", "json")
     assert (result.status, result.document["type"]) == (0, "cqrs.Erase.accepted")
     assert "1 event from before the fields were personal: their plain text stays" in result.err
-    before, line = lines_of(tmp_path / "erasures.ndjson")
-    *_, erased = shop("tail", "customer", "events", "-o", "json").lines
-    assert (line["aggregate"], line["id"]) == ("customer", "c-1")
-    assert line["key"] == erased["message"]["data"]["key"]
-    assert "key" not in before and before["command"] == line["command"]
+    request_line, key_line = ledger_lines(tmp_path / "erasures.ndjson")
+    *_, erased = erase_project("tail", "customer", "events", "-o", "json").lines
+    assert (key_line["aggregate"], key_line["id"]) == ("customer", "c-1")
+    assert key_line["key"] == erased["message"]["data"]["key"]
+    assert "key" not in request_line and request_line["command"] == key_line["command"]
 
 
-def test_dry_runs_say_what_there_is(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+def test_dry_run_counts_messages(erase_project: Cqrs, customers: Customers, tmp_path: Path) -> None:
     customers.decide()
-    result = shop("erase", "customer", "c-1", "--dry-run", "-o", "json")
+    result = erase_project("erase", "customer", "c-1", "--dry-run", "-o", "json")
     assert result.document == {
         "aggregate": "customer",
         "id": "c-1",
@@ -134,77 +134,81 @@ def test_dry_runs_say_what_there_is(shop: Cqrs, customers: Customers, tmp_path: 
         "commands": 2,
         "dead_letters": 0,
     }
-    result = shop("erase", "customer", "c-1", "--dry-run")
+    result = erase_project("erase", "customer", "c-1", "--dry-run")
     assert "customer c-1: 2 events, whose personal fields become unreadable" in result.out
-    assert customers.sent() == 3
+    assert customers.command_count() == 3
     assert not (tmp_path / "erasures.ndjson").exists()
 
 
-def test_nobody_need_wait(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
-    ledger = tmp_path / "apart.ndjson"
-    result = shop("erase", "customer", "c-1", "--no-wait", "--erasures", str(ledger))
+def test_erasing_without_waiting(erase_project: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    ledger = tmp_path / "other.ndjson"
+    result = erase_project("erase", "customer", "c-1", "--no-wait", "--erasures", str(ledger))
     assert (result.status, result.out[:23]) == (0, "sent cqrs.Erase to c-1 ")
-    assert [line["id"] for line in lines_of(ledger)] == ["c-1"]
+    assert [line["id"] for line in ledger_lines(ledger)] == ["c-1"]
 
 
-def test_no_outcome_is_kept_too(shop: Cqrs, tmp_path: Path) -> None:
+def test_erasure_without_outcome_is_recorded(erase_project: Cqrs, tmp_path: Path) -> None:
     """The command may still be decided."""
-    assert shop("erase", "customer", "c-1", "--timeout", "10ms").status == 8
-    assert [line["id"] for line in lines_of(tmp_path / "erasures.ndjson")] == ["c-1"]
+    assert erase_project("erase", "customer", "c-1", "--timeout", "10ms").status == 8
+    assert [line["id"] for line in ledger_lines(tmp_path / "erasures.ndjson")] == ["c-1"]
 
 
-def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+def test_unreadable_events_do_not_prevent_erasing(
+    erase_project: Cqrs, customers: Customers, tmp_path: Path
+) -> None:
     """The erasure reports that its events cannot be read, and is recorded without its key."""
     events = customers.topics.events
     customers.write(events, (b"?", b"c-1"))
-    with customers.deciding(4):
-        result = shop("erase", "customer", "c-1")
+    with customers.decide_after(4):
+        result = erase_project("erase", "customer", "c-1")
     assert result.status == 0
     assert "its events were not read: " in result.err and f"{events} partition 0 offset 1" in result.err
-    (line,) = lines_of(tmp_path / "erasures.ndjson")
+    (line,) = ledger_lines(tmp_path / "erasures.ndjson")
     assert line.keys() == {"aggregate", "id", "time", "command"}
 
 
-def test_restored_backups_are_erased_again(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
-    """A later data key of an erased person is kept."""
-    shop("erase", "customer", "c-2", "--no-wait")
+def test_restored_backups_are_erased_again(erase_project: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    """The file names the erased data key: a later data key of the same person is kept."""
+    erase_project("erase", "customer", "c-2", "--no-wait")
     file = tmp_path / "repeated.ndjson"
     file.write_text('{"aggregate":"customer","id":"c-1","key":"AAAAAAAAAAA"}\n')
-    with customers.deciding(5):
-        result = shop("erase", "--file", str(file), "-o", "json")
+    with customers.decide_after(5):
+        result = erase_project("erase", "--file", str(file), "-o", "json")
     assert [(line["subject"], line["data"]["status"]) for line in result.lines] == [("c-1", "unchanged")]
     assert result.status == 0
-    printed = tmp_path / "events.ndjson"
-    tailed = shop("tail", "customer", "events", "--type", "cqrs.Erased", "-o", "json")
-    assert tailed.err == ""
-    printed.write_text(tailed.out)
-    again = shop("erase", "--file", str(printed), "--no-wait", "-o", "json")
-    assert (again.status, again.document["sent"], customers.sent()) == (0, 1, 6)
-    *_, command = shop("tail", "customer", "commands", "-o", "json").lines
-    assert command["message"]["data"] == tailed.lines[0]["message"]["data"]
+    erasures_file = tmp_path / "events.ndjson"
+    tail = erase_project("tail", "customer", "events", "--type", "cqrs.Erased", "-o", "json")
+    assert tail.err == ""
+    erasures_file.write_text(tail.out)
+    repeated = erase_project("erase", "--file", str(erasures_file), "--no-wait", "-o", "json")
+    assert (repeated.status, repeated.document["sent"], customers.command_count()) == (0, 1, 6)
+    *_, command = erase_project("tail", "customer", "commands", "-o", "json").lines
+    assert command["message"]["data"] == tail.lines[0]["message"]["data"]
 
 
-def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+def test_wrong_calls_send_nothing(
+    cqrs: Cqrs, erase_project: Cqrs, customers: Customers, tmp_path: Path
+) -> None:
     file = tmp_path / "erasures.ndjson"
-    file.write_text('{"aggregate":"nobody","id":"c-1","key":"AAAAAAAAAAA"}\n')
+    file.write_text('{"aggregate":"unknown","id":"c-1","key":"AAAAAAAAAAA"}\n')
     calls = {
         ("customer",): "AGGREGATE and ID are needed, or --file",
         ("customer", "c-1", "--file", str(file)): "--file names the erasures to repeat",
-        ("--file", str(file)): "no aggregate 'nobody'",
+        ("--file", str(file)): "no aggregate 'unknown'",
         ("--file", "nothing"): "nothing cannot be read",
         ("customer", "c-1", "--erasures", "no/where"): "no/where cannot be written",
     }
-    for call, complaint in calls.items():
-        result = shop("erase", *call)
-        assert (result.status in (2, 3), complaint in result.err) == (True, True), result.err
-    assert customers.sent() == 3
+    for call, message in calls.items():
+        result = erase_project("erase", *call)
+        assert (result.status in (2, 3), message in result.err) == (True, True), result.err
+    assert customers.command_count() == 3
 
 
-def test_new_topic_of_keys_is_told(shop: Cqrs, customers: Customers) -> None:
+def test_new_keys_topic_is_reported(erase_project: Cqrs, customers: Customers) -> None:
     """The topics have events, whose keys may have been in a topic that was lost."""
     plan, topics = TopicPlan(personal=True), customers.topics
     for kind in KINDS:
         configure(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))
-    result = shop("init", "customer")
+    result = erase_project("init", "customer")
     assert result.status == 0 and f"{topics.keys} was missing, and customer has events" in result.err
-    assert "was missing" not in shop("init", "customer").err
+    assert "was missing" not in erase_project("init", "customer").err

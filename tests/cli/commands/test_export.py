@@ -6,7 +6,7 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["bank_account"], "missing option '--out'"),
         (["bank_account", "--out", "full"], "full exists and is not empty; name a new folder"),
@@ -16,9 +16,9 @@ from tests.cli.conftest import Cqrs
         (["bank_account", "--out", "new", "--conf", "x"], "--conf x: no value"),
     ],
 )
-def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str) -> None:
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     result = cqrs("export", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err

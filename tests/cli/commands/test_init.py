@@ -40,7 +40,7 @@ def init(
     return run
 
 
-def results(document: Any) -> dict[str, str]:
+def topic_results(document: Any) -> dict[str, str]:
     return {topic["topic"].split(".", 1)[1]: topic["result"] for topic in document["topics"]}
 
 
@@ -48,15 +48,15 @@ def results(document: Any) -> dict[str, str]:
 def test_init_creates_all_topics(init: Init) -> None:
     status, document = init()
     assert status == 0
-    assert len(results(document)) == 10
-    assert set(results(document).values()) == {"created"}
-    assert set(results(init()[1]).values()) == {"kept"}
+    assert len(topic_results(document)) == 10
+    assert set(topic_results(document).values()) == {"created"}
+    assert set(topic_results(init()[1]).values()) == {"kept"}
 
 
 @pytest.mark.kafka
 def test_init_creates_named_topics_only(init: Init) -> None:
     _, document = init("counter", "counter", "--partitions", "2")
-    assert list(results(document)) == [
+    assert list(topic_results(document)) == [
         f"counter.{kind}" for kind in ("commands", "events", "outcomes", "dead-letters", "deferred")
     ]
     assert [topic["partitions"] for topic in document["topics"]] == [2] * 5
@@ -67,11 +67,11 @@ def test_dry_runs_change_nothing(init: Init) -> None:
     for _ in range(2):
         status, document = init("counter", "--dry-run")
         assert (status, document["dry_run"]) == (0, True)
-        assert set(results(document).values()) == {"missing"}
+        assert set(topic_results(document).values()) == {"missing"}
 
 
 @pytest.mark.kafka
-def test_growing_partitions_exits_3(init: Init) -> None:
+def test_more_partitions_exit_3(init: Init) -> None:
     init("counter")
     assert init("counter", "--partitions", "4")[0] == 0
     status, document = init("counter", "--partitions", "8")
@@ -141,7 +141,7 @@ def test_manifests_need_no_dry_run(root: Path) -> None:
     assert main(["init", "--strimzi", "shop", "--dry-run"]) == 2
 
 
-def test_personal_fields_get_keys(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_personal_fields_need_a_keys_topic(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The keys topic has the same number of partitions, also in manifests. Other aggregates have no keys topic."""
     shutil.copy(ROOT / "examples/customers/customers/customer.py", root / "aggregates")
     assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0

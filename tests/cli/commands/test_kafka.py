@@ -23,7 +23,7 @@ def test_status_of_stopped_brokers_exits_4(project: Path, capfd: pytest.CaptureF
     assert document["data"] == str(project / ".cqrs/kafka/data")
 
 
-def test_stopping_twice_is_fine(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stopping_a_stopped_broker_is_allowed(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["kafka", "stop"]) == 0
     assert capfd.readouterr() == ("the embedded Kafka was not running\n", "")
 
@@ -57,15 +57,15 @@ def test_start_without_java_exits_4(
 
 
 @pytest.mark.kafka
-def test_running_brokers_say_where(
+def test_running_broker_reports_its_address(
     kafka_root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (kafka_root / "cqrs.toml").touch()
     monkeypatch.chdir(kafka_root)
     assert main(["kafka", "start", "-o", "json"]) == 0
-    started = json.loads(capfd.readouterr().out)
+    start_document = json.loads(capfd.readouterr().out)
     assert main(["kafka", "-o", "json"]) == 0
-    assert json.loads(capfd.readouterr().out) == started
-    assert started["running"] is True
-    assert started["version"] == EMBEDDED.version
-    assert Path(started["log"]).is_file()
+    assert json.loads(capfd.readouterr().out) == start_document
+    assert start_document["running"] is True
+    assert start_document["version"] == EMBEDDED.version
+    assert Path(start_document["log"]).is_file()

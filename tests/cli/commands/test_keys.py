@@ -16,40 +16,42 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.fixture
-def ring_file(cqrs: Cqrs) -> Path:
+def keyring_file(cqrs: Cqrs) -> Path:
     """The file that `keyring` of the project names."""
     Path("cqrs.toml").write_text('keyring = "file:keys.json"\n')
     return Path("keys.json").absolute()
 
 
-def secrets(ring_file: Path) -> list[str]:
-    return list(json.loads(ring_file.read_text()).values())
+def secret_keys(keyring_file: Path) -> list[str]:
+    return list(json.loads(keyring_file.read_text()).values())
 
 
-def test_init_makes_a_ring_once(cqrs: Cqrs, ring_file: Path) -> None:
+def test_init_creates_a_keyring_once(cqrs: Cqrs, keyring_file: Path) -> None:
     result = cqrs("keys", "init", "-o", "json")
-    (name,) = load_keyring(f"file:{ring_file}").names
+    (name,) = load_keyring(f"file:{keyring_file}").names
     assert result.status == 0
-    assert result.document == {"result": "made", "place": f"file:{ring_file}", "master": name}
-    again = cqrs("keys", "init")
-    assert (again.status, again.out) == (3, "")
-    assert "keys.json exists" in again.err and "cqrs keys rotate" in again.err
-    assert not any(secret in result.out + again.err for secret in secrets(ring_file))
+    assert result.document == {"result": "made", "place": f"file:{keyring_file}", "master": name}
+    second_init = cqrs("keys", "init")
+    assert (second_init.status, second_init.out) == (3, "")
+    assert "keys.json exists" in second_init.err and "cqrs keys rotate" in second_init.err
+    assert not any(secret in result.out + second_init.err for secret in secret_keys(keyring_file))
 
 
-def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
+def test_rotate_adds_a_current_kek(cqrs: Cqrs, keyring_file: Path) -> None:
     assert cqrs("keys", "rotate").status == 3
     cqrs("keys", "init")
-    rotated = cqrs("keys", "rotate")
-    now, before = load_keyring(f"file:{ring_file}").names
-    assert rotated.status == 0 and now == f"{before}-2"
-    assert f"{now} is the current key-encryption key" in rotated.out
-    assert "cqrs keys status" in rotated.out
-    assert not any(secret in rotated.out for secret in secrets(ring_file))
+    result = cqrs("keys", "rotate")
+    current_kek, old_kek = load_keyring(f"file:{keyring_file}").names
+    assert result.status == 0 and current_kek == f"{old_kek}-2"
+    assert f"{current_kek} is the current key-encryption key" in result.out
+    assert "cqrs keys status" in result.out
+    assert not any(secret in result.out for secret in secret_keys(keyring_file))
 
 
 @pytest.mark.parametrize("command", ["init", "rotate"])
-def test_other_places_are_changed_by_hand(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_other_keyrings_are_changed_by_hand(
+    cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     monkeypatch.setenv("CQRS_KEYRING", "exec:tool --token hunter2")
     result = cqrs("keys", command)
     assert result.status == 0 and "exec:tool … is not a file" in result.out
@@ -59,71 +61,78 @@ def test_other_places_are_changed_by_hand(cqrs: Cqrs, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("command", ["init", "rotate"])
-def test_a_ring_must_be_set(cqrs: Cqrs, command: str) -> None:
+def test_keyring_must_be_set(cqrs: Cqrs, command: str) -> None:
     result = cqrs("keys", command)
     assert result.status == 3 and 'keyring = "file:' in result.err
 
 
 def test_without_personal_fields_nothing_is_counted(cqrs: Cqrs) -> None:
-    counted = cqrs("keys", "status", "-o", "json", connect=lambda cli: None)
-    assert (counted.status, counted.document["masters"]) == (0, [])
-    assert "no aggregate has personal fields" in counted.err
+    result = cqrs("keys", "status", "-o", "json", connect=lambda cli: None)
+    assert (result.status, result.document["masters"]) == (0, [])
+    assert "no aggregate has personal fields" in result.err
 
 
 @pytest.fixture
-def rotated(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Path) -> Cqrs:
+def cqrs_with_rotated_keyring(
+    cqrs_on_broker: Cqrs, connection: Connection, prefix: str, keyring_file: Path
+) -> Cqrs:
     """`cqrs` on a topic with a key under each of two KEKs. The keyring was rotated."""
     topics = Topics("bank_account", prefix)
     cqrs_on_broker("keys", "init")
-    old = load_keyring(f"file:{ring_file}")
+    old = load_keyring(f"file:{keyring_file}")
     cqrs_on_broker("keys", "rotate")
     with Admin(connection) as admin:
         create_extra(admin, topics, "keys", 2)
-    wrap(connection, topics, "a", old)
-    wrap(connection, topics, "b", load_keyring(f"file:{ring_file}"))
+    write_wrapped_key(connection, topics, "a", old)
+    write_wrapped_key(connection, topics, "b", load_keyring(f"file:{keyring_file}"))
     return cqrs_on_broker
 
 
-def wrap(connection: Connection, topics: Topics, subject: str, keyring: Keyring) -> None:
+def write_wrapped_key(connection: Connection, topics: Topics, subject: str, keyring: Keyring) -> None:
     producer = clients.producer(connection)
-    wrapped = keyring.wrap(topics.keys, subject, DataKey.of_random(bytes(72)))
-    producer.produce(topics.keys, key_value(wrapped), subject, 0)
+    wrapped_key = keyring.wrap(topics.keys, subject, DataKey.of_random(bytes(72)))
+    producer.produce(topics.keys, key_value(wrapped_key), subject, 0)
     assert producer.flush(20) == 0
 
 
 @pytest.mark.kafka
-def test_status_counts_by_master_key(
-    rotated: Cqrs, connection: Connection, prefix: str, ring_file: Path
+def test_status_counts_keys_by_kek(
+    cqrs_with_rotated_keyring: Cqrs, connection: Connection, prefix: str, keyring_file: Path
 ) -> None:
-    now, before = load_keyring(f"file:{ring_file}").names
-    counted = rotated("keys", "status", "bank_account", "-o", "json").document
+    current_kek, old_kek = load_keyring(f"file:{keyring_file}").names
+    document = cqrs_with_rotated_keyring("keys", "status", "bank_account", "-o", "json").document
     row = {"aggregate": "bank_account", "keys": 1, "replaced": 0}
-    assert counted == {
-        "ring": [now, before],
-        "masters": [{**row, "master": now, "state": "current"}, {**row, "master": before, "state": "old"}],
+    assert document == {
+        "ring": [current_kek, old_kek],
+        "masters": [
+            {**row, "master": current_kek, "state": "current"},
+            {**row, "master": old_kek, "state": "old"},
+        ],
         "not_needed": [],
     }
-    wrap(connection, Topics("bank_account", prefix), "a", load_keyring(f"file:{ring_file}"))
-    counted = rotated("keys", "status", "bank_account", "-o", "json").document
-    assert [(kek["keys"], kek["replaced"]) for kek in counted["masters"]] == [(2, 0), (0, 1)]
-    assert counted["not_needed"] == []
+    write_wrapped_key(connection, Topics("bank_account", prefix), "a", load_keyring(f"file:{keyring_file}"))
+    document = cqrs_with_rotated_keyring("keys", "status", "bank_account", "-o", "json").document
+    assert [(kek["keys"], kek["replaced"]) for kek in document["masters"]] == [(2, 0), (0, 1)]
+    assert document["not_needed"] == []
 
 
 @pytest.mark.kafka
-def test_status_names_what_nothing_needs(rotated: Cqrs, ring_file: Path) -> None:
-    keks = json.loads(ring_file.read_text())
-    ring_file.write_text(json.dumps({**keks, "older": keks.popitem()[1]}))
-    assert rotated("keys", "status", "bank_account", "-o", "json").document["not_needed"] == ["older"]
+def test_status_names_unused_keks(cqrs_with_rotated_keyring: Cqrs, keyring_file: Path) -> None:
+    keks = json.loads(keyring_file.read_text())
+    keyring_file.write_text(json.dumps({**keks, "older": keks.popitem()[1]}))
+    assert cqrs_with_rotated_keyring("keys", "status", "bank_account", "-o", "json").document[
+        "not_needed"
+    ] == ["older"]
 
 
 @pytest.mark.kafka
-def test_lacking_master_key_exits_5(rotated: Cqrs, ring_file: Path) -> None:
-    keks = json.loads(ring_file.read_text())
-    now, before = keks
-    ring_file.write_text(json.dumps({now: keks[now]}))
-    result = rotated("keys", "status", "bank_account")
+def test_missing_kek_exits_5(cqrs_with_rotated_keyring: Cqrs, keyring_file: Path) -> None:
+    keks = json.loads(keyring_file.read_text())
+    current_kek, old_kek = keks
+    keyring_file.write_text(json.dumps({current_kek: keks[current_kek]}))
+    result = cqrs_with_rotated_keyring("keys", "status", "bank_account")
     assert (
         result.status == 5
-        and f"under the key-encryption key '{before}', which is not in the keyring" in result.err
+        and f"under the key-encryption key '{old_kek}', which is not in the keyring" in result.err
     )
     assert "not in the keyring" in result.out

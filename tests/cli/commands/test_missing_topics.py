@@ -16,5 +16,5 @@ def test_missing_topics_end_with_3(
 ) -> None:
     result = cqrs_on_broker(*command)
     assert (result.status, result.out) == (3, "")
-    place = f"-b {connection.bootstrap_server} --topic-prefix {prefix}"
-    assert result.err.endswith(f"does not exist; create it: cqrs init {place}\n")
+    broker_flags = f"-b {connection.bootstrap_server} --topic-prefix {prefix}"
+    assert result.err.endswith(f"does not exist; create it: cqrs init {broker_flags}\n")

@@ -30,7 +30,7 @@ def test_bare_projects_have_an_aggregate(tmp_path: Path, capfd: pytest.CaptureFi
     assert load_settings({}, tmp_path / "shop").root == tmp_path / "shop"
 
 
-def test_committed_schemas_are_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_committed_schemas_are_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scaffold.create(tmp_path)
     monkeypatch.chdir(tmp_path)
     committed = (tmp_path / "schemas/inventory.json").read_text()
@@ -38,21 +38,21 @@ def test_committed_schemas_are_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "schemas/inventory.json").read_text() == committed
 
 
-def test_containers_are_described(tmp_path: Path) -> None:
+def test_compose_file_has_the_services(tmp_path: Path) -> None:
     scaffold.create(tmp_path / "my_shop")
-    described = yaml.safe_load((tmp_path / "my_shop/compose.yaml").read_text())
-    assert described["name"] == "my-shop"
+    compose = yaml.safe_load((tmp_path / "my_shop/compose.yaml").read_text())
+    assert compose["name"] == "my-shop"
     for name in ("topics", "run", "gateway"):
-        assert isinstance(parse(described["services"][name]["command"]), Call)
-    assert "${KAFKA_IMAGE:-apache/kafka" in described["services"]["kafka"]["image"]
+        assert isinstance(parse(compose["services"][name]["command"]), Call)
+    assert "${KAFKA_IMAGE:-apache/kafka" in compose["services"]["kafka"]["image"]
 
 
-@pytest.mark.parametrize("ignoring", [".gitignore", ".dockerignore"])
-def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
+@pytest.mark.parametrize("ignore_file", [".gitignore", ".dockerignore"])
+def test_secret_files_are_ignored(tmp_path: Path, ignore_file: str) -> None:
     """Keyrings and databases also stay out of images, since `cqrs keys init` and `cqrs project` write to the folder."""
     scaffold.create(tmp_path)
     secret = {"keys.json", ".keys.json.new", "erasures.ndjson", "projections.db*"}
-    assert secret <= set((tmp_path / ignoring).read_text().split())
+    assert secret <= set((tmp_path / ignore_file).read_text().split())
 
 
 @pytest.mark.program
@@ -76,7 +76,7 @@ def test_next_steps_are_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str
     ]
 
 
-def test_empty_present_folders_will_do(
+def test_existing_empty_folder_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -86,14 +86,14 @@ def test_empty_present_folders_will_do(
     assert document["files"] == list(scaffold.FILES)
 
 
-def test_readme_bears_the_folders_name(tmp_path: Path) -> None:
+def test_title_of_readme_is_the_folder(tmp_path: Path) -> None:
     scaffold.create(tmp_path / "shop")
     assert (tmp_path / "shop" / "README.md").read_text().startswith("# shop\n")
 
 
-@pytest.mark.parametrize("first", [scaffold.INVENTORY, scaffold.first_aggregate("room")])
-def test_readmes_commands_are_understood(tmp_path: Path, first: scaffold.FirstAggregate) -> None:
-    scaffold.create(tmp_path, first=first)
+@pytest.mark.parametrize("aggregate", [scaffold.INVENTORY, scaffold.first_aggregate("room")])
+def test_commands_of_the_readme_are_valid(tmp_path: Path, aggregate: scaffold.FirstAggregate) -> None:
+    scaffold.create(tmp_path, first=aggregate)
     lines = re.findall(r"^    (cqrs .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     assert any("--not-before" in line for line in lines)
     assert any("--process" in line for line in lines) and any("--projection" in line for line in lines)
@@ -112,17 +112,17 @@ def test_new_aggregates_and_settings_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-@pytest.mark.parametrize(("more", "tests"), [([], 6), (["--aggregate", "room"], 3)])
-def test_a_new_projects_tests_pass(tmp_path: Path, more: list[str], tests: int) -> None:
-    assert main(["new", str(tmp_path), "-q", *more]) == 0
+@pytest.mark.parametrize(("options", "test_count"), [([], 6), (["--aggregate", "room"], 3)])
+def test_a_new_projects_tests_pass(tmp_path: Path, options: list[str], test_count: int) -> None:
+    assert main(["new", str(tmp_path), "-q", *options]) == 0
     process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
     )
     assert process.returncode == 0, process.stdout
-    assert f"{tests} passed" in process.stdout
+    assert f"{test_count} passed" in process.stdout
 
 
-def test_projects_begin_with_ones_own(
+def test_project_with_a_named_aggregate(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The project contains nothing of the example, and all files fit the aggregate."""
@@ -141,7 +141,7 @@ def test_projects_begin_with_ones_own(
     assert main(["check", "-q"]) == 0
 
 
-def test_names_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_invalid_aggregate_names_exit_2(tmp_path: Path) -> None:
     assert main(["new", str(tmp_path / "hotel"), "--aggregate", "Room 1"]) == 2
     assert not (tmp_path / "hotel").exists()
 
@@ -154,19 +154,19 @@ def test_a_new_projects_code_is_clean(tmp_path: Path, tool: list[str]) -> None:
     assert process.returncode == 0, process.stdout
 
 
-def test_folders_with_files_are_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine").touch()
+def test_folders_with_files_are_unchanged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").touch()
     assert main(["new", str(tmp_path)]) == 2
     assert capfd.readouterr().err == f"error: {tmp_path} is not empty; use a new folder, or an empty one\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_files_are_refused_as_folders(tmp_path: Path) -> None:
-    (tmp_path / "mine").touch()
-    assert main(["new", str(tmp_path / "mine")]) == 2
+def test_file_in_place_of_a_folder_exits_2(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    assert main(["new", str(tmp_path / "notes.txt")]) == 2
 
 
-@pytest.mark.parametrize("place", ["/proc/shop", "/dev/null/shop"])
-def test_unwritable_folders_exit_3(place: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["new", place]) == 3
+@pytest.mark.parametrize("folder", ["/proc/shop", "/dev/null/shop"])
+def test_unwritable_folders_exit_3(folder: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", folder]) == 3
     assert capfd.readouterr().err.startswith("error: cannot write /")

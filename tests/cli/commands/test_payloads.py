@@ -25,23 +25,23 @@ def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> FolderSt
 
 @EACH_STORE
 @pytest.mark.covers("payloads")
-def test_gc_spares_what_records_name(
+def test_gc_keeps_payloads_that_records_need(
     cqrs_on_broker: Cqrs, prefix: str, store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", store.place.uri)
     monkeypatch.setenv("CQRS_PAYLOAD_THRESHOLD", "1KiB")
     folder = f"{prefix}bank_account"
     assert cqrs_on_broker("send", "bank_account", "a", "Open", f"owner={'x' * 2000}").status == 0
-    (named,) = store.files()
-    unused = store.put(b"unused", folder)
+    (used_file,) = store.files()
+    unused_reference = store.put(b"unused", folder)
     for file in (store.path / folder).iterdir():
         store.age_file(file, SPARED + 10)
-    assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == named
-    rehearsed = cqrs_on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
-    assert (rehearsed["kept"], rehearsed["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
-    assert store.file(unused, folder).exists()
+    assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == used_file
+    dry_run = cqrs_on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
+    assert (dry_run["kept"], dry_run["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
+    assert store.file(unused_reference, folder).exists()
     assert "1 put aside (6 bytes)" in cqrs_on_broker("payloads", "gc", "bank_account").out
-    assert (store.path / folder / named).exists() and not store.file(unused, folder).exists()
+    assert (store.path / folder / used_file).exists() and not store.file(unused_reference, folder).exists()
     message = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines[0]["message"]
     assert message["data"] == {"owner": "x" * 2000} and "datasha256" not in message
 
@@ -52,16 +52,16 @@ def test_gc_needs_a_store(cqrs_on_broker: Cqrs) -> None:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that a store does not answer soon time out."""
+def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries of requests to the payload store end after 50 ms."""
     monkeypatch.setattr(
         "cqrs_cli.settings.settings.PayloadStoreAddress", partial(PayloadStoreAddress, retry_for=0.05)
     )
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_retries")
 @pytest.mark.covers("payloads")
-def test_lost_payloads_can_be_worked_with(
+def test_readers_of_lost_payloads(
     single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the loss of a payload, readers that need the event fail, and others show its hash.
@@ -94,28 +94,28 @@ def test_lost_payloads_can_be_worked_with(
     assert (
         result.status == 4 and f"events:0@0 refers to payload {reference.sha256}: it is missing" in result.err
     )
-    followed = cqrs("trace", bank.harness.outcomes()[0].correlationid, "-o", "json", *flags).document
-    command = followed["commands"][-1]
+    trace = cqrs("trace", bank.harness.outcomes()[0].correlationid, "-o", "json", *flags).document
+    command = trace["commands"][-1]
     assert [command["data"], command["events"][0]["data"]] == [reference.sha256] * 2
 
 
 @pytest.mark.objects
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("trouble", ["no bucket", "wrong secret"])
-def test_clients_say_what_to_do(
-    cqrs_on_broker: Cqrs, bucket: Bucket, trouble: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("short_retries")
+@pytest.mark.parametrize("fault", ["no bucket", "wrong secret"])
+def test_store_errors_have_a_hint(
+    cqrs_on_broker: Cqrs, bucket: Bucket, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is one line, and its exit code means that a retry may succeed."""
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", bucket.uri("payloads"))
-    large = ("send", "bank_account", "a", "Open", f"owner={'x' * 300_000}")
-    collect = ("payloads", "gc", "bank_account")
-    assert cqrs_on_broker(*large).status == cqrs_on_broker(*collect).status == 0
-    if trouble == "no bucket":
+    send_large = ("send", "bank_account", "a", "Open", f"owner={'x' * 300_000}")
+    collect_garbage = ("payloads", "gc", "bank_account")
+    assert cqrs_on_broker(*send_large).status == cqrs_on_broker(*collect_garbage).status == 0
+    if fault == "no bucket":
         shutil.rmtree(bucket.folder)
         hint = "the bucket does not exist; create it, or correct the address"
     else:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
         hint = "check the credentials in the environment, and the rights that they have"
-    for call in (large, collect):
+    for call in (send_large, collect_garbage):
         result = cqrs_on_broker(*call)
         assert (result.status, result.err.count("\n")) == (4, 1) and hint in result.err, result

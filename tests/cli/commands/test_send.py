@@ -21,40 +21,44 @@ from tests.support.owners import running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
 
 @pytest.fixture
 def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
-    return Owner(connection, Topics("bank_account", prefix), BANK)
+    return Owner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
 
 
-def line(subject: str, command: str = "Open", **data: object) -> str:
+def command_line(subject: str, command: str = "Open", **data: object) -> str:
     return json.dumps({"type": f"bank_account.{command}", "subject": subject, "data": data}) + "\n"
 
 
-def test_commands_go_where_keys_belong(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> None:
-    sent = cqrs_on_broker("send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json").document
-    assert uuid.UUID(sent["id"]).version == 7
-    assert sent["partition"] == partition_for("murmur2", b"acc-42", 2)
-    assert (sent["aggregate"], sent["subject"], sent["type"]) == (
+def test_commands_go_to_the_partition_of_their_key(
+    cqrs_on_broker: Cqrs, connection: Connection, prefix: str
+) -> None:
+    document = cqrs_on_broker(
+        "send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json"
+    ).document
+    assert uuid.UUID(document["id"]).version == 7
+    assert document["partition"] == partition_for("murmur2", b"acc-42", 2)
+    assert (document["aggregate"], document["subject"], document["type"]) == (
         "bank_account",
         "acc-42",
         "bank_account.Deposit",
     )
     ((record,),) = readers.read(
-        connection, f"{prefix}bank_account.commands", sent["partition"], sent["offset"], 1
+        connection, f"{prefix}bank_account.commands", document["partition"], document["offset"], 1
     )
     assert (record.key, record.headers) == (b"acc-42", [("content-type", b"application/cloudevents+json")])
-    assert json.loads(record.value or b"")["id"] == sent["id"]
+    assert json.loads(record.value or b"")["id"] == document["id"]
 
 
-def test_missing_topics_name_the_remedy(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    result = cqrs("send", "counter", "c", "Increment", *place)
+def test_missing_topics_suggest_init(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    result = cqrs("send", "counter", "c", "Increment", *broker_flags)
     assert result.status == 3
-    missing = f"topic {prefix}counter.commands does not exist"
-    assert result.err == f"error: {missing}; create it: cqrs init {' '.join(place)}\n"
+    reason = f"topic {prefix}counter.commands does not exist"
+    assert result.err == f"error: {reason}; create it: cqrs init {' '.join(broker_flags)}\n"
 
 
 def test_an_unreachable_broker_ends_with_4(cqrs: Cqrs) -> None:
@@ -71,55 +75,60 @@ def test_waiting_prints_the_outcome(cqrs_on_broker: Cqrs, owner: Owner) -> None:
     assert result.document["subject"] == "a"
 
 
-def test_refusals_end_with_7(cqrs_on_broker: Cqrs, owner: Owner) -> None:
+def test_rejections_end_with_7(cqrs_on_broker: Cqrs, owner: Owner) -> None:
     deposit = ("send", "bank_account", "a", "Deposit", "amount=1", "--wait", "--id")
     with owner.deciding():
-        refused = cqrs_on_broker(*deposit, "1")
-        refused_again = cqrs_on_broker(*deposit, "1")
+        rejected = cqrs_on_broker(*deposit, "1")
+        rejected_again = cqrs_on_broker(*deposit, "1")
         cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait")
         accepted = cqrs_on_broker(*deposit, "2")
         accepted_again = cqrs_on_broker(*deposit, "2")
-    assert [s.status for s in (refused, refused_again, accepted, accepted_again)] == [7, 7, 0, 0]
-    assert [s.out.count("NOT_OPEN") for s in (refused, refused_again)] == [1, 0]
-    assert refused.err.startswith("error: refused; see its state: cqrs show ")
-    assert refused.err.endswith(" bank_account a\n")
+    assert [s.status for s in (rejected, rejected_again, accepted, accepted_again)] == [7, 7, 0, 0]
+    assert [s.out.count("NOT_OPEN") for s in (rejected, rejected_again)] == [1, 0]
+    assert rejected.err.startswith("error: refused; see its state: cqrs show ")
+    assert rejected.err.endswith(" bank_account a\n")
     assert accepted_again.out.startswith("duplicate")
 
 
 def test_missing_outcomes_end_with_8(cqrs_on_broker: Cqrs) -> None:
-    waited = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
-    result = cqrs_on_broker(*waited)
+    send_and_wait = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
+    result = cqrs_on_broker(*send_and_wait)
     assert (result.status, result.out) == (8, "")
-    again = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", result.err)
-    assert again is not None
-    error = json.loads(cqrs_on_broker(*waited, *again[1].split(), "-o", "json").err)["error"]
-    assert error["without_outcome"] == [again[1].removeprefix("--id ")]
-    sent = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
-    assert [record["message"]["id"] for record in sent] == error["without_outcome"] * 2
+    id_option = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", result.err)
+    assert id_option is not None
+    error = json.loads(cqrs_on_broker(*send_and_wait, *id_option[1].split(), "-o", "json").err)["error"]
+    assert error["without_outcome"] == [id_option[1].removeprefix("--id ")]
+    records = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    assert [record["message"]["id"] for record in records] == error["without_outcome"] * 2
 
 
 def test_an_expiry_can_be_a_time(cqrs_on_broker: Cqrs) -> None:
     cqrs_on_broker("send", "bank_account", "a", "Close", "--expires", "2999-01-01T00:00:00+01:00")
-    (sent,) = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
-    assert sent["message"]["expirytime"] == "2998-12-31T23:00:00.000Z"
+    (record,) = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    assert record["message"]["expirytime"] == "2998-12-31T23:00:00.000Z"
 
 
-def test_waiting_says_that_nobody_decides(
+def test_waiting_reports_a_missing_owner(
     cqrs: Cqrs, cqrs_on_broker: Cqrs, connection: Connection, prefix: str
 ) -> None:
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    result = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *place)
-    home = partition_for("murmur2", b"acc-42", 2)
-    start = f"unless a run is starting, start one: cqrs run {' '.join(place)}"
-    assert f"no run owns bank_account, partition {home}; {start}; still waiting\n" in result.err
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    result = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *broker_flags)
+    partition = partition_for("murmur2", b"acc-42", 2)
+    start = f"unless a run is starting, start one: cqrs run {' '.join(broker_flags)}"
+    assert f"no run owns bank_account, partition {partition}; {start}; still waiting\n" in result.err
     assert f"it may still be decided: {start}; sending again" in result.err
 
 
-def test_a_living_owner_is_not_missed(single_bank: TopicHarness, cqrs: Cqrs) -> None:
+def test_waiting_does_not_report_an_active_owner(single_bank: TopicHarness, cqrs: Cqrs) -> None:
     with running(single_bank.plan(once=False)):
         eventually(single_bank.owner)  # it has claimed; after its end there would be no owner
-    place = ("-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix)
-    send = ("send", "bank_account", "a", "Close", "--wait", "--timeout", "2s", *place)
+    broker_flags = (
+        "-b",
+        single_bank.connection.bootstrap_server,
+        "--topic-prefix",
+        single_bank.topics.prefix,
+    )
+    send = ("send", "bank_account", "a", "Close", "--wait", "--timeout", "2s", *broker_flags)
     assert "no run owns" in cqrs(*send).err
     with running(single_bank.plan(once=False)) as owner:
         eventually(lambda: single_bank.owner() == owner.plan.run)
@@ -127,31 +136,31 @@ def test_a_living_owner_is_not_missed(single_bank: TopicHarness, cqrs: Cqrs) -> 
 
 
 def test_json_names_all_missing_outcomes(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
-    (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(5)))
-    waited = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
-    assert cqrs_on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
-    result = cqrs_on_broker(*waited, "-o", "json")
-    sent = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
-    without = json.loads(result.err)["error"]["without_outcome"]
-    assert (result.status, len(without)) == (8, 5)
-    assert set(without) < {record["message"]["id"] for record in sent}
+    (tmp_path / "many.ndjson").write_text("".join(command_line(f"a{n}", owner="x") for n in range(5)))
+    send_and_wait = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
+    assert cqrs_on_broker(*send_and_wait).err.rstrip().endswith(" and 2 more (-o json lists all)")
+    result = cqrs_on_broker(*send_and_wait, "-o", "json")
+    records = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    ids_without_outcome = json.loads(result.err)["error"]["without_outcome"]
+    assert (result.status, len(ids_without_outcome)) == (8, 5)
+    assert set(ids_without_outcome) < {record["message"]["id"] for record in records}
 
 
-@pytest.mark.parametrize("ending", [KeyboardInterrupt(), UnavailableError("no broker", "start one")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UnavailableError("no broker", "start one")])
 def test_stopping_the_wait_names_the_id(
     cqrs: Cqrs,
     cqrs_on_broker: Cqrs,
     connection: Connection,
     prefix: str,
-    ending: BaseException,
+    error: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def remaining(self: OutcomeWaiter, timeout: float) -> Iterator[list[ReceivedOutcome]]:
-        raise ending
+        raise error
 
     monkeypatch.setattr(OutcomeWaiter, "remaining", remaining)
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    result = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    result = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *broker_flags)
     assert "sending again with the same id is safe: --id id-7\n" in result.err
 
 
@@ -163,19 +172,19 @@ def test_other_commands_outcomes_are_ignored(cqrs_on_broker: Cqrs, owner: Owner)
 
 
 def test_a_file_is_sent_and_counted(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
-    (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(3000)))
-    sent = cqrs_on_broker("send", "--file", "many.ndjson", "-o", "json").document
-    assert (sent["sent"], sent["aggregates"]) == (3000, {"bank_account": 3000})
+    (tmp_path / "many.ndjson").write_text("".join(command_line(f"a{n}", owner="x") for n in range(3000)))
+    document = cqrs_on_broker("send", "--file", "many.ndjson", "-o", "json").document
+    assert (document["sent"], document["aggregates"]) == (3000, {"bank_account": 3000})
 
 
 def test_one_command_is_counted_singular(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
-    (tmp_path / "one.ndjson").write_text(line("a", owner="x"))
+    (tmp_path / "one.ndjson").write_text(command_line("a", owner="x"))
     assert cqrs_on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
 
 
-def test_a_file_can_be_waited_for(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+def test_outcomes_of_a_file_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text(
-        "".join(line(f"a{n}", owner="x") for n in range(3000)) + line("b", "Close")
+        "".join(command_line(f"a{n}", owner="x") for n in range(3000)) + command_line("b", "Close")
     )
     with owner.deciding():
         result = cqrs_on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
@@ -185,7 +194,7 @@ def test_a_file_can_be_waited_for(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: 
 
 
 def test_bad_lines_end_with_2(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
-    (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n" + line("b", owner="x"))
+    (tmp_path / "bad.ndjson").write_text(command_line("a", owner="x") + "{}\n" + command_line("b", owner="x"))
     result = cqrs_on_broker("send", "--file", "bad.ndjson")
     assert result.status == 2
     assert result.err.startswith("error: line 2: ")
@@ -194,7 +203,7 @@ def test_bad_lines_end_with_2(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
 
 
 def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
-    (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n")
+    (tmp_path / "bad.ndjson").write_text(command_line("a", owner="x") + "{}\n")
     with owner.deciding():
         result = cqrs_on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
     assert (result.status, result.document["data"]["status"]) == (2, "accepted")
@@ -202,7 +211,7 @@ def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ([], "AGGREGATE, ID and COMMAND are needed, or --file"),
         (
@@ -220,7 +229,7 @@ def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, t
         (["bank_account", "a", "Close", "--wait", "--timeout", "x"], "--timeout: not a duration"),
     ],
 )
-def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:
     result = cqrs("send", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err

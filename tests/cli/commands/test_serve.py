@@ -15,34 +15,34 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.kafka
-def test_it_serves_until_stopped(project: Project) -> None:
+def test_gateway_runs_until_stopped(project: Project) -> None:
     project.cqrs("init", "counter")
-    with project.running("serve", "counter", "--port", "0", "--read-only") as serving:
-        assert serving.stderr is not None
-        line = serving.stderr.readline()
+    with project.running("serve", "counter", "--port", "0", "--read-only") as gateway:
+        assert gateway.stderr is not None
+        line = gateway.stderr.readline()
         url = re.search(r"serving counter: (http://127\.0\.0\.1:\d+);", line)
         assert url, line
 
-        def ready() -> bool:
+        def is_ready() -> bool:
             with urllib.request.urlopen(f"{url[1]}/readyz", timeout=30) as answer:
                 return bool(json.load(answer)["ready"])
 
-        eventually(ready)
+        eventually(is_ready)
         with urllib.request.urlopen(f"{url[1]}/counter", timeout=30) as answer:
             assert json.load(answer) == {"aggregate": "counter", "aggregates": [], "next": None}
-        serving.send_signal(signal.SIGTERM)
-        serving.communicate(timeout=60)
-    assert serving.returncode == 128 + signal.SIGTERM
+        gateway.send_signal(signal.SIGTERM)
+        gateway.communicate(timeout=60)
+    assert gateway.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.kafka
-def test_topics_must_be_there(project: Project) -> None:
-    with project.running("serve", "counter", "--port", "0") as serving:
-        _, output = serving.communicate(timeout=60)
-    assert serving.returncode == 3 and "cqrs init" in output
+def test_missing_topics_are_an_error(project: Project) -> None:
+    with project.running("serve", "counter", "--port", "0") as gateway:
+        _, output = gateway.communicate(timeout=60)
+    assert gateway.returncode == 3 and "cqrs init" in output
 
 
-def test_others_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
+def test_other_hosts_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
     result = cqrs("serve", "--host", "0.0.0.0")
     assert result.status == 2 and "--token-file" in result.err
     (tmp_path / "token").write_text("short\n")
@@ -52,7 +52,7 @@ def test_others_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
     assert result.status == 3 and "write the token into the file" in result.err
 
 
-def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
+def test_port_in_use_is_one_error(cqrs: Cqrs) -> None:
     """The port is checked first: no topic is read, and no broker is started."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         result = cqrs("serve", "--port", str(listener.getsockname()[1]))

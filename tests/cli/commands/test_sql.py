@@ -9,7 +9,7 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["--", " ; "], "there is no query"),
         (["SELECT 1", "--at", "soon"], "--at: not a time: 'soon'"),
@@ -21,15 +21,15 @@ from tests.cli.conftest import Cqrs
         (["SELECT 1", "-X", "client.id=me"], "sql takes no -X"),
     ],
 )
-def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str) -> None:
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     result = cqrs("sql", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err
 
 
-TYPED = """
+READ_QUERIES_PROGRAM = """
 import sys
 from pathlib import Path
 from cqrs_cli.cli.commands.sql import _typed_queries
@@ -38,18 +38,18 @@ print(list(_typed_queries(Path(sys.argv[1]), [])))
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("there", [True, False])
-def test_history_is_its_owners_only(tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_history_is_readable_by_its_owner_only(tmp_path: Path, exists: bool) -> None:
     history = tmp_path / ".cqrs/sql_history"
-    if there:
+    if exists:
         history.parent.mkdir()
         history.touch(0o644)
-    typed = subprocess.run(
-        [sys.executable, "-c", TYPED, str(history)],
+    process = subprocess.run(
+        [sys.executable, "-c", READ_QUERIES_PROGRAM, str(history)],
         input="SELECT 1;\n",
         capture_output=True,
         text=True,
         check=True,
     )
-    assert typed.stdout.endswith("['SELECT 1']\n")
+    assert process.stdout.endswith("['SELECT 1']\n")
     assert stat.S_IMODE(history.stat().st_mode) == 0o600

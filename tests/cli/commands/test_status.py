@@ -28,20 +28,22 @@ from tests.support.transactional_topic import begin, settled
 pytestmark = pytest.mark.kafka
 
 
-def test_status_before_anything_is_decided(decided: Cqrs) -> None:
-    status = decided("status", "bank_account", "-o", "json").document
+def test_status_before_anything_is_decided(cqrs_on_decisions: Cqrs) -> None:
+    status = cqrs_on_decisions("status", "bank_account", "-o", "json").document
     partitions = status["aggregates"]["bank_account"]["partitions"]
     assert status["lag"] == 7 == sum(partition["end"] for partition in partitions)
     assert [(p["position"], p["owner"], p["state"]) for p in partitions] == [(None, None, None)] * 2
 
 
 def test_status_shows_claim_and_shard(
-    decided: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+    cqrs_on_decisions: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     counts = Counts(accepted=4, rejected=1, first=1000, last=3000)
-    claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts))
-    shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
-    status = decided("status", "bank_account", "--digest", "-o", "json").document["aggregates"][
+    commit_claim(
+        connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts)
+    )
+    make_shard(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
+    status = cqrs_on_decisions("status", "bank_account", "--digest", "-o", "json").document["aggregates"][
         "bank_account"
     ]
     first, second = status["partitions"]
@@ -56,61 +58,69 @@ def test_status_shows_claim_and_shard(
     assert (second["owner"], second["state"], status["digest"]) == (None, None, None)
 
 
-def test_busy_owners_are_looked_at_twice(
-    connection: Connection, decided: Cqrs, prefix: str, monkeypatch: pytest.MonkeyPatch
+def test_rate_of_busy_owners_is_measured(
+    connection: Connection, cqrs_on_decisions: Cqrs, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = Topics("bank_account", prefix)
     now = time.time_ns() // 1_000_000
     counts = Counts(accepted=1000, first=1000, last=now)
     claim = Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts)
-    claimed(connection, topics, claim)
-    later = replace(claim, counts=counts.add_batch({"accepted": 50}, now, now))
-    pause_by(monkeypatch, lambda _: claimed(connection, topics, later))
-    document = decided("status", "bank_account", "-o", "json").document
+    commit_claim(connection, topics, claim)
+    later_claim = replace(claim, counts=counts.add_batch({"accepted": 50}, now, now))
+    replace_sleep(monkeypatch, lambda _: commit_claim(connection, topics, later_claim))
+    document = cqrs_on_decisions("status", "bank_account", "-o", "json").document
     first, second = document["aggregates"]["bank_account"]["partitions"]
     assert first["owner"]["per_second"] > 0 and second["owner"] is None
     assert document["per_second"] == first["owner"]["per_second"]
 
 
-def test_states_in_memory_are_said(
-    connection: Connection, decided: Cqrs, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_status_of_states_in_memory(
+    connection: Connection,
+    cqrs_on_decisions: Cqrs,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An old shard is not taken for the state of an owner that keeps its states in memory."""
-    claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
-    shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
+    commit_claim(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
+    make_shard(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
     monkeypatch.setenv("CQRS_STORE", "memory")
-    document = decided("status", "bank_account", "-o", "json").document
+    document = cqrs_on_decisions("status", "bank_account", "-o", "json").document
     (first, _) = document["aggregates"]["bank_account"]["partitions"]
     assert (document["store"], first["state"]) == ("memory", None)
-    lines = decided("status", "bank_account", "--digest").out.rstrip().splitlines()
+    lines = cqrs_on_decisions("status", "bank_account", "--digest").out.rstrip().splitlines()
     assert all(line.rstrip().endswith("in memory") for line in lines[1:4])
     assert lines[-1].endswith("in the memory of their owners; from the events: cqrs replay bank_account")
-    verified = decided("verify", "bank_account", "--state")
-    assert verified.status == 3 and "leave out --state" in verified.err
+    verification = cqrs_on_decisions("verify", "bank_account", "--state")
+    assert verification.status == 3 and "leave out --state" in verification.err
 
 
-def test_table_ends_with_totals(decided: Cqrs) -> None:
-    total = decided("status", "bank_account").out.rstrip().splitlines()[-1]
+def test_table_ends_with_totals(cqrs_on_decisions: Cqrs) -> None:
+    total = cqrs_on_decisions("status", "bank_account").out.rstrip().splitlines()[-1]
     assert total.split() == ["total", "7", "none", "none", "here"]
 
 
-def pause_by(monkeypatch: pytest.MonkeyPatch, pause: Callable[[float], None]) -> None:
+def replace_sleep(monkeypatch: pytest.MonkeyPatch, pause: Callable[[float], None]) -> None:
     """Call `pause` instead of the command's `sleep`. Other threads sleep as usual."""
-    sleep, tested = time.sleep, threading.get_ident()
-    monkeypatch.setattr(time, "sleep", lambda s: pause(s) if threading.get_ident() == tested else sleep(s))
+    sleep, main_thread = time.sleep, threading.get_ident()
+    monkeypatch.setattr(
+        time,
+        "sleep",
+        lambda seconds: pause(seconds) if threading.get_ident() == main_thread else sleep(seconds),
+    )
 
 
 def test_shards_of_earlier_topics_are_hidden(
-    decided: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+    cqrs_on_decisions: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
-    shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "another-topic").close()
-    status = decided("status", "bank_account", "-o", "json").document
+    commit_claim(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
+    make_shard(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "another-topic").close()
+    status = cqrs_on_decisions("status", "bank_account", "-o", "json").document
     assert status["aggregates"]["bank_account"]["partitions"][0]["state"] is None
 
 
-def test_status_leaves_out_missing_topics(decided: Cqrs) -> None:
-    result = decided("status", "-o", "json")
+def test_status_omits_aggregates_without_topics(cqrs_on_decisions: Cqrs) -> None:
+    result = cqrs_on_decisions("status", "-o", "json")
     assert (result.status, list(result.document["aggregates"])) == (0, ["bank_account"])
     assert result.document["missing"] == ["counter", "order", "payment", "reservation", "sensor"]
 
@@ -122,54 +132,59 @@ def test_status_without_topics_ends_with_3(cqrs: Cqrs, connection: Connection, p
 
 
 def test_status_names_hiding_transaction(
-    decided: Cqrs, connection: Connection, prefix: str, request: pytest.FixtureRequest
+    cqrs_on_decisions: Cqrs, connection: Connection, prefix: str, request: pytest.FixtureRequest
 ) -> None:
     topic = f"{prefix}bank_account.commands"
     client = begin(connection, topic, [b"?"])
-    assert hiders(decided("status", "-o", "json").document) == [None, None]  # too young to be reported
+    assert hiding_transactions(cqrs_on_decisions("status", "-o", "json").document) == [
+        None,
+        None,
+    ]  # too young to be reported
     request.getfixturevalue("no_young_transactions")
-    first, second = hiders(decided("status", "-o", "json").document)
+    first, second = hiding_transactions(cqrs_on_decisions("status", "-o", "json").document)
     assert (first["transactional_id"], second) == (f"{topic}.writer", None)
     assert re.fullmatch(r"20..-..-..T..:..:..\....Z", first["since"])
     assert f"abort --topic {topic} --partition 0 --start-offset {first['offset']}" in first["way_out"]
-    output = decided("status").out
+    output = cqrs_on_decisions("status").out
     offset = first["offset"]
-    hidden = f"{topic} partition 0: the records from offset {offset} on are invisible"
-    assert hidden in " ".join(output.split())
+    message = f"{topic} partition 0: the records from offset {offset} on are invisible"
+    assert message in " ".join(output.split())
     assert "end the program that opened it, or kafka-transactions.sh" in " ".join(output.split())
     client.abort_transaction(10)
     settled(connection, topic)
-    assert hiders(decided("status", "-o", "json").document) == [None, None]
+    assert hiding_transactions(cqrs_on_decisions("status", "-o", "json").document) == [None, None]
 
 
-def hiders(status: Any) -> list[Any]:
+def hiding_transactions(status: Any) -> list[Any]:
     return [partition["hidden_by"] for partition in status["aggregates"]["bank_account"]["partitions"]]
 
 
-def test_killed_runs_are_silent(cqrs: Cqrs, decided: Cqrs, connection: Connection, prefix: str) -> None:
+def test_killed_runs_are_silent(
+    cqrs: Cqrs, cqrs_on_decisions: Cqrs, connection: Connection, prefix: str
+) -> None:
     topics = Topics("bank_account", prefix)
-    claimed(connection, topics, Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
+    commit_claim(connection, topics, Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
     consumer = clients.consumer(connection, group=topics.group)
     heartbeat = json.dumps({"run-1": time.time_ns() // 1_000_000 - 56_000})
     consumer.commit(offsets=[TopicPartition(topics.outcomes, 0, 0, heartbeat)], asynchronous=False)
     consumer.close()
-    assert re.search(r"run-1 \(silent for [56]\d s\)", decided("status", "bank_account").out)
+    assert re.search(r"run-1 \(silent for [56]\d s\)", cqrs_on_decisions("status", "bank_account").out)
     account = next(name for name in "abcdef" if partition_for("murmur2", name.encode(), 2) == 0)
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    waiting = cqrs("send", "bank_account", account, "Close", "--wait", "--timeout", "2s", *place).err
-    assert "run run-1, which owns bank_account, is silent for" in waiting
-    assert "bank_account: its run run-1 (silent for" in decided("doctor").out
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    stderr = cqrs("send", "bank_account", account, "Close", "--wait", "--timeout", "2s", *broker_flags).err
+    assert "run run-1, which owns bank_account, is silent for" in stderr
+    assert "bank_account: its run run-1 (silent for" in cqrs_on_decisions("doctor").out
 
 
-def claimed(connection: Connection, topics: Topics, claim: Claim) -> None:
+def commit_claim(connection: Connection, topics: Topics, claim: Claim) -> None:
     """Commit position 1 of partition 0 with this claim."""
     consumer = clients.consumer(connection, group=topics.group)
-    place = TopicPartition(topics.commands, 0, 1, claim.metadata())
-    consumer.commit(offsets=[place], asynchronous=False)
+    offset = TopicPartition(topics.commands, 0, 1, claim.metadata())
+    consumer.commit(offsets=[offset], asynchronous=False)
     consumer.close()
 
 
-def shard_with(path: Path, topic_id: str) -> LmdbStore:
+def make_shard(path: Path, topic_id: str) -> LmdbStore:
     """Return a shard of this topic with one aggregate."""
     identity = Identity(
         cluster_id="c",

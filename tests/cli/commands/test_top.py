@@ -4,7 +4,7 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ([], "cqrs top needs a terminal; for programs and logs use: cqrs status -o json"),
         (["-o", "json"], "has no JSON output"),
@@ -12,7 +12,7 @@ from tests.cli.conftest import Cqrs
         (["--every", "often"], "--every: not a duration: 'often'"),
     ],
 )
-def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:
     result = cqrs("top", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err

@@ -19,8 +19,8 @@ JSON = ("-o", "json")
 
 
 @pytest.fixture
-def traced(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
-    """Two aggregates, with commands of one correlation and other commands."""
+def cqrs_with_correlations(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+    """`cqrs` on topics of two aggregates, with commands of the correlation order-9 and other commands."""
     assert cqrs_on_broker("init", "counter", "--partitions", "2").status == 0
     rows: list[dict[str, Any]] = [
         {"type": "bank_account.Open", "subject": "acc", "id": "a", "data": {"owner": "Ada"}},
@@ -38,36 +38,42 @@ def traced(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: 
     return cqrs_on_broker
 
 
-def test_a_correlation_finds_its_messages(traced: Cqrs) -> None:
-    result = traced("trace", "order-9", *JSON)
-    opened, deposited = result.document["commands"]
-    assert (opened["id"], opened["outcome"]["status"]) == ("a", "accepted")
-    assert [event["type"] for event in opened["events"]] == ["bank_account.Opened"]
-    (counted,) = opened["commands"]
-    assert (counted["id"], counted["aggregate"], counted["data"]) == ("c", "counter", {"by": 2})
-    assert [event["data"] for event in counted["events"]] == [{"by": 2}]
-    assert (deposited["id"], deposited["outcome"]["status"]) == ("b", "failed")
-    assert deposited["dead_letter"]["reason"].startswith("INVALID_PAYLOAD: ")
+def test_a_correlation_finds_its_messages(cqrs_with_correlations: Cqrs) -> None:
+    result = cqrs_with_correlations("trace", "order-9", *JSON)
+    open_command, deposit_command = result.document["commands"]
+    assert (open_command["id"], open_command["outcome"]["status"]) == ("a", "accepted")
+    assert [event["type"] for event in open_command["events"]] == ["bank_account.Opened"]
+    (increment_command,) = open_command["commands"]
+    assert (increment_command["id"], increment_command["aggregate"], increment_command["data"]) == (
+        "c",
+        "counter",
+        {"by": 2},
+    )
+    assert [event["data"] for event in increment_command["events"]] == [{"by": 2}]
+    assert (deposit_command["id"], deposit_command["outcome"]["status"]) == ("b", "failed")
+    assert deposit_command["dead_letter"]["reason"].startswith("INVALID_PAYLOAD: ")
     searched = result.document["searched"]
     assert (searched["aggregates"], searched["records"]) == (["bank_account", "counter"], 15)
     assert {"order", "reservation", "sensor"} <= set(searched["missing"])
 
 
-def test_a_command_finds_its_correlation(traced: Cqrs) -> None:
-    expected = traced("trace", "order-9", *JSON).document
-    document = traced("trace", "b", *JSON).document
+def test_a_command_finds_its_correlation(cqrs_with_correlations: Cqrs) -> None:
+    expected = cqrs_with_correlations("trace", "order-9", *JSON).document
+    document = cqrs_with_correlations("trace", "b", *JSON).document
     assert document["commands"] == expected["commands"]
     assert document["correlations"] == ["order-9"]
 
 
-def test_a_lone_command_is_found(traced: Cqrs) -> None:
-    document = traced("trace", "y", *JSON).document
+def test_command_without_correlation_is_found(cqrs_with_correlations: Cqrs) -> None:
+    document = cqrs_with_correlations("trace", "y", *JSON).document
     assert [command["id"] for command in document["commands"]] == ["y"]
 
 
-def test_an_aggregate_is_tried_last(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
+def test_aggregate_ids_are_searched_last(
+    cqrs: Cqrs, cqrs_with_correlations: Cqrs, connection: Connection, prefix: str
+) -> None:
     """The result includes all messages of the correlations of its commands, also in other aggregates."""
-    expected = traced("trace", "order-9", *JSON).document
+    expected = cqrs_with_correlations("trace", "order-9", *JSON).document
     result = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
     assert result.document["commands"] == expected["commands"]
     assert (result.document["searched"]["by"], expected["searched"]["by"]) == ("aggregate", "correlation")
@@ -75,21 +81,23 @@ def test_an_aggregate_is_tried_last(cqrs: Cqrs, traced: Cqrs, connection: Connec
 
 
 def test_many_correlations_are_not_followed(
-    traced: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+    cqrs_with_correlations: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     rows = [
         {"type": "bank_account.Open", "subject": "busy", "id": f"b{n}", "data": {"owner": "Bo"}}
         for n in range(60)
     ]
     (tmp_path / "rows.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    assert traced("send", "--file", "rows.ndjson").status == 0
+    assert cqrs_with_correlations("send", "--file", "rows.ndjson").status == 0
     trace = trace_messages(connection, {"bank_account": Topics("bank_account", prefix)}, "busy", 0, print)
     assert (trace.of_aggregate, trace.skipped_correlations, len(trace.messages)) == (True, 60, 60)
 
 
-def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    result = cqrs("trace", "order-9", *place)
+def test_text_is_a_tree(
+    cqrs: Cqrs, cqrs_with_correlations: Cqrs, connection: Connection, prefix: str
+) -> None:
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    result = cqrs("trace", "order-9", *broker_flags)
     lines = [line.split("Z  ")[-1].split("  id ")[0] for line in result.out.splitlines()]
     assert lines == [
         "order-9",
@@ -106,26 +114,28 @@ def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix
     assert "searched 15 records since 20" in result.err
 
 
-def test_waiting_commands_say_so(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
+def test_missing_outcomes_are_shown(
+    cqrs: Cqrs, cqrs_with_correlations: Cqrs, connection: Connection, prefix: str
+) -> None:
     """The tree shows missing outcomes, because a tree that ends with a command would look incomplete."""
-    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    assert traced("send", "counter", "c", "Increment", "--id", "later").status == 0
-    *_, sent, last = cqrs("trace", "later", *place).out.splitlines()
-    assert "id later" in sent
-    assert last.split() == ["└──", "no", "outcome", "yet"]
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert cqrs_with_correlations("send", "counter", "c", "Increment", "--id", "later").status == 0
+    *_, command_line, last_line = cqrs("trace", "later", *broker_flags).out.splitlines()
+    assert "id later" in command_line
+    assert last_line.split() == ["└──", "no", "outcome", "yet"]
 
 
-def test_the_search_is_bounded(traced: Cqrs) -> None:
-    result = traced("trace", "order-9", "--since", "2999-01-01")
+def test_the_search_has_limits(cqrs_with_correlations: Cqrs) -> None:
+    result = cqrs_with_correlations("trace", "order-9", "--since", "2999-01-01")
     assert result.status == 1
     assert result.err.startswith(
         "error: no correlation, no command and no aggregate has the id order-9: searched 0 "
     )
     assert "search further back, with --since 7d; all events of an aggregate: cqrs show " in result.err
-    only = traced("trace", "order-9", "--aggregate", "counter", *JSON).document
-    assert [command["id"] for command in only["commands"]] == ["c"]
+    document = cqrs_with_correlations("trace", "order-9", "--aggregate", "counter", *JSON).document
+    assert [command["id"] for command in document["commands"]] == ["c"]
 
 
-def test_wrong_names_are_told(cqrs: Cqrs) -> None:
+def test_unknown_names_are_errors(cqrs: Cqrs) -> None:
     assert "known: bank_account" in cqrs("trace", "x", "--aggregate", "acount").err
     assert "--since: not a time: 'soon'" in cqrs("trace", "x", "--since", "soon").err

@@ -6,7 +6,7 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["bank_account", "--incremental", "x", "--state"], "--state folds all events, --incremental reads"),
         (["--incremental", "x"], "a folder of --incremental is for one aggregate"),
@@ -17,13 +17,13 @@ from tests.cli.conftest import Cqrs
         (["--process", "nothing"], "no process 'nothing'"),
     ],
 )
-def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:
     result = cqrs("verify", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err
 
 
-def test_nothing_is_made_of_a_time(cqrs: Cqrs, tmp_path: Path) -> None:
-    before = sorted(tmp_path.iterdir())
+def test_invalid_time_creates_no_files(cqrs: Cqrs, tmp_path: Path) -> None:
+    files = sorted(tmp_path.iterdir())
     assert cqrs("verify", "bank_account", "--since", "yesterday").status == 2
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == files

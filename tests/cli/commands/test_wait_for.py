@@ -28,41 +28,41 @@ pytestmark = pytest.mark.kafka
 OPEN = ("send", "bank_account", "acc-42", "Open", "owner=Ada", "--wait-for", "opened")
 
 
-class Projecting:
+class ProjectionRunner:
     """The projection `opened` of the project in a folder."""
 
     def __init__(self, folder: Path, connection: Connection, prefix: str) -> None:
         settings = load_settings({"topic_prefix": prefix}, folder)
-        self.loaded = load_projection("opened", folder, "aggregates")
-        place = parse_database("sqlite:///projections.db", folder)
-        self.plan = prepare_projection(settings, connection, self.loaded, place, print).live
+        self.projection = load_projection("opened", folder, "aggregates")
+        database = parse_database("sqlite:///projections.db", folder)
+        self.plan = prepare_projection(settings, connection, self.projection, database, print).live
         self.file = folder / "projections.db"
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Project new events while the block lasts."""
-        ending = threading.Event()
+        is_stopped = threading.Event()
 
-        def work() -> None:
+        def project() -> None:
             project_partitions(
                 self.plan,
                 self.plan.sources,
-                self.loaded,
+                self.projection,
                 print,
-                lambda stopping: stopping.set() if ending.is_set() else None,
+                lambda stop_request: stop_request.set() if is_stopped.is_set() else None,
             )
 
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=project)
         thread.start()
         try:
             yield
         finally:
-            ending.set()
+            is_stopped.set()
             thread.join()
 
     def catch_up(self) -> None:
         plan = replace(self.plan, targets=stable_ends(self.plan))
-        project_partitions(plan, plan.sources, self.loaded, print)
+        project_partitions(plan, plan.sources, self.projection, print)
 
     def rows(self) -> list[tuple[str, int]]:
         engine = create_engine(f"sqlite:///{self.file}")
@@ -75,36 +75,40 @@ class Projecting:
 
 
 @pytest.fixture
-def added(cqrs_on_broker: Cqrs) -> Cqrs:
-    """The project has a projection that counts."""
+def cqrs_with_projection(cqrs_on_broker: Cqrs) -> Cqrs:
+    """`cqrs` in a project with a projection that counts events."""
     assert cqrs_on_broker("add", "opened", "--projection", "bank_account").status == 0
     return cqrs_on_broker
 
 
-def test_own_writes_are_read(added: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
-    bank = registry.load("bank_account", "aggregates", AGGREGATES.parent)
-    owner = Owner(connection, Topics("bank_account", prefix), bank)
-    projecting = Projecting(tmp_path, connection, prefix)
+def test_query_sees_own_writes(
+    cqrs_with_projection: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    bank_account = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+    owner = Owner(connection, Topics("bank_account", prefix), bank_account)
+    runner = ProjectionRunner(tmp_path, connection, prefix)
     with owner.deciding():
-        with projecting.running():
-            assert added(*OPEN).status == 0
-            assert projecting.rows() == [("acc-42", 1)]
-        assert added("send", "bank_account", "acc-42", "Close", "--wait").status == 0
+        with runner.running():
+            assert cqrs_with_projection(*OPEN).status == 0
+            assert runner.rows() == [("acc-42", 1)]
+        assert cqrs_with_projection("send", "bank_account", "acc-42", "Close", "--wait").status == 0
         flags = {"bootstrap_server": connection.bootstrap_server, "topic_prefix": prefix}
-        waiting = ReadModelWait(Cli(flags=flags), "bank_account", "opened", "sqlite:///projections.db")
+        read_model_wait = ReadModelWait(
+            Cli(flags=flags), "bank_account", "opened", "sqlite:///projections.db"
+        )
         with pytest.raises(
             NoOutcomeError, match=r"is not projected after 0 s; check that `cqrs project` runs"
         ):
-            waiting.wait("acc-42", 0.0)
-        assert added(*OPEN, "--id", "refused").status == 7
-    projecting.catch_up()
-    waiting.wait("acc-42", 0.0)
-    assert projecting.rows() == [("acc-42", 1)]
+            read_model_wait.wait("acc-42", 0.0)
+        assert cqrs_with_projection(*OPEN, "--id", "refused").status == 7
+    runner.catch_up()
+    read_model_wait.wait("acc-42", 0.0)
+    assert runner.rows() == [("acc-42", 1)]
 
 
-def test_unknown_projections_send_nothing(added: Cqrs) -> None:
-    result = added(*OPEN)
+def test_unknown_projections_send_nothing(cqrs_with_projection: Cqrs) -> None:
+    result = cqrs_with_projection(*OPEN)
     assert result.status == 3
     assert "no position of projection 'opened'" in result.err
-    assert added(*OPEN, "--to", "mysql://h/d").status == 2
-    assert added("tail", "bank_account", "commands").out == ""
+    assert cqrs_with_projection(*OPEN, "--to", "mysql://h/d").status == 2
+    assert cqrs_with_projection("tail", "bank_account", "commands").out == ""

@@ -4,7 +4,7 @@ from tests.cli.conftest import Cqrs
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ([], "missing option '--with'"),
         (["--with", "drafts.gone"], "there is no module 'drafts.gone'"),
@@ -18,7 +18,7 @@ from tests.cli.conftest import Cqrs
         (["--with", "aggregates.counter", "--format", "json"], "--format needs --out"),
     ],
 )
-def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:
     result = cqrs("whatif", "bank_account", *arguments)
     assert (result.status, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err

@@ -1,4 +1,4 @@
-"""A program on a pseudo terminal, whose other side is the test."""
+"""A program on a pseudo terminal, which the test reads and writes."""
 
 import os
 import pty
@@ -19,18 +19,18 @@ class Terminal:
     """A terminal with a program on it."""
 
     def __init__(self, program: Sequence[str], folder: Path) -> None:
-        self._ours, self._theirs = pty.openpty()
-        termios.tcsetwinsize(self._theirs, (30, 120))
-        os.set_blocking(self._ours, False)
-        self.before = self.settings()
-        self.shown = ""
+        self._test_end, self._program_end = pty.openpty()
+        termios.tcsetwinsize(self._program_end, (30, 120))
+        os.set_blocking(self._test_end, False)
+        self.initial_settings = self.settings()
+        self.drawn_text = ""
         environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)}
         environment.pop("NO_COLOR", None)
         self.process = subprocess.Popen(
             [sys.executable, *program],
-            stdin=self._theirs,
-            stdout=self._theirs,
-            stderr=self._theirs,
+            stdin=self._program_end,
+            stdout=self._program_end,
+            stderr=self._program_end,
             cwd=folder,
             env=environment,
             start_new_session=True,
@@ -38,30 +38,30 @@ class Terminal:
 
     def settings(self) -> Any:
         """Return the terminal's settings, such as echo and line mode, which a program may change."""
-        return termios.tcgetattr(self._theirs)
+        return termios.tcgetattr(self._program_end)
 
     def read(self) -> str:
-        """Return everything that was drawn since the last `see`."""
+        """Return everything that was drawn since the last `wait_for_text`."""
         try:
-            while drawn := os.read(self._ours, 100_000):
-                self.shown += drawn.decode(errors="replace")
+            while output := os.read(self._test_end, 100_000):
+                self.drawn_text += output.decode(errors="replace")
         except OSError:  # nothing to read now
             pass
-        return self.shown
+        return self.drawn_text
 
-    def see(self, text: str) -> None:
+    def wait_for_text(self, text: str) -> None:
         """Wait until this text is drawn after the text that was seen before."""
         eventually(lambda: text in self.read())
-        self.shown = self.shown.split(text, 1)[1]
+        self.drawn_text = self.drawn_text.split(text, 1)[1]
 
     def press(self, keys: str) -> None:
-        os.write(self._ours, keys.encode())
+        os.write(self._test_end, keys.encode())
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
-    def ended(self) -> int:
+    def wait_for_exit(self) -> int:
         """Wait for the end, and return the exit code."""
         eventually(lambda: (self.read(), self.process.poll() is not None)[1])
         return self.process.wait()
@@ -70,8 +70,8 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._ours)
-        os.close(self._theirs)
+        os.close(self._test_end)
+        os.close(self._program_end)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.live.terminal import Terminal, terminal
 from tests.support.waiting import eventually
 
-#: The program's snapshots have increasing times, so that a paused screen differs from an active one.
+#: A program with a live screen. The times of its snapshots increase, so that a paused screen stays unchanged.
 PROGRAM = """
 import itertools
 from rich.console import Console
@@ -27,8 +27,8 @@ def poll():
     statuses = [PartitionStatus(AGGREGATE, name, name, "", 0, at=number, lag=number) for name in ("bank", "order")]
     return StatusSnapshot(number * 1000, tuple(statuses))
 
-def draw(shown, snapshot, choices):
-    return render_screen(snapshot, choices, shown.reasons, shown.error, 120, 30)
+def draw(view, snapshot, choices):
+    return render_screen(snapshot, choices, view.reasons, view.error, 120, 30)
 
 try:
     show_live(Console(), poll, lambda: print("closed"), 0.05, draw)
@@ -36,7 +36,7 @@ except KeyboardInterrupt:
     print("interrupted")
 print("after it")
 """
-LEFT = "\x1b[?1049l"
+LEAVE_SCREEN = "\x1b[?1049l"
 
 
 def program(failing: int = 0) -> tuple[str, str]:
@@ -46,21 +46,21 @@ def program(failing: int = 0) -> tuple[str, str]:
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Terminal]:
     with terminal(tmp_path, *program()) as opened:
-        opened.see("sorted by name")
+        opened.wait_for_text("sorted by name")
         yield opened
 
 
 @pytest.mark.program
-def test_keys_are_heard(live: Terminal) -> None:
+def test_keys_change_the_screen(live: Terminal) -> None:
     live.press("l")
-    live.see("sorted by lag")
+    live.wait_for_text("sorted by lag")
     live.press("a")
-    live.see("order  ")
+    live.wait_for_text("order  ")
     live.press("n")
-    live.see("sorted by name")
+    live.wait_for_text("sorted by name")
     live.press("q")
-    live.see(LEFT)
-    assert live.ended() == 0
+    live.wait_for_text(LEAVE_SCREEN)
+    assert live.wait_for_exit() == 0
     assert "closed" in live.read()
 
 
@@ -70,35 +70,35 @@ def clocks(drawn: str) -> list[str]:
 
 
 @pytest.mark.program
-def test_pausing_keeps_the_picture(live: Terminal) -> None:
+def test_pausing_keeps_the_screen(live: Terminal) -> None:
     live.press("p")
-    live.see("paused")
+    live.wait_for_text("paused")
     eventually(lambda: len(clocks(live.read())) > 3)
-    assert len(set(clocks(live.shown))) == 1
+    assert len(set(clocks(live.drawn_text))) == 1
     live.press(" ")
     eventually(lambda: len(set(clocks(live.read()))) > 2)
     live.press("q")
-    assert live.ended() == 0
+    assert live.wait_for_exit() == 0
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("ending", ["q", "interrupt"])
-def test_the_terminal_is_restored(live: Terminal, ending: str) -> None:
-    assert live.settings() != live.before
-    if ending == "interrupt":
+@pytest.mark.parametrize("key", ["q", "interrupt"])
+def test_the_terminal_is_restored(live: Terminal, key: str) -> None:
+    assert live.settings() != live.initial_settings
+    if key == "interrupt":
         live.interrupt()
     else:
-        live.press(ending)
-    live.see(LEFT)
-    live.see("after it")
-    assert live.ended() == 0
-    assert live.settings() == live.before
+        live.press(key)
+    live.wait_for_text(LEAVE_SCREEN)
+    live.wait_for_text("after it")
+    assert live.wait_for_exit() == 0
+    assert live.settings() == live.initial_settings
 
 
 @pytest.mark.program
 def test_an_error_restores_the_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, *program(failing=3)) as live:
-        live.see(LEFT)
-        live.see("ValueError: the poll failed")
-        assert live.ended() == 1
-        assert live.settings() == live.before
+        live.wait_for_text(LEAVE_SCREEN)
+        live.wait_for_text("ValueError: the poll failed")
+        assert live.wait_for_exit() == 1
+        assert live.settings() == live.initial_settings

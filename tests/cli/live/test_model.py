@@ -7,18 +7,18 @@ from cqrs_cli.status.columns import COLUMNS
 from tests.support.statuses import decided, heard, look
 
 LAGS = {("b", 0): 5, ("a", 1): 0, ("a", 0): 9, ("b", 1): 7}
-PLACES = [decided(number, name, lag=lag) for (name, number), lag in LAGS.items()]
+PARTITIONS = [decided(number, name, lag=lag) for (name, number), lag in LAGS.items()]
 
 
-def order(choices: Choices) -> list[str]:
-    return [row.label for row in choices.rows(PLACES, COLUMNS)]
+def row_labels(choices: Choices) -> list[str]:
+    return [row.label for row in choices.rows(PARTITIONS, COLUMNS)]
 
 
 def test_keys_sort_the_rows() -> None:
-    assert order(Choices()) == ["a 0", "a 1", "b 0", "b 1"]
-    assert order(Choices().press("l")) == ["a 0", "b 1", "b 0", "a 1"]
-    assert order(Choices().press("l").press("n")) == order(Choices())
-    assert order(Choices().press("d")) == order(Choices())
+    assert row_labels(Choices()) == ["a 0", "a 1", "b 0", "b 1"]
+    assert row_labels(Choices().press("l")) == ["a 0", "b 1", "b 0", "a 1"]
+    assert row_labels(Choices().press("l").press("n")) == row_labels(Choices())
+    assert row_labels(Choices().press("d")) == row_labels(Choices())
 
 
 def test_every_sort_has_its_key() -> None:
@@ -28,8 +28,8 @@ def test_every_sort_has_its_key() -> None:
 
 def test_aggregates_can_be_folded() -> None:
     folded = Choices().press("a").press("l")
-    assert order(folded) == ["b", "a"]
-    assert order(folded.press("a")) == order(Choices().press("l"))
+    assert row_labels(folded) == ["b", "a"]
+    assert row_labels(folded.press("a")) == row_labels(Choices().press("l"))
 
 
 def test_other_keys_change_nothing() -> None:
@@ -42,10 +42,10 @@ def test_pausing_and_quitting_are_keys() -> None:
     assert Choices().press("q").is_quitting
 
 
-def test_reasons_are_of_the_last_minute() -> None:
+def test_reasons_are_counted_for_a_minute() -> None:
     reasons = Reasons()
     for time, count in ((0.0, 9), (50.0, 2), (70.0, 3)):
-        place = decided(at=time, reasons={"EMPTY": count, "CLOSED": 1})
-        reasons.add_snapshot(look(place, replace(heard(), at=time)))
+        status = decided(at=time, reasons={"EMPTY": count, "CLOSED": 1})
+        reasons.add_snapshot(look(status, replace(heard(), at=time)))
     assert reasons.most_frequent(1) == [("bank", "EMPTY", 5)]
     assert reasons.most_frequent(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]

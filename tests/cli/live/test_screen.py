@@ -11,22 +11,24 @@ from cqrs_cli.status.partition import PartitionOwner, Rates
 from cqrs_cli.status.rates import StatusSnapshot
 from tests.support.statuses import decided, heard, look
 
-BUSY = decided(3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0))
-NOW = look(*(BUSY if number == 3 else decided(number, rates=Rates(0, 0, 0)) for number in range(20)))
+BUSY_PARTITION = decided(3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0))
+SNAPSHOT = look(
+    *(BUSY_PARTITION if number == 3 else decided(number, rates=Rates(0, 0, 0)) for number in range(20))
+)
 CHOICES = Choices()
 
 
-def drawn(
-    now: StatusSnapshot, choices: Choices = CHOICES, height: int = 40, trouble: str = "", width: int = 120
+def drawn_lines(
+    snapshot: StatusSnapshot, choices: Choices = CHOICES, height: int = 40, error: str = "", width: int = 120
 ) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(render_screen(now, choices, [("bank", "EMPTY", 1200)], trouble, width, height))
+        console.print(render_screen(snapshot, choices, [("bank", "EMPTY", 1200)], error, width, height))
     return captured.get().splitlines()
 
 
 def test_a_row_has_its_numbers() -> None:
-    lines = drawn(NOW)
+    lines = drawn_lines(SNAPSHOT)
     (line,) = (line.split() for line in lines if line.startswith("bank 3"))
     assert line == ["bank", "3", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
     (total,) = (line.split() for line in lines if line.startswith("total"))
@@ -37,22 +39,22 @@ def test_a_row_has_its_numbers() -> None:
 def test_the_screen_is_never_overfull() -> None:
     screen = look(*(decided(number, waits_for="n") for number in range(20)))
     for height in (8, 12, 20, 40):
-        assert len(drawn(screen, height=height)) <= max(height, 12)
-    assert any("and 14 more: a shows aggregates" in line for line in drawn(NOW, height=13))
+        assert len(drawn_lines(screen, height=height)) <= max(height, 12)
+    assert any("and 14 more: a shows aggregates" in line for line in drawn_lines(SNAPSHOT, height=13))
 
 
-def test_remarks_and_trouble_are_shown() -> None:
-    lines = drawn(look(decided(3, waits_for="command 7 is on\x1b trial")), trouble="no answer")
+def test_wait_reasons_and_errors_are_shown() -> None:
+    lines = drawn_lines(look(decided(3, waits_for="command 7 is on\x1b trial")), error="no answer")
     assert "no answer; still trying" in lines
     assert "bank 3: it waits: command 7 is on\\x1b trial" in lines
 
 
-def test_the_head_says_what_keys_chose() -> None:
-    assert "sorted by lag  paused" in drawn(NOW, Choices("lag", is_paused=True))[0]
+def test_the_header_shows_the_chosen_options() -> None:
+    assert "sorted by lag  paused" in drawn_lines(SNAPSHOT, Choices("lag", is_paused=True))[0]
 
 
 #: Rows with realistic widths: the run's name has a time and a number.
-WIDE = [
+WIDE_ROWS = [
     decided(
         n,
         "bank_account",
@@ -65,23 +67,23 @@ WIDE = [
 
 
 @pytest.mark.parametrize("width", [60, 70, 80])
-def test_narrow_screens_show_what_matters(width: int) -> None:
-    """Numbers are never cut: a column without room is omitted."""
-    waits = "the store of payloads does not answer, and this is what has to be read whole"
-    process = heard(lag=3, rates=Rates(3, 1, 0), waits_for=waits)
-    lines = drawn(look(*WIDE, process), width=width)
+def test_narrow_screens_omit_columns(width: int) -> None:
+    """A column without room is omitted: numbers are never cut."""
+    wait_reason = "the payload store does not answer, and this long reason must be shown completely"
+    process_status = heard(lag=3, rates=Rates(3, 1, 0), waits_for=wait_reason)
+    lines = drawn_lines(look(*WIDE_ROWS, process_status), width=width)
     assert max(map(len, lines)) <= width
     header = next(line for line in lines if line.startswith("partition"))
     assert header.split()[:1] + header.split()[-1:] == ["partition", "owner"]
     assert "decided/s" in header and "lag" in header and "latency" not in header
     rows = [line for line in lines if line.startswith("bank")]
     assert ["91,000" in line and "swift-otter" in line for line in rows] == [True] * 3
-    assert waits in " ".join(" ".join(lines).split())
+    assert wait_reason in " ".join(" ".join(lines).split())
     assert lines[0].endswith("sorted by name") and lines[-1].startswith("q quit")
 
 
 def test_wide_screens_show_every_column() -> None:
-    header = next(line for line in drawn(look(*WIDE), width=120) if line.startswith("partition"))
+    header = next(line for line in drawn_lines(look(*WIDE_ROWS), width=120) if line.startswith("partition"))
     assert header.split() == [
         "partition",
         "sent/s",

@@ -16,17 +16,17 @@ from tests.support import AGGREGATES
 from tests.support.waiting import eventually
 
 #: Logs its start. Ends at SIGTERM, or at once with the exit code in the file `end`.
-CHILD = """
+RUN_PROGRAM = """
 import os, pathlib, signal, sys, time
 log = pathlib.Path({log!r})
-def say(word):
+def log_line(word):
     with log.open("a") as file:
         file.write(word + "\\n")
 def stop(*_):
-    say("stopped")
+    log_line("stopped")
     sys.exit(143)
 signal.signal(signal.SIGTERM, stop)
-say("started")
+log_line("started")
 log.with_name("judged").write_text(os.environ["CQRS_RELOAD_JUDGED"])
 end = log.with_name("end")
 while not end.exists():
@@ -35,7 +35,7 @@ sys.exit(int(end.read_text()))
 """
 
 
-class Reloading:
+class ReloaderThread:
     """A reloader in a thread, with its notes and the log of its child."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Reloading:
         self.log, self.end = folder / "log", folder / "end"
         self.notes: list[str] = []
         self.error: BaseException | None = None
-        command = [sys.executable, "-c", CHILD.format(log=str(self.log))]
+        command = [sys.executable, "-c", RUN_PROGRAM.format(log=str(self.log))]
         self.reloader = Reloader(command, None, "aggregates", folder, self.notes.append)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -58,10 +58,10 @@ class Reloading:
         except BaseException as error:
             self.error = error
 
-    def wait_for(self, *words: str) -> None:
+    def wait_for_log(self, *words: str) -> None:
         eventually(lambda: self.log.exists() and self.log.read_text().split() == list(words))
 
-    def noted(self, text: str) -> None:
+    def wait_for_note(self, text: str) -> None:
         eventually(lambda: any(text in note for note in self.notes))
 
     def end_child(self, code: int) -> None:
@@ -76,31 +76,35 @@ class Reloading:
 
 
 @pytest.fixture
-def reloading(tmp_path: Path) -> Iterator[Reloading]:
-    reloading_loop = Reloading(tmp_path)
-    reloading_loop.wait_for("started")
-    yield reloading_loop
-    if reloading_loop.thread.is_alive():
-        reloading_loop.end_child(TakenOverError.exit_code)
-        reloading_loop.thread.join(30)
-    assert not reloading_loop.thread.is_alive()
+def reloader_thread(tmp_path: Path) -> Iterator[ReloaderThread]:
+    reloader = ReloaderThread(tmp_path)
+    reloader.wait_for_log("started")
+    yield reloader
+    if reloader.thread.is_alive():
+        reloader.end_child(TakenOverError.exit_code)
+        reloader.thread.join(30)
+    assert not reloader.thread.is_alive()
 
 
 @pytest.mark.program
-def test_changed_code_starts_again(reloading: Reloading) -> None:
-    reloading.change("class Increment", "# another line\nclass Increment")
-    reloading.noted("changed: aggregates/counter.py; restarting")
-    reloading.wait_for("started", "stopped", "started")
+def test_changed_code_starts_again(reloader_thread: ReloaderThread) -> None:
+    reloader_thread.change("class Increment", "# another line\nclass Increment")
+    reloader_thread.wait_for_note("changed: aggregates/counter.py; restarting")
+    reloader_thread.wait_for_log("started", "stopped", "started")
 
 
 @pytest.mark.program
-def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_change_during_the_start_fails(
+    reloader_thread: ReloaderThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that changes while the run starts may be loaded, although its change was not checked."""
-    folder = reloading.log.parent
-    judged = folder / "judged"
-    monkeypatch.setenv(CHECKED_CODE, eventually(lambda: judged.read_text() if judged.exists() else ""))
+    folder = reloader_thread.log.parent
+    digest_file = folder / "judged"
+    monkeypatch.setenv(
+        CHECKED_CODE, eventually(lambda: digest_file.read_text() if digest_file.exists() else "")
+    )
     check_reloaded_code(folder, "aggregates")
-    reloading.source.write_text("def")
+    reloader_thread.source.write_text("def")
     with pytest.raises(CqrsError, match="the code changed while the run started"):
         check_reloaded_code(folder, "aggregates")
     monkeypatch.delenv(CHECKED_CODE)
@@ -108,51 +112,53 @@ def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.M
 
 
 @pytest.mark.program
-def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
-    reloading.source.write_text("def")
-    reloading.noted("changed: aggregates/counter.py; not reloaded, the run continues with the previous code")
-    reloading.noted("SyntaxError")
-    reloading.wait_for("started")
-    reloading.source.write_text(reloading.text)
-    reloading.noted("the files match the running code again")
-    reloading.wait_for("started")
+def test_broken_code_keeps_the_run(reloader_thread: ReloaderThread) -> None:
+    reloader_thread.source.write_text("def")
+    reloader_thread.wait_for_note(
+        "changed: aggregates/counter.py; not reloaded, the run continues with the previous code"
+    )
+    reloader_thread.wait_for_note("SyntaxError")
+    reloader_thread.wait_for_log("started")
+    reloader_thread.source.write_text(reloader_thread.text)
+    reloader_thread.wait_for_note("the files match the running code again")
+    reloader_thread.wait_for_log("started")
 
 
 @pytest.mark.program
-def test_errors_of_aggregates_are_theirs(reloading: Reloading) -> None:
+def test_errors_of_aggregates_name_the_aggregate(reloader_thread: ReloaderThread) -> None:
     """The aggregate is named, even if a process manager imports it and fails too."""
-    process = reloading.log.parent / "processes" / "counting.py"
+    process = reloader_thread.log.parent / "processes" / "counting.py"
     process.parent.mkdir()
     process.write_text("import aggregates.counter\n")
-    reloading.source.write_text("def")
-    reloading.noted("correct the aggregate")
+    reloader_thread.source.write_text("def")
+    reloader_thread.wait_for_note("correct the aggregate")
 
 
 @pytest.mark.program
-def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
-    reloading.change("counter.value + by", "counter.value + 2 * by")
-    reloading.noted("not reloaded")
-    reloading.noted("raise the revision: Decider(…, revision=2)")
-    reloading.wait_for("started")
+def test_changed_evolve_needs_a_revision(reloader_thread: ReloaderThread) -> None:
+    reloader_thread.change("counter.value + by", "counter.value + 2 * by")
+    reloader_thread.wait_for_note("not reloaded")
+    reloader_thread.wait_for_note("raise the revision: Decider(…, revision=2)")
+    reloader_thread.wait_for_log("started")
 
 
 @pytest.mark.program
-def test_a_run_that_ended_waits(reloading: Reloading) -> None:
-    reloading.end_child(3)
-    reloading.noted("the run ended with 3; it starts again when a file changes")
-    reloading.end.unlink()
-    reloading.change("class Increment", "# corrected\nclass Increment")
-    reloading.wait_for("started", "started")
+def test_an_ended_run_waits_for_changes(reloader_thread: ReloaderThread) -> None:
+    reloader_thread.end_child(3)
+    reloader_thread.wait_for_note("the run ended with 3; it starts again when a file changes")
+    reloader_thread.end.unlink()
+    reloader_thread.change("class Increment", "# corrected\nclass Increment")
+    reloader_thread.wait_for_log("started", "started")
 
 
 @pytest.mark.program
-def test_a_newer_run_ends_both(reloading: Reloading) -> None:
-    reloading.end_child(6)
-    eventually(lambda: reloading.error is not None)
-    assert isinstance(reloading.error, TakenOverError)
+def test_a_newer_run_ends_the_reloader(reloader_thread: ReloaderThread) -> None:
+    reloader_thread.end_child(6)
+    eventually(lambda: reloader_thread.error is not None)
+    assert isinstance(reloader_thread.error, TakenOverError)
 
 
-def test_lines_have_their_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_the_reloader_have_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines have times like the run's lines, because both go into one log."""
 
     def run(reloader: Reloader) -> int:
@@ -164,7 +170,7 @@ def test_lines_have_their_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("flag", ["--once", "-o json"])
-def test_a_reload_has_limits(cqrs: Cqrs, flag: str) -> None:
+def test_reload_excludes_once_and_json(cqrs: Cqrs, flag: str) -> None:
     result = cqrs("run", "--reload", *flag.split())
     assert result.status == 2
     assert "--reload" in result.err

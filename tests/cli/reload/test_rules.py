@@ -39,41 +39,41 @@ DECIDER = cqrs.Decider(decide, evolve, initial=Tally())
 BEFORE = contract_of(Aggregate.of("tally", DECIDER))
 
 
-def said(**changed: Any) -> list[str]:
-    decider = dataclasses.replace(DECIDER, **changed)
+def objections_to(**fields: Any) -> list[str]:
+    decider = dataclasses.replace(DECIDER, **fields)
     return objections({"tally": BEFORE}, {"tally": contract_of(Aggregate.of("tally", decider))})
 
 
-def test_another_decide_is_fine() -> None:
-    assert said() == []
-    assert said(decide=decide_twice) == []
+def test_another_decide_may_be_reloaded() -> None:
+    assert objections_to() == []
+    assert objections_to(decide=decide_twice) == []
 
 
 def test_another_evolve_needs_a_revision() -> None:
-    otherwise = {**BEFORE, "fold": "another digest"}
-    (why,) = objections({"tally": BEFORE}, {"tally": otherwise})
-    assert why.startswith(
+    changed_contract = {**BEFORE, "fold": "another digest"}
+    (objection,) = objections({"tally": BEFORE}, {"tally": changed_contract})
+    assert objection.startswith(
         "tally: evolve changed, but its shards hold states of the old code; raise the revision: "
     )
-    assert why.endswith("Decider(…, revision=2)")
-    assert objections({"tally": BEFORE}, {"tally": {**otherwise, "revision": 2}}) == []
-    assert objections({"tally": BEFORE}, {"tally": otherwise}, in_memory=True) == []
+    assert objection.endswith("Decider(…, revision=2)")
+    assert objections({"tally": BEFORE}, {"tally": {**changed_contract, "revision": 2}}) == []
+    assert objections({"tally": BEFORE}, {"tally": changed_contract}, in_memory=True) == []
 
 
-def without(part: str) -> dict[str, Any]:
+def contract_without(part: str) -> dict[str, Any]:
     return {**BEFORE, part: {}}
 
 
 @pytest.mark.parametrize(
-    ("today", "why"),
-    [(without("events"), ["event Counted is gone"]), (without("commands"), [])],
+    ("new_contract", "messages"),
+    [(contract_without("events"), ["event Counted is gone"]), (contract_without("commands"), [])],
 )
-def test_events_stay_and_commands_may_go(today: dict[str, Any], why: list[str]) -> None:
-    found_objections = objections({"tally": BEFORE}, {"tally": today})
-    assert [objection.partition("; ")[0] for objection in found_objections] == [
-        f"tally: {reason}" for reason in why
+def test_events_stay_and_commands_may_go(new_contract: dict[str, Any], messages: list[str]) -> None:
+    new_objections = objections({"tally": BEFORE}, {"tally": new_contract})
+    assert [objection.partition("; ")[0] for objection in new_objections] == [
+        f"tally: {message}" for message in messages
     ]
 
 
-def test_new_aggregates_are_fine() -> None:
+def test_aggregates_may_be_added_and_removed() -> None:
     assert objections({}, {"tally": BEFORE}) == objections({"tally": BEFORE}, {}) == []

@@ -11,7 +11,7 @@ from tests.cli.conftest import Cqrs
 from tests.support.progress import snapshot
 
 
-def test_listening_is_no_warning(cqrs: Cqrs) -> None:
+def test_complete_subscription_is_reported_once(cqrs: Cqrs) -> None:
     """The message is printed once, when every partition of the process managers has been claimed."""
     subscriptions = [
         Subscription("checkout", EventPartition("order", "order.events", number)) for number in range(2)
@@ -19,8 +19,8 @@ def test_listening_is_no_warning(cqrs: Cqrs) -> None:
 
     def connection(cli: Cli) -> None:
         with RunDisplay(cli) as display:
-            looks: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
-            for index, claimed in enumerate(looks):
+            claimed_numbers: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
+            for index, claimed in enumerate(claimed_numbers):
                 ends = dict.fromkeys(subscriptions, 3) if index else {}  # the broker did not respond at first
                 claims = frozenset(subscriptions[number] for number in claimed)
                 processes = ProcessProgress(index, {}, ends, claims)

@@ -25,7 +25,7 @@ from tests.support import ROOT
 from tests.support.progress import snapshot
 
 
-def shown(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> list[str]:
+def progress_lines(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> list[str]:
     """Return the lines for these snapshots, without their speed."""
     with RunDisplay(Cli()) as display:
         for snapshot in snapshots:
@@ -37,24 +37,24 @@ def line(decided: int, lag: int = 0) -> str:
     return f"lag {lag} · accepted {decided} · rejected 0 · duplicate 0 · failed 0"
 
 
-def test_last_plain_line_is_true(capfd: pytest.CaptureFixture[str]) -> None:
-    """The commands were decided soon after a line, and none since: the next line shows them."""
-    looks = [snapshot(1, 15, lag=5), snapshot(2, 20), *(snapshot(n, 20) for n in range(3, 60))]
-    assert shown(capfd, *looks) == [line(15, lag=5), line(20)]
+def test_last_line_has_all_commands(capfd: pytest.CaptureFixture[str]) -> None:
+    """Commands that are decided soon after a line are shown by the next line."""
+    snapshots = [snapshot(1, 15, lag=5), snapshot(2, 20), *(snapshot(n, 20) for n in range(3, 60))]
+    assert progress_lines(capfd, *snapshots) == [line(15, lag=5), line(20)]
 
 
-def test_lines_keep_their_distance(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [snapshot(number, number) for number in range(1, 2 * int(PLAIN_INTERVAL) + 1)]
-    assert shown(capfd, *looks) == [line(1), line(1 + int(PLAIN_INTERVAL))]
+def test_lines_have_a_minimal_interval(capfd: pytest.CaptureFixture[str]) -> None:
+    snapshots = [snapshot(number, number) for number in range(1, 2 * int(PLAIN_INTERVAL) + 1)]
+    assert progress_lines(capfd, *snapshots) == [line(1), line(1 + int(PLAIN_INTERVAL))]
 
 
 def test_growing_lag_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [snapshot(0, 1), snapshot(PLAIN_INTERVAL, 1, lag=7)]
-    assert shown(capfd, *looks) == [line(1), line(1, lag=7)]
+    snapshots = [snapshot(0, 1), snapshot(PLAIN_INTERVAL, 1, lag=7)]
+    assert progress_lines(capfd, *snapshots) == [line(1), line(1, lag=7)]
 
 
-def test_idle_run_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    assert shown(capfd, snapshot(0, 0), snapshot(PLAIN_INTERVAL, 0, lag=3)) == []
+def test_idle_run_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert progress_lines(capfd, snapshot(0, 0), snapshot(PLAIN_INTERVAL, 0, lag=3)) == []
 
 
 def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
@@ -80,11 +80,11 @@ def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
     assert cqrs("status", "counter", connect=connection).err == "error: no broker; start one\n"
 
 
-def rebuilding(time: float, done_count: int, decided: int = 0) -> Snapshot:
-    """Return the snapshot of two shards, of whose 30,000 records `done` are folded."""
+def rebuilding_snapshot(time: float, folded_count: int, decided: int = 0) -> Snapshot:
+    """Return the snapshot of two shards, of whose 30,000 records `folded_count` are folded."""
     reports = {
         Partition("counter", n): OwnerReport(
-            "counter", n, 0, 0, 1, "warm", FoldProgress(10_000, done_count // 2, 15_000)
+            "counter", n, 0, 0, 1, "warm", FoldProgress(10_000, folded_count // 2, 15_000)
         )
         for n in range(2)
     }
@@ -92,15 +92,15 @@ def rebuilding(time: float, done_count: int, decided: int = 0) -> Snapshot:
 
 
 def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [
-        rebuilding(0, 0),
-        rebuilding(1, 3000),
-        rebuilding(PLAIN_INTERVAL, 10_600),
+    snapshots = [
+        rebuilding_snapshot(0, 0),
+        rebuilding_snapshot(1, 3000),
+        rebuilding_snapshot(PLAIN_INTERVAL, 10_600),
         snapshot(PLAIN_INTERVAL + 1, 0),
     ]
     with RunDisplay(Cli()) as display:
-        for look in looks:
-            display.show(look)
+        for state in snapshots:
+            display.show(state)
     assert capfd.readouterr().err.splitlines() == [
         "rebuilding 2 shards from 20,000 events, 0 %",
         "rebuilding 2 shards from 20,000 events, 35 %",
@@ -108,13 +108,13 @@ def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_seldom_statuses_are_told_when_there() -> None:
+def test_rare_statuses_are_shown_if_counted() -> None:
     counts = Counts(accepted=1, unchanged=2, deferred=3, first=1000, last=67_000)
-    look = Snapshot(0.0, {Partition("counter", 0): counts})
+    rare_statuses = Snapshot(0.0, {Partition("counter", 0): counts})
     outcome_counts = "accepted 1 · unchanged 2 · rejected 0 · deferred 3 · duplicate 0 · failed 0"
-    assert progress_line(look, 0.0) == f"0 commands/s · lag 0 · {outcome_counts}"
+    assert progress_line(rare_statuses, 0.0) == f"0 commands/s · lag 0 · {outcome_counts}"
     result = "6 commands decided within 66 s: 1 accepted, 2 unchanged, 3 deferred; 0 events"
-    assert run_result(look).text == result
+    assert run_result(rare_statuses).text == result
 
 
 def test_results_have_no_zeros() -> None:
@@ -123,12 +123,12 @@ def test_results_have_no_zeros() -> None:
     assert text == "0 commands decided; : at 0 of 0 records"
 
 
-def test_rebuild_stands_before_the_rest() -> None:
-    text = progress_line(rebuilding(0, 3000, decided=5), 0.0)
+def test_line_begins_with_the_rebuild() -> None:
+    text = progress_line(rebuilding_snapshot(0, 3000, decided=5), 0.0)
     assert text == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {line(5)}"
 
 
-def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: bool = False) -> list[Any]:
+def stream_lines(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: bool = False) -> list[Any]:
     """Return the JSON Lines of a stream that begins with a note."""
     cli = Cli(output="json", quiet=quiet)
     cli.streaming = True
@@ -142,8 +142,8 @@ def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: boo
 
 
 def test_stream_has_notes_and_progress(capfd: pytest.CaptureFixture[str]) -> None:
-    looks = [snapshot(0, 5), snapshot(0.5, 6), snapshot(1, 7, 2), snapshot(9, 7, 2)]
-    note, first, second = streamed(capfd, *looks)
+    snapshots = [snapshot(0, 5), snapshot(0.5, 6), snapshot(1, 7, 2), snapshot(9, 7, 2)]
+    note, first, second = stream_lines(capfd, *snapshots)
     assert (note["kind"], note["level"], note["text"]) == ("note", "warning", "noted")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
     assert [(snapshot["kind"], snapshot["commands"], snapshot["lag"]) for snapshot in (first, second)] == [
@@ -153,40 +153,40 @@ def test_stream_has_notes_and_progress(capfd: pytest.CaptureFixture[str]) -> Non
     assert second["aggregates"]["counter"]["accepted"] == 7
 
 
-def test_stream_tells_of_rebuilding(capfd: pytest.CaptureFixture[str]) -> None:
-    _, rebuild, rebuilt, decided = streamed(capfd, rebuilding(0, 3000), snapshot(5, 1))
+def test_stream_reports_rebuilding(capfd: pytest.CaptureFixture[str]) -> None:
+    _, rebuild, rebuilt, decided = stream_lines(capfd, rebuilding_snapshot(0, 3000), snapshot(5, 1))
     assert rebuild["rebuilding"] == {"shards": 2, "events": 20_000, "percent": 10}
     assert rebuilt["text"] == "rebuilt 2 shards from 20,000 events"
     assert decided["rebuilding"] is None
 
 
-def test_stream_says_whom_it_awaits(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stream_names_partitions_without_owner(capfd: pytest.CaptureFixture[str]) -> None:
     unowned = replace(snapshot(0, 5), unowned=(Partition("counter", 1),))
-    _, before, after = streamed(capfd, unowned, snapshot(5, 5), snapshot(9, 5))
+    _, before, after = stream_lines(capfd, unowned, snapshot(5, 5), snapshot(9, 5))
     assert (before["waiting"], after["waiting"]) == ({"counter:1": "no owner"}, {})
 
 
-def test_quiet_stream_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    assert streamed(capfd, snapshot(0, 5), quiet=True) == []
+def test_quiet_stream_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert stream_lines(capfd, snapshot(0, 5), quiet=True) == []
 
 
-def noting(cli: Cli) -> None:
+def print_one_note(cli: Cli) -> None:
     cli.print_note("noted")
 
 
 def test_run_streams_unless_once(cqrs: Cqrs) -> None:
-    assert cqrs("run", "counter", "-o", "json", connect=noting).lines[0]["text"] == "noted"
-    once = cqrs("run", "counter", "--once", "-o", "json", connect=noting)
+    assert cqrs("run", "counter", "-o", "json", connect=print_one_note).lines[0]["text"] == "noted"
+    once = cqrs("run", "counter", "--once", "-o", "json", connect=print_one_note)
     assert once.out == "" and "info: noted" in once.err
 
 
-_ON_A_TERMINAL = """
+TERMINAL_PROGRAM = """
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.render.progress import RunDisplay
-from tests.cli.render.test_progress import rebuilding, snapshot
+from tests.cli.render.test_progress import rebuilding_snapshot, snapshot
 with RunDisplay(Cli()) as display:
-    for look, note in ((rebuilding(0, 3000), "first note"), (snapshot(1, 7), "second note")):
-        display.show(look)
+    for state, note in ((rebuilding_snapshot(0, 3000), "first note"), (snapshot(1, 7), "second note")):
+        display.show(state)
         input()
         display.warn(note)
     input()
@@ -197,7 +197,7 @@ with RunDisplay(Cli()) as display:
 def test_notes_stay_above_live_line() -> None:
     child = pexpect.spawn(
         sys.executable,
-        ["-c", _ON_A_TERMINAL],
+        ["-c", TERMINAL_PROGRAM],
         cwd=str(ROOT),
         env={**os.environ, "TERM": "xterm"},
         dimensions=(24, 100),
@@ -243,4 +243,4 @@ def screen(output: str) -> list[str]:
 
 
 def test_other_commands_have_no_times(cqrs: Cqrs) -> None:
-    assert cqrs("status", "counter", connect=noting).err.startswith("noted\n")
+    assert cqrs("status", "counter", connect=print_one_note).err.startswith("noted\n")

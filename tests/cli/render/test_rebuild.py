@@ -8,7 +8,7 @@ from cqrs_cli.deciding.rebuild.build import ShardSize
 from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard
 from tests.support.results import lines_of
 
-DONE = {
+REBUILT_SHARDS = {
     Partition("order", 1): RebuiltShard(ShardSize(1, 2_000_000), True),
     Partition("order", 0): RebuiltShard(ShardSize(1_200, 500_000), False),
     Partition("counter", 0): RebuiltShard(ShardSize(1, 4_096), False),
@@ -16,7 +16,7 @@ DONE = {
 
 
 @pytest.mark.parametrize(
-    ("now", "text"),
+    ("progress", "text"),
     [
         (RebuildProgress(0, 0, 0.0), f"rebuilding {'─' * 24} 0%, 0 records a second"),
         (
@@ -26,12 +26,12 @@ DONE = {
         (RebuildProgress(2000, 2000, 4.0), f"rebuilding {'━' * 24} 100%, 500 records a second, nearly done"),
     ],
 )
-def test_progress_has_rate_and_rest(now: RebuildProgress, text: str) -> None:
-    assert rebuilding_text(now) == text
+def test_progress_has_rate_and_remaining_time(progress: RebuildProgress, text: str) -> None:
+    assert rebuilding_text(progress) == text
 
 
 def test_shards_are_summed_for_people() -> None:
-    assert lines_of(rebuild_result(DONE, 3.21)) == [
+    assert lines_of(rebuild_result(REBUILT_SHARDS, 3.21)) == [
         "counter: 1 shard with 1 aggregate, 0.0 MB",
         "order: 2 shards with 1,201 aggregates, 2.5 MB",
         "rebuilt in 3.2 s",
@@ -39,7 +39,7 @@ def test_shards_are_summed_for_people() -> None:
 
 
 def test_programs_get_each_shard() -> None:
-    document = rebuild_result(DONE, 3.21).document
+    document = rebuild_result(REBUILT_SHARDS, 3.21).document
     assert document["seconds"] == 3.21
     assert [(shard["aggregate"], shard["partition"], shard["in_use"]) for shard in document["shards"]] == [
         ("counter", 0, False),

@@ -13,15 +13,15 @@ EVENT = b'{"type":"a.Opened","aggregateversion":3,"data":{"owner":"Ada"}}'
 OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_FOUND","version":0}}'
 
 
-def shown(value: bytes | None, **more: Any) -> Any:
+def shown_document(value: bytes | None, **fields: Any) -> Any:
     """Return the JSON document of a record with this value."""
-    line = json_line(record_document(1, Record(7, 1000, b"k", value, **more)))
+    line = json_line(record_document(1, Record(7, 1000, b"k", value, **fields)))
     assert b"\n" not in line
     return json.loads(line)
 
 
-def test_records_are_shown_with_their_place() -> None:
-    assert shown(b'{"a":1}') == {
+def test_records_are_shown_with_their_offset() -> None:
+    assert shown_document(b'{"a":1}') == {
         "partition": 1,
         "offset": 7,
         "timestamp": 1000,
@@ -45,7 +45,7 @@ def test_records_are_shown_with_their_place() -> None:
     ],
 )
 def test_any_value_is_shown_safely(value: bytes | None, message: object, encoding: str | None) -> None:
-    assert (shown(value)["message"], shown(value).get("encoding")) == (message, encoding)
+    assert (shown_document(value)["message"], shown_document(value).get("encoding")) == (message, encoding)
 
 
 def test_binary_keys_are_shown_as_base64() -> None:
@@ -53,8 +53,8 @@ def test_binary_keys_are_shown_as_base64() -> None:
 
 
 def test_plain_content_types_are_not_shown() -> None:
-    assert "headers" not in shown(EVENT, headers=HEADERS)
-    assert shown(EVENT, headers=[("a", b"1"), ("a", b"2")])["headers"] == {"a": "2"}
+    assert "headers" not in shown_document(EVENT, headers=HEADERS)
+    assert shown_document(EVENT, headers=[("a", b"1"), ("a", b"2")])["headers"] == {"a": "2"}
 
 
 def test_text_sums_up_an_event() -> None:
@@ -64,8 +64,8 @@ def test_text_sums_up_an_event() -> None:
 
 def test_text_names_a_payload() -> None:
     """The hash is shown in place of the data, which may be missing and need not be read."""
-    referring = with_reference(EVENT, "a", reference_to(b"{}"))
-    assert record_line(1, Record(7, 1000, b"acc", referring)).endswith(
+    event_with_reference = with_reference(EVENT, "a", reference_to(b"{}"))
+    assert record_line(1, Record(7, 1000, b"acc", event_with_reference)).endswith(
         f"a.Opened  payload {reference_to(b'{}').sha256}"
     )
 

@@ -8,7 +8,7 @@ from cqrs_cli.telemetry.task_reports import JobProgress
 
 
 @pytest.mark.parametrize(
-    ("now", "text"),
+    ("progress", "text"),
     [
         (JobProgress(0, 4000, 0, 0.5), "folding counter 0%, 0 events a second"),
         (JobProgress(1000, 4000, 900, 3.0), "folding counter 25%, 300 events a second, 9 s left"),
@@ -18,8 +18,8 @@ from cqrs_cli.telemetry.task_reports import JobProgress
         (JobProgress(0, 0, 0, 1.0), "folding counter 0%, 0 events a second"),
     ],
 )
-def test_rest_has_a_fitting_unit(now: JobProgress, text: str) -> None:
-    assert replaying_text("counter", now, bar=False) == text
+def test_remaining_time_has_a_fitting_unit(progress: JobProgress, text: str) -> None:
+    assert replaying_text("counter", progress, bar=False) == text
 
 
 def test_terminal_gets_a_bar() -> None:
@@ -27,19 +27,19 @@ def test_terminal_gets_a_bar() -> None:
     assert line.startswith(f"folding counter {'━' * 12}{'─' * 12} 50%, ")
 
 
-def test_log_gets_news_now_and_then() -> None:
+def test_log_lines_have_a_minimal_interval() -> None:
     now, messages = 0.0, list[str]()
-    say = ProgressThrottle(messages.append, clock=lambda: now)
-    for part in ("1%", "2%", "2%", "3%", "4%"):
+    report = ProgressThrottle(messages.append, clock=lambda: now)
+    for percent in ("1%", "2%", "2%", "3%", "4%"):
         now += PLAIN_INTERVAL / 2
-        say(part)
+        report(percent)
     now += PLAIN_INTERVAL
-    say("4%")
+    report("4%")
     assert messages == ["2%", "3%", "4%"]
 
 
-@pytest.mark.parametrize(("quiet", "noted"), [(False, "folding …\n50%\n"), (True, "")])
-def test_progress_keeps_off_stdout(capsys: pytest.CaptureFixture[str], quiet: bool, noted: str) -> None:
-    with Printer("json", quiet).show_spinner("folding", interval=0.0) as say:
-        say("50%")
-    assert capsys.readouterr() == ("", noted)
+@pytest.mark.parametrize(("quiet", "stderr"), [(False, "folding …\n50%\n"), (True, "")])
+def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str], quiet: bool, stderr: str) -> None:
+    with Printer("json", quiet).show_spinner("folding", interval=0.0) as report:
+        report("50%")
+    assert capsys.readouterr() == ("", stderr)

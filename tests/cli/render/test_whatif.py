@@ -7,10 +7,10 @@ from cqrs_cli.proof.whatif.difference import HistoryDifference
 from tests.support.results import lines_of
 
 
-def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[str]:
-    """Return the text about `count` differences, of which one is shown."""
+def difference_lines(count: int, old_value: bytes = b"{}", target: Target | None = None) -> list[str]:
+    """Return the lines about `count` differences, of which one difference is shown."""
     difference = HistoryDifference(
-        "outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}"
+        "outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", old_value, b"{}"
     )
     summary = DecidedAgain(
         9, 1, 0, [], Counter({difference.label: count}), {difference.label: [difference]}, 1.0
@@ -18,14 +18,16 @@ def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[s
     return lines_of(whatif_result("tally", "drafts.tally", summary, target))
 
 
-def test_differences_left_out_are_counted() -> None:
-    assert not any("not shown" in line for line in told(1))
-    assert "           1,999 more are not shown: --out DIR writes all" in told(2000)
-    text = told(2000, target=Target("there", "json"))
+def test_omitted_differences_are_counted() -> None:
+    assert not any("not shown" in line for line in difference_lines(1))
+    assert "           1,999 more are not shown: --out DIR writes all" in difference_lines(2000)
+    text = difference_lines(2000, target=Target("there", "json"))
     assert "           1,999 more are not shown: all are written" in text
 
 
-def test_cut_values_say_how_much() -> None:
-    whole, cut = b"x" * MAX_TEXT, b"x" * (MAX_TEXT + 1234)
-    assert f"             was   {whole.decode()}" in told(1, was=whole)
-    assert f"             was   {whole.decode()}… 1,234 more characters" in told(1, was=cut)
+def test_cut_values_have_the_omitted_length() -> None:
+    whole_value, long_value = b"x" * MAX_TEXT, b"x" * (MAX_TEXT + 1234)
+    assert f"             was   {whole_value.decode()}" in difference_lines(1, old_value=whole_value)
+    assert f"             was   {whole_value.decode()}… 1,234 more characters" in difference_lines(
+        1, old_value=long_value
+    )

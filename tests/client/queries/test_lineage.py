@@ -11,7 +11,7 @@ from cqrs_cli.client.queries.messages import LinkedMessage, message_reader
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
 
-WANTED = {"order-9"}
+CORRELATION_IDS = {"order-9"}
 
 
 def record(offset: int, document: Any, headers: Headers | None = None, time: int = 0) -> Record:
@@ -47,25 +47,31 @@ def event(offset: int, of: int, cause: str, correlation: str = "order-9", index:
     )
 
 
-def read(kind: str, one: Record, wanted: set[str] = WANTED, aggregate: str = "order") -> LinkedMessage | None:
-    return message_reader(wanted)(kind, aggregate, 0, one)
+def read_message(
+    kind: str, message_record: Record, ids: set[str] = CORRELATION_IDS, aggregate: str = "order"
+) -> LinkedMessage | None:
+    return message_reader(ids)(kind, aggregate, 0, message_record)
 
 
 def messages(*records: tuple[str, str, Record]) -> list[LinkedMessage]:
     """Return the messages of (aggregate, kind, record)."""
-    found = [read(kind, one, aggregate=aggregate) for aggregate, kind, one in records]
-    return [one for one in found if one is not None]
+    linked = [read_message(kind, item, aggregate=aggregate) for aggregate, kind, item in records]
+    return [item for item in linked if item is not None]
 
 
-def drawn(node: CommandNode) -> Any:
+def id_tree(node: CommandNode) -> Any:
     """Return a tree as nested lists of ids."""
-    own = node.command.id if node.command else "?"
-    below = [drawn(one) for one in node.commands]
-    return [own, *([event.message.id, *map(drawn, event.commands)] for event in node.events), *below]
+    command_id = node.command.id if node.command else "?"
+    child_commands = [id_tree(child) for child in node.commands]
+    return [
+        command_id,
+        *([event.message.id, *map(id_tree, event.commands)] for event in node.events),
+        *child_commands,
+    ]
 
 
-def test_outcome_and_events_hang_below() -> None:
-    found = lineage(
+def test_outcome_and_events_follow_their_command() -> None:
+    result = lineage(
         messages(
             ("order", "events", event(5, 3, "a", index=1)),
             ("order", "events", event(4, 3, "a")),
@@ -73,14 +79,14 @@ def test_outcome_and_events_hang_below() -> None:
             ("order", "commands", command(3, "a", correlationid="order-9")),
         )
     )
-    (root,) = found.roots
-    assert drawn(root) == ["a", ["0/3/0"], ["0/3/1"]]
+    (root,) = result.roots
+    assert id_tree(root) == ["a", ["0/3/0"], ["0/3/1"]]
     assert root.outcome is not None
-    assert found.correlations == ["order-9"]
+    assert result.correlations == ["order-9"]
 
 
-def test_commands_hang_below_their_events() -> None:
-    found = lineage(
+def test_commands_follow_their_events() -> None:
+    result = lineage(
         messages(
             ("payment", "commands", command(7, "b", causationid="0/3/0", correlationid="order-9")),
             ("order", "commands", command(3, "a", correlationid="order-9")),
@@ -89,12 +95,12 @@ def test_commands_hang_below_their_events() -> None:
             ("stock", "commands", command(8, "c", causationid="b", correlationid="order-9")),
         )
     )
-    assert [drawn(root) for root in found.roots] == [["a", ["0/3/0", ["b", ["0/7/0"], ["c"]]]]]
+    assert [id_tree(root) for root in result.roots] == [["a", ["0/3/0", ["b", ["0/7/0"], ["c"]]]]]
 
 
-def test_equal_event_ids_prefer_the_latest() -> None:
+def test_cause_is_the_latest_event() -> None:
     """Each topic has an event 0/3/0. The cause is the last such event before the command."""
-    found = lineage(
+    result = lineage(
         messages(
             ("order", "commands", command(3, "a", time=10, correlationid="order-9")),
             ("order", "events", event(4, 3, "a")),
@@ -103,45 +109,47 @@ def test_equal_event_ids_prefer_the_latest() -> None:
             ("payment", "commands", command(1, "c", time=30, causationid="0/3/0", correlationid="order-9")),
         )
     )
-    assert [drawn(root) for root in found.roots] == [["a", ["0/3/0"]], ["b", ["0/3/0", ["c"]]]]
+    assert [id_tree(root) for root in result.roots] == [["a", ["0/3/0"]], ["b", ["0/3/0", ["c"]]]]
 
 
 @pytest.mark.parametrize("causes", [("a", "b"), ("b", "a")])
 def test_a_circle_of_causes_ends(causes: tuple[str, str]) -> None:
-    one = command(1, "a", causationid=causes[0], correlationid="order-9")
-    other = command(2, "b", causationid=causes[1], correlationid="order-9")
-    found = lineage(messages(("order", "commands", one), ("order", "commands", other)))
-    ids = re.findall("[ab]", str([drawn(root) for root in found.roots]))
+    first = command(1, "a", causationid=causes[0], correlationid="order-9")
+    second = command(2, "b", causationid=causes[1], correlationid="order-9")
+    result = lineage(messages(("order", "commands", first), ("order", "commands", second)))
+    ids = re.findall("[ab]", str([id_tree(root) for root in result.roots]))
     assert sorted(ids) == ["a", "b"]
 
 
-def test_outcomes_without_their_command_stay() -> None:
-    given = outcome(9, 3, causationid="a", correlationid="order-9", subject="s")
-    (root,) = lineage(messages(("order", "outcomes", given))).roots
+def test_outcome_without_command_is_a_root() -> None:
+    orphan_outcome = outcome(9, 3, causationid="a", correlationid="order-9", subject="s")
+    (root,) = lineage(messages(("order", "outcomes", orphan_outcome))).roots
     assert (root.position, root.command, root.outcome is not None) == (("order", 0, 3), None, True)
 
 
-def test_given_up_commands_find_their_outcome() -> None:
+def test_outcome_without_id_finds_its_command() -> None:
     """An outcome without an id is linked by the command's partition and offset."""
-    letter = record(2, b"", [("cqrs.reason", b"TOO_LARGE"), ("cqrs.offset", b"3")])
+    dead_letter_record = record(2, b"", [("cqrs.reason", b"TOO_LARGE"), ("cqrs.offset", b"3")])
     anonymous = {"status": "failed", "reason": "TOO_LARGE", "events": 0}
-    found = lineage(
+    result = lineage(
         messages(
             ("order", "commands", command(3, "a", correlationid="order-9")),
             ("order", "outcomes", outcome(9, 3, data=anonymous)),
             ("order", "outcomes", outcome(10, 4, data=anonymous)),
-            ("order", "dead-letters", letter),
+            ("order", "dead-letters", dead_letter_record),
         )
     )
-    (root,) = found.roots
+    (root,) = result.roots
     assert root.outcome is not None
     assert root.dead_letter is not None
 
 
 def test_dead_letters_are_read_as_commands() -> None:
     original = command(3, "a", correlationid="order-9")
-    letter = Record(2, 2, b"s", original.value, [*HEADERS, ("cqrs.offset", b"3"), ("cqrs.reason", b"X")])
-    message = read("dead-letters", letter)
+    dead_letter_record = Record(
+        2, 2, b"s", original.value, [*HEADERS, ("cqrs.offset", b"3"), ("cqrs.reason", b"X")]
+    )
+    message = read_message("dead-letters", dead_letter_record)
     assert message is not None
     assert (message.id, message.correlation, message.caused_by) == ("a", "order-9", ("order", 0, 3))
 
@@ -149,9 +157,9 @@ def test_dead_letters_are_read_as_commands() -> None:
 def test_binary_commands_are_read() -> None:
     attributes = {"specversion": "1.0", "id": "a", "source": "/t", "type": "order.Place", "subject": "s"}
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
-    found = read("commands", record(3, b"{}", [*headers, ("ce_correlationid", b"order-9")]))
-    assert found is not None
-    assert found.concerns(WANTED)
+    result = read_message("commands", record(3, b"{}", [*headers, ("ce_correlationid", b"order-9")]))
+    assert result is not None
+    assert result.concerns(CORRELATION_IDS)
 
 
 def test_escaped_ids_are_found() -> None:
@@ -159,36 +167,43 @@ def test_escaped_ids_are_found() -> None:
         3,
         b'{"specversion":"1.0","id":"a","source":"/","type":"o.P","subject":"s","correlationid":"\\u006frder-9"}',
     )
-    found = read("commands", escaped)
-    assert found is not None
-    assert found.concerns(WANTED)
+    result = read_message("commands", escaped)
+    assert result is not None
+    assert result.concerns(CORRELATION_IDS)
 
 
 def test_other_messages_are_skipped() -> None:
-    assert read("commands", command(3, "a", correlationid="order-8")) is None
-    assert read("events", event(3, 1, "a", "order-8")) is None
-    assert read("outcomes", record(3, b"order-9, but not an outcome")) is None
+    assert read_message("commands", command(3, "a", correlationid="order-8")) is None
+    assert read_message("events", event(3, 1, "a", "order-8")) is None
+    assert read_message("outcomes", record(3, b"order-9, but not an outcome")) is None
 
 
-def test_ids_of_events_are_places() -> None:
+def test_ids_of_events_are_not_searched() -> None:
     """Ids of events and outcomes exist in every topic, so they are not searched."""
-    found = read("events", event(4, 3, "a"), {"0/3/0"})
-    assert found is not None
-    assert not found.concerns({"0/3/0"})
-    assert found.concerns({"a"})
+    result = read_message("events", event(4, 3, "a"), {"0/3/0"})
+    assert result is not None
+    assert not result.concerns({"0/3/0"})
+    assert result.concerns({"a"})
 
 
 def test_process_commands_name_their_topic() -> None:
     """Two topics have an event with this id. The id of a process manager's command contains the topic."""
-    answer = "checkout/x.order.events/0/3/0@7/0"
-    of_process: dict[str, Any] = {"source": "/cqrs/process/checkout", "causationid": "0/3/0"}
-    found = lineage(
+    process_command_id = "checkout/x.order.events/0/3/0@7/0"
+    process_attributes: dict[str, Any] = {"source": "/cqrs/process/checkout", "causationid": "0/3/0"}
+    result = lineage(
         messages(
             ("order", "commands", command(3, "a", correlationid="order-9")),
             ("order", "events", event(4, 3, "a")),
             ("reorder", "commands", command(3, "b", time=5, correlationid="order-9")),
             ("reorder", "events", event(6, 3, "b")),
-            ("payment", "commands", command(9, answer, **of_process, correlationid="order-9")),
+            (
+                "payment",
+                "commands",
+                command(9, process_command_id, **process_attributes, correlationid="order-9"),
+            ),
         )
     )
-    assert [drawn(node) for node in found.roots] == [["a", ["0/3/0", [answer]]], ["b", ["0/3/0"]]]
+    assert [id_tree(node) for node in result.roots] == [
+        ["a", ["0/3/0", [process_command_id]]],
+        ["b", ["0/3/0"]],
+    ]

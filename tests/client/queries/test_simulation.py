@@ -11,13 +11,18 @@ from tests.deciding.deferred.patient import patient_topics
 
 
 @pytest.mark.kafka
-def test_rehearsals_put_commands_off(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_simulation_defers_commands(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """An owner would do the same. The second command in the same simulation is a duplicate."""
     harness = patient_topics(connection, prefix, tmp_path)
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
-    deciding = DecisionSettings("murmur2", 1000, 20)
-    rehearsal = Simulation(connection, harness.topics, harness.aggregate, deciding, commands)
-    later, again = (rehearsal.decide(one).read.data for one in commands)
-    assert (later.status, later.reason, later.attempt, later.message) == ("deferred", "LATER", 1, "0 of 1")
-    assert later.due is not None
-    assert again.status == "duplicate" and again.original and again.original.status == "deferred"
+    decision_settings = DecisionSettings("murmur2", 1000, 20)
+    simulation = Simulation(connection, harness.topics, harness.aggregate, decision_settings, commands)
+    deferred, duplicate = (simulation.decide(command).read.data for command in commands)
+    assert (deferred.status, deferred.reason, deferred.attempt, deferred.message) == (
+        "deferred",
+        "LATER",
+        1,
+        "0 of 1",
+    )
+    assert deferred.due is not None
+    assert duplicate.status == "duplicate" and duplicate.original and duplicate.original.status == "deferred"

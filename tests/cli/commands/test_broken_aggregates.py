@@ -11,11 +11,11 @@ from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 
-BROKEN = "left out: aggregates/broken.py:1: ZeroDivisionError: division by zero"
+LOAD_ERROR = "left out: aggregates/broken.py:1: ZeroDivisionError: division by zero"
 
 
 @pytest.fixture
-def pieces(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
+def cqrs_with_broken_aggregate(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
     """`cqrs` in a project of two aggregates that can be loaded and a third that cannot."""
     (tmp_path / "aggregates").unlink()
     package = tmp_path / "aggregates"
@@ -26,34 +26,34 @@ def pieces(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
     return cqrs
 
 
-def test_the_others_are_described(pieces: Cqrs) -> None:
-    result = pieces("describe")
-    assert result.status == 0 and "counter" in result.out and BROKEN in result.err
+def test_other_aggregates_are_described(cqrs_with_broken_aggregate: Cqrs) -> None:
+    result = cqrs_with_broken_aggregate("describe")
+    assert result.status == 0 and "counter" in result.out and LOAD_ERROR in result.err
 
 
-def test_broken_one_is_named_alone(pieces: Cqrs) -> None:
-    result = pieces("describe", "broken")
+def test_named_broken_aggregate_fails(cqrs_with_broken_aggregate: Cqrs) -> None:
+    result = cqrs_with_broken_aggregate("describe", "broken")
     assert result.status == 3 and "error: aggregates/broken.py:1: ZeroDivisionError" in result.err
 
 
-def test_project_of_broken_ones_fails(pieces: Cqrs, tmp_path: Path) -> None:
+def test_project_of_broken_aggregates_fails(cqrs_with_broken_aggregate: Cqrs, tmp_path: Path) -> None:
     for name in ("counter", "fresh"):
         (tmp_path / "aggregates" / f"{name}.py").unlink()
-    result = pieces("describe")
+    result = cqrs_with_broken_aggregate("describe")
     assert result.status == 3 and "error: aggregates/broken.py:1" in result.err
 
 
 @pytest.mark.kafka
-def test_others_get_topics_and_status(
-    pieces: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+def test_other_aggregates_get_topics_and_status(
+    cqrs_with_broken_aggregate: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    cluster = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
-    assert pieces("init", "counter", *cluster).status == 0
+    broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert cqrs_with_broken_aggregate("init", "counter", *broker_flags).status == 0
     settings = load_settings({"topic_prefix": prefix}, tmp_path)
     assert without_topics(settings, connection, ["counter", "fresh"]) == ["fresh"]
     assert without_topics(settings, connection, ["fresh"]) == []  # `prepare` reports missing topics
-    result = pieces("status", *cluster)
-    assert result.status == 0 and "counter" in result.out and BROKEN in result.err
-    result = pieces("init", *cluster)
-    assert result.status == 3 and "fresh.commands" in result.out and BROKEN in result.err
+    result = cqrs_with_broken_aggregate("status", *broker_flags)
+    assert result.status == 0 and "counter" in result.out and LOAD_ERROR in result.err
+    result = cqrs_with_broken_aggregate("init", *broker_flags)
+    assert result.status == 3 and "fresh.commands" in result.out and LOAD_ERROR in result.err
     assert without_topics(settings, connection, ["counter", "fresh"]) == []

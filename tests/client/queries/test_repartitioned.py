@@ -1,0 +1,56 @@
+"""Deferred commands, and a simulation, for a repartitioned aggregate."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.client.envelope import ReadyCommand
+from cqrs_cli.client.queries.deferred import deferred_commands
+from cqrs_cli.client.queries.simulation import Simulation
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from tests.deciding.growing import SUBJECTS, counters, first_rounds, round_of
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.repartitioning import grow
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def two_counters(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """One decided and one deferred command for each counter, both from before the repartitioning."""
+    two_counters = counters(connection, prefix, tmp_path)
+    first_rounds(two_counters)
+    grow(two_counters, 4)
+    return two_counters
+
+
+def test_deferred_commands_are_listed_once(two_counters: TopicHarness) -> None:
+    for _ in range(2):  # before and after the partitions split
+        deferred = deferred_commands(two_counters.connection, two_counters.topics, "murmur2", lambda _: True)
+        assert sorted(command.subject for command in deferred) == sorted(SUBJECTS)
+        quietly(two_counters.plan())
+
+
+def test_simulation_knows_earlier_decisions(two_counters: TopicHarness) -> None:
+    """The simulation knows states, decisions and deferred commands."""
+    quietly(two_counters.plan())
+    values_by_round = {number: [record.value or b"" for record in round_of(number)] for number in range(3)}
+    commands_by_round = {
+        number: [
+            ReadyCommand(f"{subject}.{number}", "counter", subject, "counter.Increment", value)
+            for subject, value in zip(SUBJECTS, values, strict=True)
+        ]
+        for number, values in values_by_round.items()
+    }
+    commands = [command for round_commands in commands_by_round.values() for command in round_commands]
+    decision_settings = DecisionSettings("murmur2", 86_400_000, 20)
+    simulation = Simulation(
+        two_counters.connection, two_counters.topics, two_counters.aggregate, decision_settings, commands
+    )
+    statuses = {
+        number: {simulation.decide(command).read.data.status for command in round_commands}
+        for number, round_commands in commands_by_round.items()
+    }
+    assert statuses == {0: {"duplicate"}, 1: {"duplicate"}, 2: {"accepted"}}
