@@ -58,7 +58,7 @@ def test_client_waits_for_the_final_outcome(
 
 
 def test_waiter_learns_of_a_repartitioning_once(connection: Connection, two_counters: TopicHarness) -> None:
-    """Commands in flight stay in order. A command that is sent when no command is in flight goes to the new partition."""
+    """Commands in flight stay in order. Without commands in flight, a command goes to the new partition at once."""
     topics = {"counter": two_counters.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
         assert producer.partition_count(two_counters.topics.commands) == 2
