@@ -59,6 +59,10 @@ class UnavailableError(CqrsError):
     code = "UNAVAILABLE"
 
 
+class PayloadUnavailableError(UnavailableError):
+    """A payload is missing or altered, or the payload store does not answer. A retry may help."""
+
+
 class ContradictionError(CqrsError):
     """Two records contradict each other, or data would be lost. Nothing was written; the message names the remedy."""
 

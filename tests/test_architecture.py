@@ -40,13 +40,14 @@ HEAVY = {
 LEAVES = {"column", "errors", "extras", "version", "failpoints", "formatting"}
 
 #: Further imports that the modules of each part may use. A part is a folder or a file of `cqrs_cli`.
-_LOW = {"core", "keys", "payloads", "settings", "system"}
+_LOW = {"codec", "core", "keys", "payloads", "settings", "system"}
 _MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof", "telemetry"}
 _OWNING = _MIDDLE | {"ownership", "deciding"}
 _UPPER = _OWNING | {"client", "following", "scans", "status", "runs", "doctor", "jobs"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
     "core": set(),
+    "codec": {"core", "keys", "payloads"},
     "payloads": {"core", "storage"},
     "scaffold": set(),
     "storage": set(),

@@ -10,10 +10,9 @@ from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError
+from cqrs_cli.errors import CqrsError, NoOutcomeError, PayloadUnavailableError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
-from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: Seconds between two checks for new commands while outcomes are pending.
 _POLL_INTERVAL = 0.005

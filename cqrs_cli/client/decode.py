@@ -11,7 +11,6 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.payloads.download import download_events
 
 
 class _Typed(msgspec.Struct, gc=False):
@@ -40,16 +39,9 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
             raise FoldError("its type names no aggregate")
         known = project_aggregates(Path.cwd() if project is None else Path(project))
         aggregate = known.aggregate(name)
-        if known.payloads is not None:
-            downloaded, _ = download_events(
-                known.payloads, topic, partition, [Record(offset, 0, None, value)]
-            )
-            value = downloaded[0].value
-        (complete,) = known.decryptor(aggregate, topic).view_events(
-            partition, [Record(offset, 0, None, value)]
-        )
-        value = complete.value
-        return read_recorded_event(aggregate, value, topic, partition, offset)
+        codec = known.codec(aggregate, topic)
+        (decoded,), _ = codec.decode(topic, partition, [Record(offset, 0, None, value)])
+        return read_recorded_event(aggregate, decoded.value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
         raise ContradictionError(
             f"{topic}:{partition}@{offset}: {failure}", "is it a record of an events topic?"

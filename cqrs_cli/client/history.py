@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
@@ -16,9 +17,7 @@ from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.event_decryptor import EventView
 from cqrs_cli.ownership.complete_events import complete_bounds
-from cqrs_cli.payloads.download import download_batches
 from cqrs_cli.settings.moments import parse_moment
 
 #: True if a state of the aggregate is not after the requested version or time.
@@ -143,10 +142,10 @@ def read_records(
     connection: Connection,
     key: bytes,
     ranges: Iterable[LogRange],
+    codec: RecordCodec | None = None,
     raise_if_cancelled: Callable[[], None] = lambda: None,
-    view: EventView | None = None,
 ) -> Iterator[tuple[LogRange, Record]]:
-    """Yield the events with this key and their data, in the order of the log. `view` decrypts or redacts them.
+    """Yield the decoded events with this key, in the order of the log. By default, personal fields stay encrypted.
     `raise_if_cancelled` is called for each batch, and may raise to cancel the read.
 
     Raises `ContradictionError` after the last event if the aggregate's data key was lost.
@@ -156,14 +155,13 @@ def read_records(
         raise_if_cancelled()
         return [record for record in records if record.key == key]
 
+    codec = codec or connection.payload_codec()
     for log_range in ranges:
         own_records = map(chosen, readers.read(connection, *log_range))
-        complete = download_batches(connection.payloads, log_range.topic, log_range.partition, own_records)
-        for records in complete if view is None else view.view_batches(log_range.partition, complete):
+        for records in codec.decode_batches(log_range.topic, log_range.partition, own_records):
             for record in records:
                 yield log_range, record
-    if view is not None:
-        view.check_no_lost_keys()
+    codec.check_no_lost_keys()
 
 
 def fold_history(

@@ -13,8 +13,8 @@ from cqrs_cli.core.reserved import ReservedCommand, reserved_command
 from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from cqrs_cli.codec.record_codec import RecordCodec
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.keys.event_decryptor import EventDecryptor
     from cqrs_cli.settings.settings import Settings
 
 #: Age in seconds from which `decode` reads the data keys again, because its records may come in any order. A request to
@@ -29,7 +29,7 @@ class ProjectAggregates:
         self._package, self._root = settings.aggregates, settings.root
         self.payloads = settings.payloads()
         self._settings = settings
-        self._decryptors: dict[str, EventDecryptor] = {}
+        self._codecs: dict[str, RecordCodec] = {}
         self._loaded: dict[str, Aggregate] = {}
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 
@@ -40,24 +40,25 @@ class ProjectAggregates:
             found = self._loaded[name] = registry.load(name, self._package, self._root)
         return found
 
-    def decryptor(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
-        """Return the decryptor of the aggregate's events in this topic, cached with the data keys that it has read."""
-        found = self._decryptors.get(events)
-        if found is None:
-            found = self._decryptors[events] = self._made_opener(aggregate, events)
-        return found
+    def codec(self, aggregate: Aggregate, events: str) -> "RecordCodec":
+        """Return the codec of the aggregate's events in this topic, cached with the data keys that it has read."""
+        codec = self._codecs.get(events)
+        if codec is None:
+            codec = self._codecs[events] = self._open_codec(aggregate, events)
+        return codec
 
-    def _made_opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
-        from cqrs_cli.kafka.keys_log import event_decryptor
+    def _open_codec(self, aggregate: Aggregate, events: str) -> "RecordCodec":
+        from cqrs_cli.client.codecs import decrypting_codec
+        from cqrs_cli.kafka.connection.connection import Connection
         from cqrs_cli.kafka.topics.topics import Topics
-        from cqrs_cli.keys.event_decryptor import EventDecryptor
 
-        marks = personal_members(aggregate)
-        if marks is None or self._settings.keys() is None:
-            return EventDecryptor(events, marks)
-        connection = project_connection(self._settings)
+        members = personal_members(aggregate)
         topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
-        return event_decryptor(connection, connection.keys, topics, marks, max_key_age=_MAX_KEY_AGE)
+        if members is None or self._settings.keys() is None:  # nothing is read from Kafka
+            unconnected = Connection("", payloads=self.payloads)
+            return decrypting_codec(unconnected, topics, members)
+        connection = project_connection(self._settings)
+        return decrypting_codec(connection, topics, members, max_key_age=_MAX_KEY_AGE)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
         """Return the aggregate that decides the command, and the command's wire type. `name` selects an aggregate.

@@ -118,7 +118,7 @@ def _fold_events(
 ) -> FoldedOfParent:
     start, last_event = max(folded.events, parent.bounds("events")[0]), folded.last_event
     for stored in parent.read("events", start, max(start, split.events)):
-        for records in parent.with_data("events", [stored]):
+        for records in parent.decode_events([stored]):
             index = 0
             while index < len(records):
                 with cache.reading():

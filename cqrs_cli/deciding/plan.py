@@ -128,7 +128,7 @@ class Plan:
     def log(self, partition: Partition) -> PartitionLog:
         """Return a partition's logs."""
         topics = self.topics[partition.aggregate].topics
-        return PartitionLog(self.connection, topics, partition.number, self.connection.payloads)
+        return PartitionLog(self.connection, topics, partition.number, self.connection.payload_codec())
 
     def shard(self, partition: Partition) -> Path:
         """Return the folder of a partition's shard."""

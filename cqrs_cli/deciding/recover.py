@@ -42,7 +42,7 @@ def fold_events(
         )
     check_complete(log, start, next_offset, accepted)
     for chunk in log.read("events", max(next_offset, start), end):
-        for records in log.with_data("events", [chunk]):
+        for records in log.decode_events([chunk]):
             index = 0
             while index < len(records):
                 with cache.reading():

@@ -31,7 +31,7 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
     for partition, (start, end) in bounds.items():
         total += end - start
         for low, high in _sample_ranges(start, end):
-            log = PartitionLog(connection, topics, partition, connection.payloads)
+            log = PartitionLog(connection, topics, partition, connection.payload_codec())
             for records in log.events(low, high):
                 seen += high - low
                 for record in records:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import clients, readers
@@ -15,9 +16,6 @@ from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.event_decryptor import EventDecryptor
-from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.download import download_events
 
 #: Reports a message to the operator.
 ReportProgress = Callable[[str], None]
@@ -61,7 +59,7 @@ class Tail(Protocol):
 
 
 class PartitionTail:
-    """A reader of one partition of events, with their data, decrypted if there is a `decryptor`.
+    """A reader of one partition of events, decoded by a codec.
 
     With `wait_for_broker` it waits for a broker that does not answer, and reports that once; otherwise it raises
     `UnavailableError`.
@@ -73,18 +71,15 @@ class PartitionTail:
         source: EventPartition,
         start: int,
         report: ReportProgress,
-        payloads: PayloadStoreAddress | None,
+        codec: RecordCodec,
         reader: Consumer | None = None,
-        decryptor: EventDecryptor | None = None,
         *,
         wait_for_broker: bool = True,
     ) -> None:
-        """`payloads`: the address of large data. `reader`: the client to read with; by default a new client.
-
-        `decryptor`: decrypts the events; `close` closes it, too.
+        """`codec`: decodes the events; `close` closes it, too. `reader`: the client to read with; by default a new
+        client.
         """
-        self._source, self._payloads, self._position = source, payloads, start
-        self._decryptor = decryptor
+        self._source, self._codec, self._position = source, codec, start
         self._pending: list[Record] = []  # received but not returned yet: large data come in portions
         self._reader = reader or clients.bulk_consumer(
             connection, on_error=self._on_client_error, fetch_wait_max_ms=100
@@ -97,18 +92,11 @@ class PartitionTail:
         )
 
     def poll(self, max_records: int) -> tuple[list[Record], int]:
-        """Raises `PayloadUnavailableError`, and the errors of the decryption; the next call tries again."""
-        store, source = self._payloads, self._source
+        """Raises the errors of decoding; the next call tries again."""
+        source = self._source
         self._pending = self._pending or self._received(max_records)
-        records, rest = self._pending, list[Record]()
-        if store is not None:
-            records, rest = download_events(
-                store, source.topic, source.partition, self._pending[:max_records]
-            )
-            rest = [*rest, *self._pending[max_records:]]
-        if self._decryptor is not None:
-            records = self._decryptor.view_events(source.partition, records)
-        self._pending = rest
+        records, rest = self._codec.decode(source.topic, source.partition, self._pending[:max_records])
+        self._pending = [*rest, *self._pending[max_records:]]
         return records, self._pending[0].offset if self._pending else self._position
 
     def _received(self, max_records: int) -> list[Record]:
@@ -123,5 +111,4 @@ class PartitionTail:
 
     def close(self) -> None:
         self._reader.close()
-        if self._decryptor is not None:
-            self._decryptor.close()
+        self._codec.close()

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.core.encrypted_events import PersonalMembers
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
@@ -12,8 +11,6 @@ from cqrs_cli.kafka.clients import Isolation, bulk_consumer, to_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor
 
 
 class KafkaKeysLog:
@@ -72,16 +69,3 @@ class KafkaKeysLog:
         if isolation not in self._clients:
             self._clients[isolation] = bulk_consumer(self._connection, isolation=isolation)
         return self._clients[isolation]
-
-
-def event_decryptor(
-    connection: Cluster,
-    ring: KeyRingAddress | None,
-    topics: Topics,
-    marks: PersonalMembers | None,
-    only: str | None = None,
-    max_key_age: float | None = None,
-) -> EventDecryptor:
-    """Return the decryptor of an aggregate's events, which reads the keys at the first encrypted member. Close it."""
-    keys = None if ring is None else DecryptorKeys(ring, KafkaKeysLog(connection, topics))
-    return EventDecryptor(topics.events, marks, keys, only, max_key_age)

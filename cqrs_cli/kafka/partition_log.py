@@ -6,6 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from cqrs_cli.codec.record_codec import AS_STORED, RecordCodec
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import offsets, readers
@@ -18,8 +19,6 @@ from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
-from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.download import download_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +27,14 @@ class PartitionLog:
     a worker.
 
     A method without a client parameter acquires a client from the pool, or opens a client and closes it. A method with
-    a client parameter raises `KafkaException`. Records are unchanged, except from `events` and `with_data`, which
-    download large data from `payloads`. `key_filter` leaves out events and outcomes of other keys.
+    a client parameter raises `KafkaException`. Only `events` and `decode_events` decode records, with the
+    `codec`. `key_filter` leaves out events and outcomes of other keys.
     """
 
     connection: Cluster
     topics: Topics
     partition: int
-    payloads: PayloadStoreAddress | None = None
+    codec: RecordCodec = field(default=AS_STORED, compare=False)
     key_filter: KeyHome | None = None
     pool: ConsumerPool | None = field(default=None, compare=False, repr=False)
 
@@ -78,12 +77,12 @@ class PartitionLog:
         return filter(None, map(self.key_filter.matching, batches))
 
     def events(self, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
-        """Yield events as `read` does, with their data; raises `PayloadUnavailableError`."""
-        return self.with_data("events", self.read("events", start, end, batch))
+        """Yield decoded events; raises the errors of `read` and of the codec."""
+        return self.decode_events(self.read("events", start, end, batch))
 
-    def with_data(self, kind: Kind, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yield the given records: events with their data, other records unchanged."""
-        return download_batches(self.payloads, self.topics.name(kind), self.partition, batches)
+    def decode_events(self, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """Yield the given events of this partition, decoded."""
+        return self.codec.decode_batches(self.topics.events, self.partition, batches)
 
     def read_with(
         self, client: Consumer, kind: Kind, start: int, end: int, timeout: float = REQUEST_TIMEOUT

@@ -9,17 +9,15 @@ from typing import NamedTuple
 
 from confluent_kafka import Message, TopicPartition
 
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import PayloadUnavailableError, UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topic_identity import TopicIdentity
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.keys.event_decryptor import EventDecryptor, EventView
-from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
-from cqrs_cli.payloads.download import download_available, download_events, is_events_topic
 from cqrs_cli.settings.moments import parse_moment
 
 #: A partition and a record in it.
@@ -177,60 +175,39 @@ def follow_records(
         reader.close()
 
 
-def events_with_data(
-    store: PayloadStoreAddress | None, topic: str, batch: list[PartitionRecord], view: EventView
+def decode_by_partition(
+    codec: RecordCodec, topic: str, batch: list[PartitionRecord]
 ) -> Iterator[list[PartitionRecord]]:
-    """Yield the events with their data, as `view` shows them, in several batches if they are large.
+    """Yield the decoded events of a batch, in several batches if they are large.
 
     Raises `PayloadUnavailableError` after the events of the other partitions, so it blocks only its own partition.
     """
     if not batch:
         yield batch
         return
-    missing: dict[int, PayloadUnavailableError] = {}
+    errors: dict[int, PayloadUnavailableError] = {}
     for partition, group in groupby(batch, itemgetter(0)):
         rest = [record for _, record in group]
-        while rest and partition not in missing:
+        while rest and partition not in errors:
             try:
-                complete, rest = (
-                    (rest, []) if store is None else download_events(store, topic, partition, rest)
-                )
+                decoded, rest = codec.decode(topic, partition, rest)
             except PayloadUnavailableError as error:
-                missing[partition] = error
+                errors[partition] = error
                 break
-            yield [(partition, record) for record in view.view_events(partition, complete)]
-    for first in missing.values():
+            yield [(partition, record) for record in decoded]
+    for first in errors.values():
         raise first
 
 
-def records_with_data(
-    store: PayloadStoreAddress | None,
-    topic: str,
-    records: Iterable[PartitionRecord],
-    decryptor: EventDecryptor | None = None,
+def decode_in_order(
+    codec: RecordCodec, topic: str, records: Iterable[PartitionRecord]
 ) -> Iterator[PartitionRecord]:
-    """Yield the records of any topic with their data, in order. Events are decrypted if there is a `decryptor`.
-
-    Without its data an event raises `PayloadUnavailableError`; a command or dead letter is unchanged.
-    """
-    complete = records if store is None else _with_payloads(store, topic, records)
-    for partition, record in complete:
-        if decryptor is not None and is_events_topic(topic):
-            (record,) = decryptor.view_events(partition, [record])
-        yield partition, record
-
-
-def _with_payloads(
-    store: PayloadStoreAddress, topic: str, records: Iterable[PartitionRecord]
-) -> Iterator[PartitionRecord]:
+    """Yield the decoded records of any topic, in order. An event without its data raises `PayloadUnavailableError`."""
+    if codec.is_identity:
+        yield from records
+        return
     remaining = iter(records)
-    while group := list(islice(remaining, _RECORDS_PER_DOWNLOAD)):
-        while group:
-            (partition, _), references = group[0], [record for _, record in group]
-            complete, _ = (
-                download_events(store, topic, partition, references)
-                if is_events_topic(topic)
-                else download_available(store, topic, references)
-            )
-            yield from zip((number for number, _ in group), complete, strict=False)
-            group = group[len(complete) :]
+    while batch := list(islice(remaining, _RECORDS_PER_DOWNLOAD)):
+        for partition, group in groupby(batch, itemgetter(0)):
+            for decoded in codec.decode_batches(topic, partition, [[record for _, record in group]]):
+                yield from ((partition, record) for record in decoded)

@@ -5,10 +5,9 @@ know all keys of their partitions.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,8 +24,6 @@ from cqrs_cli.core.personal.encryption import DataKey, DecryptionError
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys
-
-_value: Callable[[Any], bytes | None] = methodcaller("value")
 
 
 class DecryptorKeys(NamedTuple):
@@ -83,21 +80,9 @@ class EventDecryptor:
                 viewed[number] = self._decrypt(partition, records[number], event, keys)
         return viewed
 
-    def view_batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yield the result of `view_events` for consecutive batches."""
-        for records in batches:
-            yield self.view_events(partition, records)
-
-    def decrypt_in_place(self, partition: int, messages: Sequence[Any]) -> None:
-        """Decrypt messages of librdkafka in place, as `view_events` does."""
-        if self._marks is None or not any(map(may_be_encrypted, map(_value, messages))):
-            return
-        records = [Record(one.offset(), 0, None, one.value()) for one in messages]
-        for message, before, after in zip(
-            messages, records, self.view_events(partition, records), strict=True
-        ):
-            if after is not before:
-                message.set_value(after.value)
+    def may_change(self, value: bytes | None) -> bool:
+        """False if an event with this value certainly has no encrypted members and is no `Erased`: a cheap test."""
+        return self._marks is not None and may_be_encrypted(value)
 
     def current_key(self, partition: int, subject: str) -> DataKey | None:
         """Return the current data key of an aggregate; None if it has no key, or the reader has no keyring."""
@@ -209,10 +194,12 @@ class EventRedactor:
             return records
         return [replace(one, value=redact_event(marks, one.value or b"")) for one in records]
 
-    def view_batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yield the result of `view_events` for consecutive batches."""
-        for records in batches:
-            yield self.view_events(partition, records)
+    def may_change(self, value: bytes | None) -> bool:
+        """False if an event with this value has no personal fields."""
+        return self._marks is not None
+
+    def current_key(self, partition: int, subject: str) -> None:
+        """Return None, since no key is read."""
 
     def check_no_lost_keys(self) -> None:
         """Do nothing, since no key was needed."""

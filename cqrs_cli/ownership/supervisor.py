@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import ContradictionError, CqrsError, PayloadUnavailableError
 from cqrs_cli.kafka.clients import is_broken, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import MissingError, StalledError
@@ -22,7 +22,6 @@ from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge, LaterClaim, OffsetPending
 from cqrs_cli.ownership.standby import wait_at_slot
 from cqrs_cli.ownership.timing import ErrorDuration, Timing
-from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.telemetry.datagrams import Address
 
 

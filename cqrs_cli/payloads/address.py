@@ -2,14 +2,8 @@
 
 from typing import NamedTuple
 
-from cqrs_cli.errors import UnavailableError
-
 #: Data above this size in bytes go to the payload store.
 THRESHOLD = 256 * 1024
-
-
-class PayloadUnavailableError(UnavailableError):
-    """A payload is missing or altered, or the store does not answer. Trying again may help."""
 
 
 class PayloadStoreAddress(NamedTuple):

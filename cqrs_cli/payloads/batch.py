@@ -67,8 +67,12 @@ def first_payloads(
 
 
 def may_refer(record: Record) -> bool:
-    """True if a command may refer to a payload: a cheap test. In binary mode a record with a reference has no value."""
-    value = record.value
+    """True if a command may refer to a payload: a cheap test."""
+    return may_have_payload(record.value)
+
+
+def may_have_payload(value: bytes | None) -> bool:
+    """True if a record may refer to a payload. In binary mode a command with a reference has no value."""
     return not value or REFERENCE_MARKER in value
 
 

@@ -4,8 +4,6 @@ Events must have their data: a reader that skipped them would compute a wrong st
 lost, as the command's outcome then reports; such a command is shown with its reference.
 """
 
-from collections.abc import Iterable, Iterator
-
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.payload_reference import (
@@ -17,37 +15,12 @@ from cqrs_cli.core.messages.payload_reference import (
     with_data,
 )
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
+from cqrs_cli.errors import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.batch import BATCH_LIMITS, PayloadLimits, command_reference, first_payloads, may_refer
 from cqrs_cli.payloads.transfer import payload_transfer
 
 _HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
-
-
-def download_batches(
-    store: PayloadStoreAddress | None,
-    topic: str,
-    partition: int,
-    batches: Iterable[list[Record]],
-    limits: PayloadLimits = BATCH_LIMITS,
-) -> Iterator[list[Record]]:
-    """Yield batches of records: events with their data, others unchanged. Raises `PayloadUnavailableError`.
-
-    Without a store all records are unchanged: the code that reads an event rejects an event without its data.
-    """
-    if store is None or not is_events_topic(topic):
-        yield from batches
-        return
-    for records in batches:
-        rest = records
-        while rest:
-            complete, rest = download_events(store, topic, partition, rest, limits)
-            yield complete
-
-
-def is_events_topic(topic: str) -> bool:
-    """True for an events topic."""
-    return topic.endswith(".events")
 
 
 def download_events(

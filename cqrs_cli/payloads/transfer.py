@@ -6,7 +6,8 @@ from functools import lru_cache, partial
 from typing import TypeVar
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference
-from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
+from cqrs_cli.errors import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.store import AlteredError, PayloadStore
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.storage.reasons import StoreReason, explain_store_error

@@ -36,7 +36,7 @@ class Readable:
 
 def read_partition(plan: ReadPlan, partition: int) -> Readable:
     """Read all events of a partition. Returns an error as a value, so that no Spark task fails."""
-    log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
+    log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payload_codec())
 
     def work() -> Readable:
         aggregate = load(plan.topics.aggregate, plan.package, plan.root)

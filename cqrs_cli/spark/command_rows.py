@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
+from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays, text_column
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.kafka.clients import bulk_consumer
-from cqrs_cli.kafka.keys_log import event_decryptor
-from cqrs_cli.kafka.message_payloads import messages_with_data
+from cqrs_cli.kafka.message_decoding import decode_messages
 from cqrs_cli.kafka.readers import messages_with
 from cqrs_cli.spark.command_rows import CommandRows
 from cqrs_cli.spark.event_rows import EventRows
@@ -37,13 +37,10 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     with (
         without_garbage_collection(),
         closing(bulk_consumer(connection)) as reader,
-        closing(event_decryptor(connection, connection.keys, plan.topics, plan.marks)) as decryptor,
+        closing(decrypting_codec(connection, plan.topics, plan.marks)) as codec,
     ):
         messages_read = messages_with(connection, reader, plan.topic, *part)
-        complete = messages_with_data(
-            connection.payloads, plan.topic, part.partition, messages_read, decryptor
-        )
-        for messages in complete:
+        for messages in decode_messages(codec, plan.topic, part.partition, messages_read):
             batch = maker.record_batch(part.partition, messages)
             if batch.num_rows:
                 yield batch

@@ -12,10 +12,9 @@ from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.errors import UnavailableError
+from cqrs_cli.errors import PayloadUnavailableError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.address import PayloadUnavailableError
 from tests.support.harness import TopicHarness
 
 #: A connection to an address without a listener.

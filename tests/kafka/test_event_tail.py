@@ -2,6 +2,7 @@
 
 import pytest
 
+from cqrs_cli.codec.record_codec import AS_STORED
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
@@ -11,7 +12,7 @@ from tests.support.waiting import eventually
 
 def tail(address: str, notes: list[str], *, patient: bool = True) -> PartitionTail:
     place = EventPartition("order", "order.events", 0)
-    return PartitionTail(Connection(address), place, 0, notes.append, None, wait_for_broker=patient)
+    return PartitionTail(Connection(address), place, 0, notes.append, AS_STORED, wait_for_broker=patient)
 
 
 def test_impatient_reader_ends() -> None:

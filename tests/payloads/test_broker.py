@@ -3,7 +3,7 @@
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference
-from cqrs_cli.payloads.address import PayloadUnavailableError
+from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.partition import PartitionStatus

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from cqrs_cli.codec.record_codec import AS_STORED, RecordCodec
 from cqrs_cli.core.fold import UnreadableEventError, decode_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.payload_reference import reference_to, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.payloads.address import PayloadUnavailableError
+from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.payloads.batch import PayloadLimits
-from cqrs_cli.payloads.download import download_available, download_batches
+from cqrs_cli.payloads.download import download_available, download_events
 from tests.core.tally import AGGREGATE, Add, Partition, command, record
 from tests.payloads.stores import FolderStore
 
@@ -33,7 +34,7 @@ def numbers(batches: list[list[Record]]) -> list[list[int]]:
 
 def test_events_come_with_their_data(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2, 3)]
-    (records,) = found = list(download_batches(store.place, TOPIC, 0, [events]))
+    (records,) = found = list(RecordCodec(store.place).decode_batches(TOPIC, 0, [events]))
     assert numbers(found) == [[1, 2, 3]]
     assert not {"dataref", "datasha256", "datasize"} & json.loads(records[0].value or b"").keys()
     assert [one.offset for one in records] == [1, 2, 3]
@@ -42,29 +43,29 @@ def test_events_come_with_their_data(store: FolderStore) -> None:
 def test_events_come_as_memory_allows(store: FolderStore) -> None:
     """A payload that several records reference is in memory for each record."""
     events = [event(store, number) for number in (1, 1, 1, 2)]
-    found = download_batches(store.place, TOPIC, 0, [events], PayloadLimits(bytes=15))
-    assert numbers(list(found)) == [[1, 1], [1, 2]]
+    first, rest = download_events(store.place, TOPIC, 0, events, PayloadLimits(bytes=15))
+    second, none = download_events(store.place, TOPIC, 0, rest, PayloadLimits(bytes=15))
+    assert (numbers([first, second]), none) == ([[1, 1], [1, 2]], [])
 
 
 def test_lost_event_stops_its_reader(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2)]
     store.alter(reference_to(b'{"n":2}'), FOLDER)
-    found = download_batches(store.place, TOPIC, 0, [events])
+    found = RecordCodec(store.place).decode_batches(TOPIC, 0, [events])
     assert numbers([next(found)]) == [[1]]  # earlier events are not delayed
     with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
         next(found)
 
 
 def test_reader_without_store_refuses_references(store: FolderStore) -> None:
-    ((unread,),) = download_batches(None, TOPIC, 0, [[event(store, 1)]])
+    ((unread,),) = AS_STORED.decode_batches(TOPIC, 0, [[event(store, 1)]])
     with pytest.raises(UnreadableEventError, match="set payload_store"):
         decode_event(AGGREGATE, read_event(unread.value))
 
 
 def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
-    """A verification, a decision or a resubmission needs the bytes that were sent."""
-    commands = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
-    assert list(download_batches(store.place, "dev.tally.commands", 0, [commands])) == [commands]
+    records = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
+    assert RecordCodec(store.place).decode("dev.tally.outcomes", 0, records) == (records, [])
 
 
 def binary(data: bytes) -> Record:

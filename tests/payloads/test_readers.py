@@ -8,14 +8,13 @@ import pytest
 
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.errors import ContradictionError, PayloadUnavailableError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.whatif import plan_whatif
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from cqrs_cli.scans.whatif.task import WhatifResult, simulate
 from cqrs_cli.spark.offset_ranges import OffsetRange
@@ -134,7 +133,7 @@ def test_tail_of_events_has_their_data(opened: Bank) -> None:
     """Projections and process managers get events with their data, and skip no event without its payload."""
     harness, found = opened.harness, reference(opened)
     source = EventPartition("bank_account", harness.topics.events, 0)
-    tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payloads)
+    tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payload_codec())
     kept = opened.store.file(found, opened.folder).read_bytes()
     opened.store.alter(found, opened.folder)
 

@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.client.queries.payloads import sums_in
 from cqrs_cli.core.messages.payload_reference import PayloadReference, reference_to, with_reference
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
-from cqrs_cli.payloads.address import PayloadUnavailableError
+from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.payloads.store import ASIDE
 from cqrs_cli.payloads.sweep import SPARED, Sweep, Swept
 from tests.core.tally import command, record

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder, reference_to
-from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
+from cqrs_cli.errors import ConfigurationError, PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import PayloadTransfer
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
 from cqrs_cli.client.queries.personal import present_key
@@ -21,7 +22,6 @@ from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
-from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.scans.replay.task import fold_part, total_part
@@ -40,9 +40,8 @@ def history(people: People, connection: Connection, subject: str = "ann") -> Agg
     """Return the events and the state, as `cqrs show --history` has them."""
     aggregate, topics = people.harness.aggregate, people.topics
     places = find_ranges(connection, topics, subject.encode(), "murmur2")
-    opener = event_decryptor(connection, connection.keys, topics, personal_members(aggregate), subject)
-    with closing(opener):
-        records = read_records(connection, subject.encode(), places, view=opener)
+    with closing(decrypting_codec(connection, topics, personal_members(aggregate), subject)) as codec:
+        records = read_records(connection, subject.encode(), places, codec)
         return fold_history(aggregate, subject, records, lambda folded: True)
 
 
@@ -124,8 +123,7 @@ def test_absent_keys_topic_is_said(people: People, connection: Connection) -> No
 def tail(people: People, connection: Connection) -> PartitionTail:
     source = EventPartition("customer", people.topics.events, 0)
     marks = personal_members(people.harness.aggregate)
-    opener = event_decryptor(connection, connection.keys, source.topics, marks)
-    return PartitionTail(connection, source, 0, print, None, decryptor=opener)
+    return PartitionTail(connection, source, 0, print, decrypting_codec(connection, source.topics, marks))
 
 
 def polled(reading: PartitionTail, count: int) -> list[Any]:
@@ -223,9 +221,9 @@ def test_trace_opens_events(people: People) -> None:
     people.meet("ann", FIRST)
     marks = personal_members(people.harness.aggregate)
     for connection, wanted in ((people.connection, ANNS_DATA), (people.blind, MASKED)):
-        with closing(event_decryptor(connection, connection.keys, people.topics, marks)) as opener:
-            topics, openers = {"customer": people.topics}, {"customer": opener}
-            found = trace_messages(connection, topics, "c-1", 0, print, openers)
+        with closing(decrypting_codec(connection, people.topics, marks)) as codec:
+            topics, codecs = {"customer": people.topics}, {"customer": codec}
+            found = trace_messages(connection, topics, "c-1", 0, print, codecs)
         assert [json.loads(one.data) for one in found.messages] == [wanted]
 
 

@@ -42,8 +42,8 @@ def show(
     Without a keyring, personal fields have redacted values.
     """
     from cqrs_cli.client import history as queries
+    from cqrs_cli.client.codecs import decrypting_codec
     from cqrs_cli.core.encrypted_events import personal_members
-    from cqrs_cli.kafka.keys_log import event_decryptor
 
     topics = cli.topics(aggregate)
     positions = read_positions("--at", at, topics.events)
@@ -55,11 +55,9 @@ def show(
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
         cli.show_spinner(f"reading {count:,} events") if count > SPINNER_THRESHOLD else nullcontext(),
-        closing(
-            event_decryptor(connection, connection.keys, topics, personal_members(loaded), id)
-        ) as decryptor,
+        closing(decrypting_codec(connection, topics, personal_members(loaded), id)) as codec,
     ):
-        records = queries.read_records(connection, key, ranges, view=decryptor)
+        records = queries.read_records(connection, key, ranges, codec)
         aggregate_history = queries.fold_history(loaded, id, records, cutoff)
     if at is not None and at.isdigit() and aggregate_history.version < int(at):
         raise UsageError(

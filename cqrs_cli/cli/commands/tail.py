@@ -66,7 +66,7 @@ def tail(
     Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in
     --from counts in each partition. If a followed topic is deleted or recreated, the command exits with 5.
     """
-    from cqrs_cli.cli.event_decryptor import event_decryptor
+    from cqrs_cli.cli.aggregate_codec import aggregate_codec
     from cqrs_cli.cli.record_filter import record_filter
     from cqrs_cli.kafka import readers, tailing
     from cqrs_cli.kafka.tailing import Origin
@@ -89,22 +89,22 @@ def tail(
         kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
     )
     partitioner = cli.settings.partitioner if is_single_partition else "none"
-    decryptor = event_decryptor(cli, aggregate) if kind == "events" else None
-    with_data = partial(tailing.records_with_data, connection.payloads, topic, decryptor=decryptor)
+    codec = aggregate_codec(cli, aggregate) if kind == "events" else connection.payload_codec()
+    decoded = partial(tailing.decode_in_order, codec, topic)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
         limit = None
-        printed = _print(cli, with_data(tailing.last_records(connection, topic, bounds, matches, count)))
+        printed = _print(cli, decoded(tailing.last_records(connection, topic, bounds, matches, count)))
     else:
         limit = count
         first_records = islice(tailing.merge_by_time(connection, topic, bounds, matches), count)
-        printed = _print(cli, with_data(first_records))
+        printed = _print(cli, decoded(first_records))
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
         for batch in tailing.follow_records(
             connection, topic, ends, matches, cli.print_note, _track_topic(connection, topic)
         ):
-            printed += _print(cli, with_data(batch if limit is None else batch[: limit - printed]))
+            printed += _print(cli, decoded(batch if limit is None else batch[: limit - printed]))
             if printed == limit:
                 return
 

@@ -33,7 +33,7 @@ def trace(
 
     It reads all records since --since, and prints how many. The command exits with 1 if it finds nothing.
     """
-    from cqrs_cli.cli.event_decryptor import event_decryptor
+    from cqrs_cli.cli.aggregate_codec import aggregate_codec
     from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text
     from cqrs_cli.client.queries.lineage import lineage
     from cqrs_cli.client.queries.trace import trace_messages
@@ -42,8 +42,8 @@ def trace(
     cli.check_aggregates(*aggregates or ())
     topics = {name: cli.topics(name) for name in aggregates or cli.aggregate_names()}
     with cli.show_spinner(f"searching since {since}") as show_text:
-        decryptors = {name: event_decryptor(cli, name) for name in topics}
-        result = trace_messages(cli.connection(), topics, searched_id, since_ms, show_text, decryptors)
+        codecs = {name: aggregate_codec(cli, name) for name in topics}
+        result = trace_messages(cli.connection(), topics, searched_id, since_ms, show_text, codecs)
     for name, error in result.missing.items():
         cli.print_note(f"{name}: {cli.with_flags(str(error))}")
     scope_text = searched_text(result, since_ms)

@@ -19,7 +19,6 @@ from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.partition_keys import PartitionKeys
-from cqrs_cli.payloads.download import download_batches
 
 
 @dataclass
@@ -45,14 +44,14 @@ def personal_records(
     """
     key = aggregate_id.encode(errors="surrogateescape")
     partitions = [segment.partition for segment in find_ranges(connection, topics, key, partitioner)]
-    counts = PersonalRecords()
+    counts, codec = PersonalRecords(), connection.payload_codec()
     for partition, record in _of_key(connection, topics.events, key, partitions):
-        for (complete,) in download_batches(connection.payloads, topics.events, partition, [[record]]):
-            try:
-                _count(counts, aggregate, read_event(complete.value))
-            except ValueError as error:  # msgspec's errors are ValueErrors
-                segment = (topics.events, partition, record.offset)
-                raise record_fault(topics.aggregate, "events", *segment, error) from error
+        (decoded,), _ = codec.decode(topics.events, partition, [record])
+        try:
+            _count(counts, aggregate, read_event(decoded.value))
+        except ValueError as error:  # msgspec's errors are ValueErrors
+            segment = (topics.events, partition, record.offset)
+            raise record_fault(topics.aggregate, "events", *segment, error) from error
     counts.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
     counts.dead_letters = sum(1 for _ in _of_key(connection, topics.dead_letters, key, partitions))
     mine = deferred_commands(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)

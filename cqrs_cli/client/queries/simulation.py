@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import deferred_entries
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -29,14 +30,12 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
-from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.payloads.upload import replace_large_data
 
@@ -82,25 +81,25 @@ class Simulation:
                 target_partition(settings.partitioner, key, self.topics.partitions), set()
             ).add(key)
         self._marks = personal_members(aggregate)
-        self._decryptor = event_decryptor(connection, connection.keys, topics, self._marks)
+        self._codec = decrypting_codec(connection, topics, self._marks)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
         self._batches: dict[int, Batch] = {}
         self._next_offsets: dict[int, int] = {}
         for partition, keys in subjects.items():
-            log = PartitionLog(connection, topics, partition, connection.payloads)
+            log = PartitionLog(connection, topics, partition, self._codec)
             self._next_offsets[partition] = log.bounds("commands")[1]
             states: dict[str, VersionedState] = {}
             decided: dict[tuple[str, str], DedupEntry] = {}
             for segment in lineage.segments(partition):
                 segment_log = replace(log, partition=segment)
-                states = current_states(segment_log, aggregate, keys, states, self._decryptor)
+                states = current_states(segment_log, aggregate, keys, states)
                 decided |= (
                     recent_decisions(segment_log, keys, _now() - settings.window) if ids_may_repeat else {}
                 )
             keeper_log = replace(log, partition=lineage.deferred_partition(partition))
             deferred = _deferred_of_keys(keeper_log, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, deferred))
-        self._decryptor.check_no_lost_keys()
+        self._codec.check_no_lost_keys()
         #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
@@ -129,7 +128,7 @@ class Simulation:
 
     def close(self) -> None:
         """Release the data keys. Idempotent."""
-        self._decryptor.close()
+        self._codec.close()
 
     def _decrypted(self, event: bytes) -> bytes:
         """Return a simulated event with its personal fields decrypted."""
@@ -139,7 +138,7 @@ class Simulation:
         return decrypt_event(self._marks, event, marked, self._keys.get)
 
     def _key_of(self, partition: int, subject: str) -> DataKey | None:
-        key = self._decryptor.current_key(partition, subject)
+        key = self._codec.current_key(partition, subject)
         if key is not None:
             self._keys[key.kid] = key
         return key
@@ -177,7 +176,6 @@ def current_states(
     aggregate: Aggregate,
     keys: Collection[bytes],
     earlier: Mapping[str, VersionedState] | None,
-    decryptor: EventDecryptor,
 ) -> dict[str, VersionedState]:
     """Fold the partition's committed events of these keys, and return the states by aggregate id. `earlier` holds the
     states from the earlier segments.
@@ -188,7 +186,7 @@ def current_states(
     bounds = complete_bounds(log.connection, log.topics, [log.partition])[log.partition]
     batches = log.read("events", *bounds)
     own_records = ([record for record in records if record.key in keys] for records in batches)
-    for records in decryptor.view_batches(log.partition, log.with_data("events", own_records)):
+    for records in log.decode_events(own_records):
         for record in records:
             try:
                 event = read_event(record.value)

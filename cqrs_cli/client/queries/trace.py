@@ -6,13 +6,12 @@ from threading import Event
 from typing import NamedTuple
 
 from cqrs_cli.client.queries.messages import LinkedMessage, message_reader
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
-from cqrs_cli.keys.event_decryptor import EventDecryptor
-from cqrs_cli.payloads.download import download_available
 
 #: Partitions that are read concurrently.
 MAX_READERS = 8
@@ -46,22 +45,22 @@ def trace_messages(
     wanted: str,
     since: int,
     progress: Callable[[str], None],
-    decryptors: Mapping[str, EventDecryptor | None] | None = None,
+    codecs: Mapping[str, RecordCodec] | None = None,
 ) -> TraceResult:
     """Return all messages since `since` (ms) about a command or correlation, and about their correlations.
 
     If no command and no correlation has the id `wanted`, return the messages of the aggregates with this id, and of
-    their correlations. `decryptors`: the decryptors of events, by aggregate name. Aggregates without topics are
+    their correlations. `codecs`: by aggregate name; by default, events stay encrypted. Aggregates without topics are
     skipped; raises `ConfigurationError` if no aggregate has topics.
     """
     partition_counts, missing = _partitions(connection, topics)
     if not partition_counts and missing:
         raise next(iter(missing.values()))
-    ranges = _log_ranges(connection, topics, partition_counts, since)
+    ranges = _log_ranges(connection, topics, partition_counts, since, codecs or {})
     ids, found, records, of_aggregate = {wanted}, dict[object, LinkedMessage](), 0, False
     for number in range(MAX_PASSES):
         progress(f"reading {sum(end - start for *_, start, end in ranges):,} records")
-        messages, count = _read(ranges, ids, wanted if number == 0 else None, decryptors or {})
+        messages, count = _read(ranges, ids, wanted if number == 0 else None)
         records += count
         for message in messages:
             found[message.kind, message.aggregate, message.partition, message.record.offset] = message
@@ -104,7 +103,11 @@ _LogRange = tuple[PartitionLog, Kind, int, int]
 
 
 def _log_ranges(
-    connection: Connection, topics: Mapping[str, Topics], partition_counts: Mapping[str, int], since: int
+    connection: Connection,
+    topics: Mapping[str, Topics],
+    partition_counts: Mapping[str, int],
+    since: int,
+    codecs: Mapping[str, RecordCodec],
 ) -> list[_LogRange]:
     """Return the part of each log since `since`."""
 
@@ -112,7 +115,8 @@ def _log_ranges(
         bounds = readers.bounds(connection, topics[name].name(kind), range(partition_counts[name]))
         ranges = []
         for partition, (low, end) in bounds.items():
-            log = PartitionLog(connection, topics[name], partition, connection.payloads)
+            codec = codecs.get(name) or connection.payload_codec()
+            log = PartitionLog(connection, topics[name], partition, codec)
             start = log.offset_at(kind, since) if low < end else None
             if start is not None and start < end:
                 ranges.append((log, kind, max(start, low), end))
@@ -130,7 +134,6 @@ def _read(
     ranges: Iterable[_LogRange],
     ids: Iterable[str],
     subject: str | None,
-    decryptors: Mapping[str, EventDecryptor | None],
 ) -> tuple[list[LinkedMessage], int]:
     """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
     wanted = set(ids)
@@ -139,7 +142,7 @@ def _read(
 
     def read_range(log_range: _LogRange) -> tuple[list[LinkedMessage], int]:
         log, kind, start, end = log_range
-        found, count, store = [], 0, log.payloads
+        found, count = [], 0
         for records in log.read(kind, start, end):
             if stopped.is_set():
                 break
@@ -149,13 +152,9 @@ def _read(
                 if message is None:
                     continue
                 if message.is_anonymous or message.concerns(wanted) or message.subject == subject:
-                    complete, decryptor = record, decryptors.get(log.topics.aggregate)
-                    if store is not None:
-                        (complete,), _ = download_available(store, log.topics.name(kind), [record])
-                    if decryptor is not None and kind == "events":
-                        (complete,) = decryptor.view_events(log.partition, [complete])
-                    if complete is not record:
-                        message = read(kind, log.topics.aggregate, log.partition, complete) or message
+                    decoded = log.codec.decode_if_available(log.topics.name(kind), log.partition, record)
+                    if decoded is not record:
+                        message = read(kind, log.topics.aggregate, log.partition, decoded) or message
                     found.append(message)
         return found, count
 

@@ -16,11 +16,10 @@ from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
-from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
+from cqrs_cli.errors import CqrsError, NoOutcomeError, PayloadUnavailableError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import require_erase_right
 from cqrs_cli.following.gateway.responses import outcome_response
-from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: The CloudEvents source of commands sent over HTTP.
 GATEWAY_SOURCE = "/cqrs/gateway"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.messages.record import Record
@@ -19,13 +21,11 @@ from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import MissingError
-from cqrs_cli.kafka.tailing import PartitionRecord, events_with_data, follow_records
+from cqrs_cli.kafka.tailing import PartitionRecord, decode_by_partition, follow_records
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keys.event_decryptor import EventDecryptor, EventRedactor
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.state.store import NotOwnerError
 
@@ -55,7 +55,7 @@ class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
 
     States and buffered events contain redacted values in place of personal values, for every reader: the folder holds
-    no personal data. `decryptor` decrypts events from the topic for the streams that may see personal values.
+    no personal data. `decrypting_codec` decrypts events from the topic for the streams that may see personal values.
 
     The follower's thread calls `on_arrival` after each batch. `error` is set if an error has ended the follower.
     """
@@ -73,11 +73,11 @@ class AggregateFollower:
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = topic_info.topics
         self._topic_info, self._folder, self._report = topic_info, folder, report
-        self._annotations = personal_members(aggregate)
-        self.redactor = EventRedactor(self._annotations)
+        self.personal_members = personal_members(aggregate)
+        self.redacting_codec = redacting_codec(connection, self.personal_members)
         # Each page of a stream reads the keys again, because each stream has its own position.
-        self.decryptor = event_decryptor(
-            connection, connection.keys, self.topics, self._annotations, max_key_age=0
+        self.decrypting_codec = decrypting_codec(
+            connection, self.topics, self.personal_members, max_key_age=0
         )
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {topic_info.topics.name(kind): topic_info.ids[kind] for kind in _USED_KINDS}
@@ -100,13 +100,13 @@ class AggregateFollower:
         self._stopping, self._check_requested = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
-    def open_decryptor(self, only: str) -> EventDecryptor:
-        """Return a decryptor of personal values, for the aggregate `only`; close it after use."""
-        return event_decryptor(self.connection, self.connection.keys, self.topics, self._annotations, only)
+    def open_codec(self, only: str) -> RecordCodec:
+        """Return a codec that decrypts the personal values of the aggregate `only`; close it after use."""
+        return decrypting_codec(self.connection, self.topics, self.personal_members, only)
 
     def log(self, partition: int) -> PartitionLog:
         """Return the logs of one partition."""
-        return PartitionLog(self.connection, self.topics, partition, self.connection.payloads)
+        return PartitionLog(self.connection, self.topics, partition, self.connection.payload_codec())
 
     @property
     def partition_count(self) -> int:
@@ -175,7 +175,7 @@ class AggregateFollower:
         if self._thread.is_alive():
             self._thread.join()
         self._close_replicas()
-        self.decryptor.close()
+        self.decrypting_codec.close()
 
     def _close_replicas(self) -> None:
         for replica in self.replicas.values():
@@ -262,9 +262,8 @@ class AggregateFollower:
             for records in stream:
                 if self._stopping.is_set():
                     return
-                payloads, topic = self.connection.payloads, self.topics.events
                 stored = _by_partition(records)
-                for batch in events_with_data(payloads, topic, records, self.redactor):
+                for batch in decode_by_partition(self.redacting_codec, self.topics.events, records):
                     self._fold_batch(batch, stored)
                 if self._check_requested.is_set() or time.monotonic() - last_check > _PARTITIONS_INTERVAL:
                     self._check_requested.clear()

@@ -153,15 +153,12 @@ async def _fold_document(
         connection, topics = follower.connection, follower.topics
         key = aggregate_id.encode()
         ranges = histories.find_ranges(connection, topics, key, follower.partitioner)
-        with closing(follower.open_decryptor(aggregate_id)) as decryptor:
-            reader = decryptor if decrypts else follower.redactor
-            records = histories.read_records(connection, key, ranges, check_cancelled, reader)
+        with closing(follower.open_codec(aggregate_id) if decrypts else follower.redacting_codec) as codec:
+            records = histories.read_records(connection, key, ranges, codec, check_cancelled)
             if events:
                 records = _limit_bytes(records, gateway.limits.history_bytes)
             history = histories.fold_history(follower.aggregate, aggregate_id, records, moment, events=events)
-            active_keys = (
-                decryptor.current_key(range_.partition, aggregate_id) for range_ in ranges if decrypts
-            )
+            active_keys = (codec.current_key(range_.partition, aggregate_id) for range_ in ranges)
             active_key = next(filter(None, active_keys), None)
         document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)
         return FoldedDocument(

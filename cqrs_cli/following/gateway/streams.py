@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -136,8 +137,8 @@ async def _next_events(
 def _read_events(
     follower: AggregateFollower, partition: int, start: int, end: int, decrypts: bool
 ) -> list[FeedEvent]:
-    reader = follower.decryptor if decrypts else follower.redactor
-    batches = reader.view_batches(partition, follower.log(partition).events(start, end, _PAGE_EVENTS))
+    codec = follower.decrypting_codec if decrypts else follower.redacting_codec
+    batches = replace(follower.log(partition), codec=codec).events(start, end, _PAGE_EVENTS)
     return first_page(to_feed_event(partition, record) for record in next(batches, []))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.fold import FoldError
@@ -19,7 +20,6 @@ from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.following.processes.target_partitions import TargetPartitions
 from cqrs_cli.kafka.event_tail import PartitionTail, ReportProgress
-from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import after_batch
@@ -67,9 +67,8 @@ class ReactLoop(Loop):
         session, source = self.session, self.session.subscription.source
         connection = session.plan.connection
         report = self.context.report
-        marks, client, payloads = personal_members(self.aggregate), session.consumer, connection.payloads
-        session.opener = event_decryptor(connection, connection.keys, source.topics, marks)
-        self.tail = PartitionTail(connection, source, self.position, report, payloads, client, session.opener)
+        session.codec = decrypting_codec(connection, source.topics, personal_members(self.aggregate))
+        self.tail = PartitionTail(connection, source, self.position, report, session.codec, session.consumer)
 
     def poll(self) -> list[Record]:
         limit = self.session.limit

@@ -2,13 +2,13 @@
 
 from msgspec.structs import replace
 
+from cqrs_cli.codec.record_codec import AS_STORED
 from cqrs_cli.following.processes.compose import ComposedCommand, upload_payloads
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, read_positions
 from cqrs_cli.following.processes.writer import CommandWriter
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.session import Session
 
@@ -21,15 +21,14 @@ class ReactSession(Session[CommandWriter]):
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
         self.target_positions: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
-        self.opener: EventDecryptor | None = None  # decrypts events
+        self.codec = AS_STORED  # of events
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
         super().__init__(plan.connection, plan.claim_slot(subscription), writer, mine, timing, batch_limit)
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
-        if self.opener is not None:
-            self.opener.close()
+        self.codec.close()
 
     def logs(self) -> list[tuple[str, int]]:
         source = self.subscription.source

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
+from cqrs_cli.codec.record_codec import AS_STORED
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.reaction_id import ReactionId
-from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.react import call_react
 from cqrs_cli.core.recorded import Recorded, read_recorded_event
@@ -24,7 +24,6 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.download import download_available, download_batches
 from cqrs_cli.proof.documents import MaskDocument, document_mask
 from cqrs_cli.proof.reactions import (
     ReactedRange,
@@ -139,8 +138,11 @@ def _read_commands(
             for records in readers.read(connection, topic, number, start, end):
                 if start > 0:
                     oldest.setdefault((topic, number), records[0].timestamp)
-                for record in _with_payloads(connection, topic, records) if topic in sent.masks else records:
-                    sent.add_if_sent(record, topic, number)
+                # Digests of commands with personal fields omit the personal values, so their data are needed.
+                codec = connection.payload_codec() if topic in sent.masks else AS_STORED
+                for decoded in codec.decode_batches(topic, number, [records]):
+                    for record in decoded:
+                        sent.add_if_sent(record, topic, number)
     return sent, oldest
 
 
@@ -156,7 +158,8 @@ def _subscribed_events(
     """Yield the subscribed events of a partition, with the commands that `react` returns for each event now."""
     source = status.subscription.source
     read = readers.read(connection, source.topic, source.partition, status.start, end)
-    for records in download_batches(connection.payloads, source.topic, source.partition, read):
+    codec = connection.payload_codec()
+    for records in codec.decode_batches(source.topic, source.partition, read):
         for record in records:
             try:
                 recorded = read_recorded_event(
@@ -180,15 +183,6 @@ def _subscribed_events(
                     time,
                     _expected_commands(loaded, composer, segments, masks, recorded),
                 )
-
-
-def _with_payloads(connection: Connection, topic: str, records: list[Record]) -> Iterator[Record]:
-    """Yield commands with personal fields, with payloads if available: their digests omit personal values."""
-    remaining = records
-    while remaining and connection.payloads is not None:
-        loaded, remaining = download_available(connection.payloads, topic, remaining)
-        yield from loaded
-    yield from remaining
 
 
 def _expected_commands(

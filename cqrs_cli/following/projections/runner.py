@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
@@ -10,7 +11,6 @@ from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.reading import check_position_in_log, topic_identity
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress, Tail
-from cqrs_cli.kafka.keys_log import event_decryptor
 
 #: Seconds between two calls of `on_idle`.
 _IDLE_INTERVAL = 0.2
@@ -38,16 +38,15 @@ def project_partitions(
             topic_identity(plan).check_ids()
         opened.add(source)
         check_position_in_log(plan.connection, plan.name, source, start)
-        connection, marks = plan.connection, personal_members(loaded.aggregates[source.aggregate])
-        decryptor = event_decryptor(connection, connection.keys, source.topics, marks)
+        members = personal_members(loaded.aggregates[source.aggregate])
+        codec = decrypting_codec(plan.connection, source.topics, members)
         waits_forever = plan.timeout is None
         return PartitionTail(
-            connection,
+            plan.connection,
             source,
             start,
             report,
-            connection.payloads,
-            decryptor=decryptor,
+            codec,
             wait_for_broker=waits_forever,
         )
 

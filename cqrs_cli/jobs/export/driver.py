@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import CqrsError
@@ -20,12 +22,10 @@ from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.event_decryptor import EventRedactor, EventView
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_progress import LogProgress
@@ -121,24 +121,22 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
     unreadable event.
     """
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
-    current_log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
     with (
         closing(LogProgress(plan.report_address, partition)) as progress,
-        closing(_event_view(plan, aggregate)) as view,
+        closing(_open_codec(plan, aggregate)) as codec,
     ):
+        current_log = PartitionLog(plan.connection, plan.topics, partition, codec)
         progress.start(plan.chains.size(current_log, plan.bounds))
         for log, start, end in plan.chains.segments(current_log, plan.bounds):
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
-            for records in view.view_batches(
-                log.partition, progress.track(log.events(start, end), start, end)
-            ):
+            for records in progress.track(log.events(start, end), start, end):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
-        view.check_no_lost_keys()
+        codec.check_no_lost_keys()
 
 
-def _event_view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
-    """Return the decryptor of the events' personal fields, or their masker."""
-    connection, marks = plan.connection, personal_members(aggregate)
+def _open_codec(plan: ExportPlan, aggregate: Aggregate) -> RecordCodec:
+    """Return the codec that decrypts the events' personal fields, or redacts them."""
+    connection, members = plan.connection, personal_members(aggregate)
     if plan.personal:
-        return event_decryptor(connection, connection.keys, plan.topics, marks)
-    return EventRedactor(marks)
+        return decrypting_codec(connection, plan.topics, members)
+    return redacting_codec(connection, members)

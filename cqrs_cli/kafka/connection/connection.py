@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.payloads.address import PayloadStoreAddress
@@ -12,8 +13,12 @@ class Connection(Cluster):
     """A cluster, the address of the payload store for its records, and the address of the keyring for personal fields.
 
     Code that only talks to Kafka takes a `Cluster`, and so cannot download payloads. Code that downloads payloads gets
-    the address of the store.
+    a codec of the connection, or the address of the store.
     """
 
     payloads: PayloadStoreAddress | None = None
     keys: KeyRingAddress | None = None
+
+    def payload_codec(self) -> RecordCodec:
+        """Return the codec that downloads payloads, and leaves personal fields encrypted. It is picklable."""
+        return RecordCodec(self.payloads)

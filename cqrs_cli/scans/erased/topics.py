@@ -15,7 +15,6 @@ from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keys.topic import read_key
 from cqrs_cli.payloads.batch import command_reference, may_refer
-from cqrs_cli.payloads.download import download_available, download_batches
 from cqrs_cli.proof.erased import (
     ErasedAggregates,
     PlainFields,
@@ -50,6 +49,9 @@ class TopicSearch:
     sums: set[str] = field(default_factory=set)
     shared: int = 0  # values that living aggregates have too: not searched
 
+    def __post_init__(self) -> None:
+        self._codec = self.connection.payload_codec()
+
     def run(self, report: Callable[[str], None] = lambda text: None) -> None:
         """Find the erased aggregates in the events, then search each topic for their data."""
         report("reading the erasures")
@@ -64,7 +66,7 @@ class TopicSearch:
         topic = self.topics.events
         for partition, batch in self._read_topic(topic):
             own_records = [record for record in batch if self.erased.find_by_key(record.key) is not None]
-            for records in download_batches(self.connection.payloads, topic, partition, [own_records]):
+            for records in self._codec.decode_batches(topic, partition, [own_records]):
                 for record in records:
                     try:
                         event = read_event(record.value)
@@ -98,7 +100,7 @@ class TopicSearch:
                 if may_refer(record) and (reference := command_reference(record)) is not None:
                     self.sums.add(reference.sha256)
                     payload_records.count_record(record.timestamp)
-                plain = plain_in_command(self.aggregate.commands, self._with_data(record))
+                plain = self._plain_in_command(partition, record)
                 if plain.names:
                     self.texts |= plain.texts
                     waiting_records.count_record(record.timestamp)
@@ -117,15 +119,12 @@ class TopicSearch:
             for record in batch:
                 aggregate = self.erased.find_by_key(record.key)
                 if aggregate is None or not aggregate.last.is_after(partition, record):
-                    self.texts -= plain_in_command(self.aggregate.commands, self._with_data(record)).texts
+                    self.texts -= self._plain_in_command(partition, record).texts
         self.shared = before - len(self.texts)
 
-    def _with_data(self, record: Record) -> Record:
-        store = self.connection.payloads
-        if store is None or not may_refer(record):
-            return record
-        found, _ = download_available(store, self.topics.commands, [record])
-        return found[0]
+    def _plain_in_command(self, partition: int, record: Record) -> PlainFields:
+        decoded = self._codec.decode_if_available(self.topics.commands, partition, record)
+        return plain_in_command(self.aggregate.commands, decoded)
 
     def _dead_letters(self) -> None:
         waiting_records = RecordCount()

@@ -8,15 +8,15 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from cqrs_cli.client.codecs import decrypting_codec
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
-from cqrs_cli.kafka.keys_log import event_decryptor
-from cqrs_cli.kafka.message_payloads import messages_with_data
+from cqrs_cli.kafka.message_decoding import decode_messages
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import LogSegment, PartitionCounts
-from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import ReadPlan
@@ -123,28 +123,30 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
         aggregate, plan.until, limit, part, progress, plan.personal and aggregate.has_personal_fields
     )
     try:
-        with closing(bulk_consumer(log.connection)) as reader, closing(_opener(plan, aggregate)) as opener:
+        with closing(bulk_consumer(log.connection)) as reader, closing(_open_codec(plan, aggregate)) as codec:
             done = 0
             for number, link in enumerate(plan.links(task)):
                 progress.start_segment(number * _SEGMENT_FACTOR + link.start - done)
                 arrived = link.log.messages_with(reader, "events", link.start, link.end)
-                place, topic = plan.connection.payloads, plan.topics.events
-                for messages in messages_with_data(place, topic, link.log.partition, arrived, opener):
+                for messages in decode_messages(codec, plan.topics.events, link.log.partition, arrived):
                     if plan.parts > 1:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                     fold.fold(list(map(Message.value, messages)), _position_of(number, messages))
                 done += link.end - link.start
-            opener.check_no_lost_keys()
+            codec.check_no_lost_keys()
     except BaseException:
         fold.close()
         raise
     return fold
 
 
-def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventDecryptor:
-    """Return the decryptor of events, which redacts without `plan.personal`. Digests are equal: law 7 in `testing`."""
-    connection, marks = plan.connection, personal_members(aggregate) if plan.personal else None
-    return event_decryptor(connection, connection.keys, plan.topics, marks)
+def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
+    """Return the codec of events. Without `plan.personal` they stay encrypted, and digests are equal: law 7 in
+    `testing`.
+    """
+    if not plan.personal:
+        return plan.connection.payload_codec()
+    return decrypting_codec(plan.connection, plan.topics, personal_members(aggregate))
 
 
 def _position_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:

@@ -49,7 +49,7 @@ OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred"
 
 def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     """Verify one partition. Returns an error as a value, so that no Spark task fails."""
-    log = PartitionLog(plan.connection, plan.aggregate.topics, partition, plan.connection.payloads)
+    log = PartitionLog(plan.connection, plan.aggregate.topics, partition, plan.connection.payload_codec())
 
     def work() -> ProofResult:
         before = _earlier_folder(plan, partition)
@@ -266,4 +266,5 @@ class _PartitionProof:
         if start < end:
             with closing(bulk_consumer(self.plan.connection)) as reader:
                 read = log.read_with(reader, kind, start, end, self.plan.patience)
-                yield from self.progress.track(log.with_data(kind, read), start, end)
+                decoded = log.decode_events(read) if kind == "events" else read
+                yield from self.progress.track(decoded, start, end)

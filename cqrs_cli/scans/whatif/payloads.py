@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reasons import Reason
-from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
+from cqrs_cli.errors import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.batch import command_reference, fetch_payloads, may_refer
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 

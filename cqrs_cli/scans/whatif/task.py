@@ -86,8 +86,8 @@ def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifferen
 
     Raises `ContradictionError` for logs that contradict each other, or that one of the codes cannot fold.
     """
-    topics, place = plan.described.topics, plan.connection.payloads
-    log = PartitionLog(plan.connection, topics, result.partition, place)
+    topics, codec = plan.described.topics, plan.connection.payload_codec()
+    log = PartitionLog(plan.connection, topics, result.partition, codec)
     with ExitStack() as stack:
         log_progress = stack.enter_context(closing(LogProgress(plan.words, result.partition)))
         for found in _differences(plan, log, result, log_progress, stack):

@@ -135,7 +135,7 @@ def test_reading_asks_whether_to_go_on(gateway: GatewayClient) -> None:
     key = name.encode()
     ranges = find_ranges(follower.connection, follower.topics, key, follower.partitioner)
     with pytest.raises(EOFError):
-        list(read_records(follower.connection, key, ranges, raise_cancelled))
+        list(read_records(follower.connection, key, ranges, raise_if_cancelled=raise_cancelled))
 
 
 def test_other_methods_are_problems(gateway: GatewayClient) -> None:

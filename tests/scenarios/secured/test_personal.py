@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.kek_usage import count_kek_usage
-from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.verify import verify_erasure
@@ -33,8 +33,9 @@ def on_keys(user: User) -> list[RequiredAcl]:
 def names(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
     marks = personal_members(shop.aggregate)
-    with closing(event_decryptor(connection, connection.keys, shop.topics, marks)) as opener:
-        return str([event.value for event in opener.view_events(0, shop.records("events"))])
+    with closing(decrypting_codec(connection, shop.topics, marks)) as codec:
+        decoded, _ = codec.decode(shop.topics.events, 0, shop.records("events"))
+        return str([event.value for event in decoded])
 
 
 def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:

@@ -1,0 +1,22 @@
+"""The codec for commands that show records as they are in the log."""
+
+from typing import TYPE_CHECKING
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cqrs_cli.codec.record_codec import RecordCodec
+
+
+def aggregate_codec(cli: Cli, aggregate: str) -> "RecordCodec":
+    """Return the decrypting codec of an aggregate. Without the aggregate's code, events stay encrypted."""
+    from cqrs_cli.client.codecs import decrypting_codec
+    from cqrs_cli.core.encrypted_events import personal_members
+
+    connection = cli.connection()
+    try:
+        members = personal_members(cli.aggregate(aggregate))
+    except ConfigurationError:  # records can be shown without the code
+        return connection.payload_codec()
+    return decrypting_codec(connection, cli.topics(aggregate), members)

@@ -1,0 +1,1 @@
+"""What lies between the records in Kafka and the records that readers get: large payloads, and encrypted fields."""

@@ -1,0 +1,101 @@
+"""The codec of a reader: it downloads the large data of records, and decrypts or redacts personal fields.
+
+Each reader takes one codec. The codec `AS_STORED` leaves records as they are in the topic, at no cost.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.encryption import DataKey
+from cqrs_cli.errors import PayloadUnavailableError
+from cqrs_cli.keys.event_decryptor import EventView
+from cqrs_cli.payloads.address import PayloadStoreAddress
+from cqrs_cli.payloads.batch import may_have_payload
+from cqrs_cli.payloads.download import download_available, download_events
+
+_EVENTS = ".events"
+_WITH_PAYLOADS = (_EVENTS, ".commands", ".dead-letters")
+
+
+class RecordCodec:
+    """Decodes the records of an aggregate's topics. Thread-safe.
+
+    Events must have their data: a reader that skipped them would compute a wrong state. The payload of a command may be
+    lost, as the command's outcome then reports; such a command keeps its reference. The records of other topics are
+    unchanged.
+
+    `payloads`: the payload store; without it, events keep their references. `view`: decrypts or redacts the personal
+    fields of events; without it, events keep their encrypted values.
+    """
+
+    def __init__(self, payloads: PayloadStoreAddress | None, view: EventView | None = None) -> None:
+        self._payloads, self._view = payloads, view
+
+    @property
+    def is_identity(self) -> bool:
+        """True if the codec leaves all records unchanged."""
+        return self._payloads is None and self._view is None
+
+    def may_change(self, topic: str, value: bytes | None) -> bool:
+        """False if `decode` certainly leaves a record with this value unchanged: a cheap test."""
+        if self._payloads is not None and topic.endswith(_WITH_PAYLOADS) and may_have_payload(value):
+            return True
+        return self._view is not None and topic.endswith(_EVENTS) and self._view.may_change(value)
+
+    def decode(self, topic: str, partition: int, records: list[Record]) -> tuple[list[Record], list[Record]]:
+        """Return the first records decoded, as many as fit into memory, and the remaining records unchanged.
+
+        An event without its payload ends the first list. If it is the first record, this method raises
+        `PayloadUnavailableError`. Raises `ContradictionError` for an event that cannot be decrypted with its own key,
+        and the errors of reading the keys.
+        """
+        rest: list[Record] = []
+        if self._payloads is not None and topic.endswith(_WITH_PAYLOADS):
+            records, rest = (
+                download_events(self._payloads, topic, partition, records)
+                if topic.endswith(_EVENTS)
+                else download_available(self._payloads, topic, records)
+            )
+        if self._view is not None and topic.endswith(_EVENTS):
+            records = self._view.view_events(partition, records)
+        return records, rest
+
+    def decode_batches(
+        self, topic: str, partition: int, batches: Iterable[list[Record]]
+    ) -> Iterator[list[Record]]:
+        """Yield the decoded records of consecutive batches, in smaller batches if their data are large."""
+        if self.is_identity:
+            yield from batches
+            return
+        for records in batches:
+            rest = records
+            while True:
+                decoded, rest = self.decode(topic, partition, rest)
+                yield decoded
+                if not rest:
+                    break
+
+    def decode_if_available(self, topic: str, partition: int, record: Record) -> Record:
+        """Return the record decoded, for display. An event without its payload keeps its reference, too."""
+        try:
+            return self.decode(topic, partition, [record])[0][0]
+        except PayloadUnavailableError:
+            return record
+
+    def current_key(self, partition: int, subject: str) -> DataKey | None:
+        """Return the current data key of an aggregate; None if it has no key, or the codec decrypts nothing."""
+        return None if self._view is None else self._view.current_key(partition, subject)
+
+    def check_no_lost_keys(self) -> None:
+        """Raise `ContradictionError` if a data key was needed and is lost. Call it at the end of a read."""
+        if self._view is not None:
+            self._view.check_no_lost_keys()
+
+    def close(self) -> None:
+        """Drop the data keys, and close their log. Idempotent."""
+        if self._view is not None:
+            self._view.close()
+
+
+#: The codec of readers that get records as they are in the topic.
+AS_STORED = RecordCodec(None)

@@ -1,0 +1,33 @@
+"""Decodes messages of librdkafka in place, for readers that take them unconverted."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cqrs_cli.codec.record_codec import RecordCodec
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.records import records_of
+
+
+def decode_messages(
+    codec: RecordCodec, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+) -> Iterator[Sequence[Any]]:
+    """Yield the messages of consecutive batches, decoded as `RecordCodec.decode` does, in smaller batches if their data
+    are large.
+    """
+    for messages in batches:
+        if codec.is_identity or not any(codec.may_change(topic, message.value()) for message in messages):
+            yield messages
+            continue
+        remaining, rest = messages, records_of(messages)
+        while rest:
+            decoded, rest = codec.decode(topic, partition, rest)
+            batch, remaining = remaining[: len(decoded)], remaining[len(decoded) :]
+            for message, record in zip(batch, decoded, strict=True):
+                _replace_value(message, record)
+            yield batch
+
+
+def _replace_value(message: Any, record: Record) -> None:
+    if message.value() != record.value:
+        message.set_value(record.value)
+        message.set_headers(record.headers)
