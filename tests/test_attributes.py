@@ -21,7 +21,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.spark.columns import ENVELOPE
 from cqrs_cli.spark.event_rows import event_arrays
 from tests.core.tally import AGGREGATE, Partition, command, record
-from tests.mutations.harness import copy, run
+from tests.mutations.harness import copy_repository, run_tests
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -95,8 +95,8 @@ def test_asyncapi_describes_it(kind: str) -> None:
 @pytest.mark.skipif(len(PROPAGATED) > 2, reason="a copy with one more")
 def test_one_line_is_all(tmp_path: Path) -> None:
     """The tests of this file pass with an attribute that no other code names."""
-    root = copy(tmp_path)
+    root = copy_repository(tmp_path)
     text = (root / LIST).read_text(encoding="utf-8")
     (root / LIST).write_text(text.replace(LAST, LAST + "    baggage: str | None = None\n"), encoding="utf-8")
-    done = run(root, ["tests/test_attributes.py"], None)
+    done = run_tests(root, ["tests/test_attributes.py"], None)
     assert done.passed and "1 skipped" in done.output, done.output

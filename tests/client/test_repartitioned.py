@@ -11,7 +11,7 @@ from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import send_and_wait
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, counters, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, counters, round_commands
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
@@ -28,7 +28,7 @@ def two_counters(connection: Connection, prefix: str, tmp_path: Path) -> TopicHa
 def ready_commands(number: int) -> list[ReadyCommand]:
     return [
         ReadyCommand(f"{subject}.{number}", "counter", subject, "counter.Increment", record.value or b"")
-        for subject, record in zip(SUBJECTS, round_of(number), strict=True)
+        for subject, record in zip(SUBJECTS, round_commands(number), strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Invented states of a partition's logs."""
+"""Log states and claims for tests without a broker."""
 
 from typing import Any
 

@@ -7,13 +7,13 @@ import pytest
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import (
+from tests.deciding.repartitioned_counters import (
     SUBJECTS,
     check_decided_once,
     counters,
-    first_rounds,
     release_commands,
-    round_of,
+    round_commands,
+    run_first_rounds,
 )
 from tests.support.commands import FAR
 from tests.support.harness import TopicHarness
@@ -32,14 +32,14 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 @pytest.mark.covers("growing")
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     """Commands sent before a repartitioning, and after it with the old or the new count, are decided once."""
-    pair.send(*round_of(0))
+    pair.send(*round_commands(0))
     quietly(pair.plan())
-    pair.send(*round_of(1))
+    pair.send(*round_commands(1))
     grow(pair, 4)
     quietly(pair.plan())
-    pair.send(*(stale(one, 2) for one in round_of(2)))
+    pair.send(*(stale(one, 2) for one in round_commands(2)))
     quietly(pair.plan())
-    pair.send(*round_of(3))
+    pair.send(*round_commands(3))
     quietly(pair.plan())
     check_decided_once(pair, 0, 1, 2, 3)
     moved = [reasons(pair, one)["MOVED"] for one in (0, 1)]
@@ -51,12 +51,12 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
 def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     """The active run decides while partitions are added. The next run takes over and splits."""
     with running(pair.plan(once=False)):
-        pair.send(*round_of(0))
+        pair.send(*round_commands(0))
         grow(pair, 4)
-        pair.send(*(stale(one, 2) for one in round_of(1)))
+        pair.send(*(stale(one, 2) for one in round_commands(1)))
         eventually(lambda: len(finals(pair)) == 24)
     with running(pair.plan(once=False)):
-        pair.send(*(stale(one, 2) for one in round_of(2)))
+        pair.send(*(stale(one, 2) for one in round_commands(2)))
         eventually(lambda: len(finals(pair)) == 36)
     check_decided_once(pair, 0, 1, 2)
 
@@ -64,9 +64,9 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
 @pytest.mark.covers("growing")
 def test_what_waits_moves_too(pair: TopicHarness) -> None:
     """The target partition resubmits a deferred command, knows its id, and ends it, even after losing its shard."""
-    first_rounds(pair)
+    run_first_rounds(pair)
     grow(pair, 4)
-    pair.send(*round_of(1, notbefore=FAR))
+    pair.send(*round_commands(1, notbefore=FAR))
     quietly(pair.plan())
     assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
     pair.send(*release_commands(1))
@@ -81,15 +81,15 @@ def test_two_growths_are_two_splits(
 ) -> None:
     """The repartitionings happen with a run between them and without."""
     single = counters(connection, prefix, tmp_path, 1)
-    first_rounds(single)
+    run_first_rounds(single)
     grow(single, 2)
-    single.send(*round_of(2))
+    single.send(*round_commands(2))
     if between:
         quietly(single.plan())
     grow(single, 4)
     with running(single.plan(once=False)):
         eventually(lambda: len(finals(single)) == 24)
-        single.send(*(stale(one, 1) for one in round_of(3)))
+        single.send(*(stale(one, 1) for one in round_commands(3)))
         eventually(lambda: len(finals(single)) == 36)
         single.send(*(stale(one, 2) for one in release_commands(1)))
         eventually(lambda: len(finals(single)) == 60)
@@ -103,13 +103,13 @@ def test_two_growths_are_two_splits(
     ["split.before", "split.after", "adopt.chunk", "adopt.before_begun", "forward.said", "commit.sent:2"],
 )
 def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
-    first_rounds(pair)
+    run_first_rounds(pair)
     grow(pair, 4)
-    pair.send(*(stale(one, 2) for one in round_of(2)), *(stale(one, 2) for one in release_commands(1)))
+    pair.send(*(stale(one, 2) for one in round_commands(2)), *(stale(one, 2) for one in release_commands(1)))
     strike = point if ":" in point else f"{point}:1"
     if point == "forward.said":
         quietly(pair.plan())
-        pair.send(*(stale(one, 2) for one in round_of(3)))
+        pair.send(*(stale(one, 2) for one in round_commands(3)))
     assert Process(pair.plan(once=False), f"{strike}:kill", transaction_timeout=3.0).killed()
     for _ in range(3):
         quietly(pair.plan())
@@ -131,7 +131,7 @@ def delete_old(harness: TopicHarness, partition: int) -> None:
 def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """The shard has imported deferred commands but was not activated, and is used again after a long time."""
     single = counters(connection, prefix, tmp_path, 1)
-    first_rounds(single)
+    run_first_rounds(single)
     grow(single, 2)
     old = single.plan(once=False, machine="old")
     assert Process(old, "adopt.before_begun:1:kill", transaction_timeout=3.0).killed()

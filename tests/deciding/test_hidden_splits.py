@@ -14,7 +14,7 @@ from cqrs_cli.kafka import clients, segments
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError, read_lineage
 from cqrs_cli.ownership.timing import Timing
-from tests.deciding.growing import counters
+from tests.deciding.repartitioned_counters import counters
 from tests.support.harness import TopicHarness
 from tests.support.repartitioning import grow, lineage
 

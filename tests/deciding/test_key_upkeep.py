@@ -7,14 +7,14 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.kek_usage import MasterUse, count_kek_usage
-from tests.deciding.personal import (
-    ERASED,
-    STATE,
-    customers,
+from tests.deciding.customers import (
+    CUSTOMER_STATE,
+    MASKED_STATE,
+    customer_topics,
     decrypted_states,
-    erase,
+    erase_command,
     key_records,
-    register,
+    register_command,
     use_keyring,
 )
 from tests.support.harness import IMPATIENT, TopicHarness
@@ -26,13 +26,15 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    return customers(connection, prefix, tmp_path)
+    return customer_topics(connection, prefix, tmp_path)
 
 
 def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
     """Afterwards the old KEK may be removed: a machine without a shard reads everything without it."""
     use_keyring(people, old=b"m" * 64)
-    people.send(register("c-1"), register("c-2"), register("c-3"), erase("c-2"))
+    people.send(
+        register_command("c-1"), register_command("c-2"), register_command("c-3"), erase_command("c-2")
+    )
     quietly(people.plan())
     before = {subject: one.kid for subject, one in key_records(people) if one is not None}
     use_keyring(people, new=b"n" * 64, old=b"m" * 64)
@@ -42,10 +44,15 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
     after = {subject: one.kid for subject, one in key_records(people)[-2:] if one is not None}
     assert after == {subject: before[subject] for subject in ("c-1", "c-3")}
     use_keyring(people, new=b"n" * 64)
-    people.send(register("c-4"))
+    people.send(register_command("c-4"))
     for machine in ("state", "other"):
         quietly(people.plan(machine=machine))
-        assert decrypted_states(people, machine) == {"c-1": STATE, "c-2": ERASED, "c-3": STATE, "c-4": STATE}
+        assert decrypted_states(people, machine) == {
+            "c-1": CUSTOMER_STATE,
+            "c-2": MASKED_STATE,
+            "c-3": CUSTOMER_STATE,
+            "c-4": CUSTOMER_STATE,
+        }
 
 
 @pytest.mark.covers("all-or-none")
@@ -53,7 +60,7 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
 def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
     """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the remaining keys."""
     use_keyring(people, old=b"m" * 64)
-    people.send(*(register(f"c-{number}") for number in range(5)))
+    people.send(*(register_command(f"c-{number}") for number in range(5)))
     quietly(people.plan())
     use_keyring(people, new=b"n" * 64, old=b"m" * 64)
     point = f"upkeep.noted:{portion}:kill"
@@ -63,19 +70,19 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
         eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
     use_keyring(people, new=b"n" * 64)
     quietly(people.plan(machine="other"))
-    assert decrypted_states(people, "other") == {f"c-{number}": STATE for number in range(5)}
+    assert decrypted_states(people, "other") == {f"c-{number}": CUSTOMER_STATE for number in range(5)}
 
 
 def test_beat_follows_the_last_key(people: TopicHarness) -> None:
     """The owner writes a single compaction tick, however long the topic is idle, and another after the next key."""
     impatient = replace(IMPATIENT, key_tick_after=0.0)
-    people.send(register("c-1"), erase("c-1"))
+    people.send(register_command("c-1"), erase_command("c-1"))
     with running(people.plan(once=False, timing=impatient)):
         eventually(lambda: key_records(people) == [("c-1", None), ("", None)])
-        people.send(register("c-2"))
+        people.send(register_command("c-2"))
         eventually(lambda: [subject for subject, _ in key_records(people)] == ["c-1", "", "c-2", ""])
-        people.send(register("c-2", 1))
+        people.send(register_command("c-2", 1))
         eventually(lambda: len(people.outcomes()) == 4)
     assert len(key_records(people)) == 4
     quietly(people.plan(machine="other"))
-    assert decrypted_states(people, "other") == {"c-1": ERASED, "c-2": STATE}
+    assert decrypted_states(people, "other") == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}

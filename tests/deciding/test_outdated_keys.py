@@ -9,7 +9,7 @@ from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import MemoryKeys
 from tests.core.personal.batches import erase, register
 from tests.core.personal.customer import CUSTOMER
-from tests.deciding.keyed import Logs, OwnerStates
+from tests.deciding.owner_states import LogsInMemory, OwnerStates
 
 NEW_KEYRING = Keyring({"2026-12": b"n" * 64, "2026-11": b"m" * 64})
 OLD_KEYRING = Keyring({"2026-12": b"n" * 64})
@@ -18,27 +18,27 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 @pytest.fixture
-def logs() -> Logs:
+def logs() -> LogsInMemory:
     """The logs of five customers, whose keys are under the old KEK."""
-    logs = Logs()
+    logs = LogsInMemory()
     OwnerStates(logs).recover().decide(*(register(at, name) for at, name in enumerate(NAMES)))
     return logs
 
 
-def owner_with_new_kek(logs: Logs) -> OwnerStates:
+def owner_with_new_kek(logs: LogsInMemory) -> OwnerStates:
     """Return an owner with the new KEK first in its keyring."""
-    return OwnerStates(logs, ring=NEW_KEYRING).recover()
+    return OwnerStates(logs, keyring=NEW_KEYRING).recover()
 
 
-def test_all_old_keys_are_found(logs: Logs) -> None:
+def test_all_old_keys_are_found(logs: LogsInMemory) -> None:
     owner = owner_with_new_kek(logs)
     portions = list(outdated(owner.keys, 2))
     assert [set(portion) for portion in portions] == [{name} for name in NAMES]  # they were read one by one
     assert all(owner.keys.key_of(name) is key for portion in portions for name, key in portion.items())
 
 
-def test_portions_are_not_too_large(logs: Logs) -> None:
-    logs.keys.at_once = len(NAMES)
+def test_portions_are_not_too_large(logs: LogsInMemory) -> None:
+    logs.keys.batch_size = len(NAMES)
     assert [sorted(portion) for portion in outdated(owner_with_new_kek(logs).keys, 2)] == [
         ["a", "b"],
         ["c", "d"],
@@ -46,7 +46,7 @@ def test_portions_are_not_too_large(logs: Logs) -> None:
     ]
 
 
-def test_erased_meanwhile_stays_erased(logs: Logs) -> None:
+def test_erased_meanwhile_stays_erased(logs: LogsInMemory) -> None:
     """A tool that had read the key before the erasure would restore it."""
     owner = owner_with_new_kek(logs)
     portions = outdated(owner.keys, 1)
@@ -55,7 +55,7 @@ def test_erased_meanwhile_stays_erased(logs: Logs) -> None:
     assert [sorted(portion) for portion in portions] == [[], [], ["d"], ["e"]]
 
 
-def test_wrapped_anew_they_open(logs: Logs) -> None:
+def test_wrapped_anew_they_open(logs: LogsInMemory) -> None:
     """The re-wrapped keys need only the new KEK, and no key remains to be re-wrapped."""
     owner = owner_with_new_kek(logs)
     old_keys = {name: owner.keys.key_of(name) for name in NAMES}
@@ -65,7 +65,7 @@ def test_wrapped_anew_they_open(logs: Logs) -> None:
     owner.states.flush()
     assert not any(outdated(owner_with_new_kek(logs).keys, 2))
     logs.compact()
-    owner_without_old_kek = OwnerStates(logs, ring=OLD_KEYRING).recover()
+    owner_without_old_kek = OwnerStates(logs, keyring=OLD_KEYRING).recover()
     for name, key in old_keys.items():
         key_now = owner_without_old_kek.keys.key_of(name)
         assert (
@@ -73,13 +73,13 @@ def test_wrapped_anew_they_open(logs: Logs) -> None:
         )
 
 
-def test_ring_of_one_needs_no_look(logs: Logs) -> None:
+def test_ring_of_one_needs_no_look(logs: LogsInMemory) -> None:
     owner = OwnerStates(logs).recover()
-    logs.keys.breaks_at = 0
+    logs.keys.failing_offset = 0
     assert list(outdated(owner.keys, 2)) == []
 
 
-def test_others_keys_are_left_alone(logs: Logs) -> None:
+def test_others_keys_are_left_alone(logs: LogsInMemory) -> None:
     """After a repartitioning, several owners share a partition of the keys topic."""
     home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, NEW_KEYRING, MemoryKeys(("k", "e")))

@@ -19,18 +19,18 @@ from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
 from tests.core.personal.batches import PLAIN, erase, register
 from tests.core.personal.customer import CUSTOMER, Customer
-from tests.deciding.keyed import KEYRING, Logs, OwnerStates
+from tests.deciding.owner_states import KEYRING, LogsInMemory, OwnerStates
 
 ANN = Customer("Ann Smith", "ann@home", "free")
 
 
 @pytest.fixture
-def logs() -> Logs:
-    return Logs()
+def logs() -> LogsInMemory:
+    return LogsInMemory()
 
 
 @pytest.fixture
-def owner(logs: Logs) -> OwnerStates:
+def owner(logs: LogsInMemory) -> OwnerStates:
     """An owner that has registered a customer."""
     owner = OwnerStates(logs).recover()
     owner.decide(register(0))
@@ -44,7 +44,7 @@ def again(owner: OwnerStates, cache: bool = True, shard: bool = True) -> OwnerSt
 
 def test_state_in_shard_is_sealed(owner: OwnerStates) -> None:
     owner.states.flush()
-    assert not any(plain in owner.stored() for plain in PLAIN)
+    assert not any(plain in owner.stored_bytes() for plain in PLAIN)
     assert again(owner).recover().state() == owner.state() == ANN
 
 
@@ -68,7 +68,7 @@ def test_one_key_serves_until_it_ends(owner: OwnerStates) -> None:
     assert owner.state() == again(owner).recover().state() == ANN
 
 
-def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: Logs) -> None:
+def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: LogsInMemory) -> None:
     """An owner slept until the tombstone was compacted: its cache still has the key, which the event ends."""
     owner.states.flush()
     shard, cache = owner.store, owner.cache
@@ -80,7 +80,7 @@ def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: Logs)
     assert late.keys.key_of("c") is None and late.state() == mask(ANN)
 
 
-def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: Logs) -> None:
+def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The shard is newer, from a checkpoint: its key cache has not seen the event."""
     owner.states.flush()
     other = OwnerStates(logs).recover()
@@ -91,22 +91,22 @@ def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: Logs)
     assert OwnerStates(logs, other.store, owner.cache).recover().keys.key_of("c") is None
 
 
-def test_interrupted_reading_begins_again(owner: OwnerStates, logs: Logs) -> None:
+def test_interrupted_reading_begins_again(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The first half was read again. Then a key of it has ended, and its tombstone is compacted."""
     owner.states.flush()
     owner.decide(register(1, "d"))
     owner.states.flush()
-    logs.keys.breaks_at = 1
+    logs.keys.failing_offset = 1
     reading = again(owner, cache=False)
     with pytest.raises(UnavailableError):
         reading.recover()
-    logs.keys.breaks_at, logs.keys.records[0] = None, None
+    logs.keys.failing_offset, logs.keys.records[0] = None, None
     assert reading.keys.key_of("c") is not None
     assert reading.recover().keys.key_of("c") is None
 
 
 @pytest.mark.parametrize("cut", [1, 2])
-def test_half_an_erasure_is_in_doubt(owner: OwnerStates, logs: Logs, cut: int) -> None:
+def test_half_an_erasure_is_in_doubt(owner: OwnerStates, logs: LogsInMemory, cut: int) -> None:
     """The tombstone becomes visible before the event. A shard that was folded between them must fold on."""
     owner.decide(register(1), erase(2))
     late = OwnerStates(logs).recover(cut)
@@ -115,7 +115,7 @@ def test_half_an_erasure_is_in_doubt(owner: OwnerStates, logs: Logs, cut: int) -
     assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
-def test_lost_key_stops_recovery(owner: OwnerStates, logs: Logs) -> None:
+def test_lost_key_stops_recovery(owner: OwnerStates, logs: LogsInMemory) -> None:
     key, logs.keys.records[0] = logs.keys.records[0], None
     reading = OwnerStates(logs)
     for _ in range(2):  # the next attempt folds nothing, and must not pass
@@ -129,7 +129,7 @@ def test_lost_key_stops_recovery(owner: OwnerStates, logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("shard", [True, False])
-def test_accepted_loss_may_hold_erasures(owner: OwnerStates, logs: Logs, shard: bool) -> None:
+def test_accepted_loss_may_hold_erasures(owner: OwnerStates, logs: LogsInMemory, shard: bool) -> None:
     """The events topic was restored to a time before an erasure, and the keys topic was not."""
     owner.states.flush()
     owner.decide(erase(1))
@@ -144,7 +144,7 @@ def test_accepted_loss_may_hold_erasures(owner: OwnerStates, logs: Logs, shard: 
     assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
-def test_lost_key_stops_deciding(owner: OwnerStates, logs: Logs) -> None:
+def test_lost_key_stops_deciding(owner: OwnerStates, logs: LogsInMemory) -> None:
     """All events are folded, so the loss is found when the state is needed."""
     owner.states.flush()
     logs.keys.records[0] = None
@@ -152,7 +152,7 @@ def test_lost_key_stops_deciding(owner: OwnerStates, logs: Logs) -> None:
         again(owner, cache=False).recover().decide(register(1))
 
 
-def test_ring_without_the_master_stops(owner: OwnerStates, logs: Logs) -> None:
+def test_ring_without_the_master_stops(owner: OwnerStates, logs: LogsInMemory) -> None:
     owner.states.flush()
     with pytest.raises(
         ContradictionError, match="under the key-encryption key '2026-11', which is not in the keyring"
@@ -171,7 +171,7 @@ def test_damaged_state_is_a_contradiction(owner: OwnerStates) -> None:
 
 
 @pytest.mark.parametrize("point", ["apply.before", "apply.after"])
-def test_crash_while_flushing_changes_nothing(owner: OwnerStates, logs: Logs, point: str) -> None:
+def test_crash_while_flushing_changes_nothing(owner: OwnerStates, logs: LogsInMemory, point: str) -> None:
     """The cache is written first: the successor finds a shard that lags the cache or equals it."""
 
     def die() -> None:
@@ -197,7 +197,7 @@ def test_paused_owner_writes_no_key(owner: OwnerStates) -> None:
     assert again(owner).recover().keys.key_of("c") is None
 
 
-def test_committed_erasure_refuses_its_key(owner: OwnerStates, logs: Logs) -> None:
+def test_committed_erasure_refuses_its_key(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The cache may lag in the keys topic, where the key still exists."""
     owner.states.flush()
     owner.decide(erase(1))
@@ -208,7 +208,7 @@ def test_committed_erasure_refuses_its_key(owner: OwnerStates, logs: Logs) -> No
     assert again(owner).recover().keys.key_of("c") is None
 
 
-def test_keys_of_others_are_not_kept(owner: OwnerStates, logs: Logs) -> None:
+def test_keys_of_others_are_not_kept(owner: OwnerStates, logs: LogsInMemory) -> None:
     """Another owner ends these keys, and this owner would not notice it."""
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
@@ -218,7 +218,7 @@ def test_keys_of_others_are_not_kept(owner: OwnerStates, logs: Logs) -> None:
     assert stored == {name for name in names if own_subjects.matches(name.encode())} != {*names}
 
 
-def test_child_without_events_reads_afresh(owner: OwnerStates, logs: Logs) -> None:
+def test_child_without_events_reads_afresh(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
     home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).matches(b"c")))
     child = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, MemoryKeys(("k", "e")))
@@ -230,7 +230,7 @@ def test_child_without_events_reads_afresh(owner: OwnerStates, logs: Logs) -> No
     assert child.key_of("c") is None
 
 
-def test_few_keys_are_ready(owner: OwnerStates, logs: Logs) -> None:
+def test_few_keys_are_ready(owner: OwnerStates, logs: LogsInMemory) -> None:
     """Only some data keys are kept unwrapped. Other keys are unwrapped when a command needs them."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
@@ -239,7 +239,7 @@ def test_few_keys_are_ready(owner: OwnerStates, logs: Logs) -> None:
     assert len(few._unwrapped) == 2
 
 
-def test_cache_on_disk_serves_the_same(logs: Logs, tmp_path: Path) -> None:
+def test_cache_on_disk_serves_the_same(logs: LogsInMemory, tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
         owner = OwnerStates(logs, cache=cache).recover()
         owner.decide(register(0))
@@ -250,10 +250,10 @@ def test_cache_on_disk_serves_the_same(logs: Logs, tmp_path: Path) -> None:
     assert not any(plain in file.read_bytes() for plain in PLAIN for file in tmp_path.iterdir())
 
 
-def test_standby_needs_the_newest_master(owner: OwnerStates, logs: Logs) -> None:
+def test_standby_needs_the_newest_master(owner: OwnerStates, logs: LogsInMemory) -> None:
     """Its keyring lacks the KEK of the active run: it cannot take over, however often it asks."""
     owner.states.flush()
-    standby = OwnerStates(logs, ring=Keyring({"2027-01": b"n" * 64}))
+    standby = OwnerStates(logs, keyring=Keyring({"2027-01": b"n" * 64}))
     for _ in range(2):
         with pytest.raises(ContradictionError) as lacking:
             standby.recover()

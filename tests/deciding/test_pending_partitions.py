@@ -20,7 +20,7 @@ from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.ownership.timing import Timing
-from tests.deciding.growing import SUBJECTS, counters, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, counters, round_commands
 from tests.support.harness import TopicHarness
 from tests.support.owners import at_work, quietly, running
 from tests.support.repartitioning import finals, grow, stale
@@ -56,7 +56,7 @@ def repartitioned_during_run(single: TopicHarness) -> Iterator[Plan]:
         plan.connection, plan.run, plan.claim_slots().values(), plan.timing.heartbeat_timeout
     )
     with running(plan), heart:
-        single.send(*round_of(0))
+        single.send(*round_commands(0))
         eventually(lambda: len(finals(single)) == len(SUBJECTS))
         grow(single, 2)
         yield plan
@@ -118,6 +118,6 @@ def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
             store = child.store
             assert store is not None
             before = store.get_value("inherited")
-            single.send(*(stale(one, 1) for one in round_of(1)))
+            single.send(*(stale(one, 1) for one in round_commands(1)))
             eventually(lambda: store.get_value("inherited") != before)
             assert child.measures.step == "wait"

@@ -8,7 +8,14 @@ from msgspec.json import decode
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.verify import ErasureReport, verify_erasure
-from tests.deciding.personal import ERASED, STATE, customers, decrypted_states, erase, register
+from tests.deciding.customers import (
+    CUSTOMER_STATE,
+    MASKED_STATE,
+    customer_topics,
+    decrypted_states,
+    erase_command,
+    register_command,
+)
 from tests.support.commands import FAR, command
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -20,9 +27,15 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Ann was erased, Bob was not, and Cleo's command is deferred. The commands before Ann's `Erase` are deleted."""
-    found = customers(connection, prefix, tmp_path)
+    found = customer_topics(connection, prefix, tmp_path)
     waits = command("customer.Register", "cleo", "cleo.0", {"name": "Cleo", "mail": "c@home"}, notbefore=FAR)
-    found.send(register("ann"), register("bob"), waits, erase("ann"), register("bob", 1))
+    found.send(
+        register_command("ann"),
+        register_command("bob"),
+        waits,
+        erase_command("ann"),
+        register_command("bob", 1),
+    )
     quietly(found.plan())
     assert [one.topic for one in proved(found).topics.waiting] == [found.topics.commands]
     (below,) = [one.offset for one in found.records("commands") if decode(one.value or b"")["type"] == ERASE]
@@ -47,10 +60,13 @@ def test_owners_go_on_without_them(people: TopicHarness, machine: str) -> None:
     Deferred commands are in their own topic, encrypted.
     """
     release = command("cqrs.Release", "cleo", "cleo.r", {"id": "cleo.0"})
-    people.send(register("dan"), release, register("bob"))
+    people.send(register_command("dan"), release, register_command("bob"))
     quietly(people.plan(machine=machine))
     assert people.outcomes()[-1].data.status == "duplicate"
     quietly(people.plan(machine=machine))  # the released command is resubmitted
     states = decrypted_states(people, machine)
-    assert (states.pop("cleo").name, states) == ("Cleo", {"ann": ERASED, "bob": STATE, "dan": STATE})
+    assert (states.pop("cleo").name, states) == (
+        "Cleo",
+        {"ann": MASKED_STATE, "bob": CUSTOMER_STATE, "dan": CUSTOMER_STATE},
+    )
     assert people.violations() == []

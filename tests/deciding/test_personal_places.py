@@ -11,17 +11,17 @@ from cqrs_cli.deciding.repartition import plan_with_future_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import partition_count
 from cqrs_cli.state.key_cache import KeyCache
-from tests.deciding.checkpoints import stage
-from tests.deciding.personal import (
-    ERASED,
-    NEEDLE,
-    STATE,
-    customers,
+from tests.deciding.checkpoints.checkpoint_runs import RESTORED_NOTE, data_files, run_once, write_checkpoints
+from tests.deciding.customers import (
+    CUSTOMER_STATE,
+    MASKED_STATE,
+    PERSONAL_TEXT,
+    customer_topics,
     decrypted_states,
-    erase,
+    erase_command,
     files_with_personal_data,
     key_records,
-    register,
+    register_command,
 )
 from tests.support.commands import FAR, Sent, command
 from tests.support.harness import TopicHarness
@@ -37,14 +37,14 @@ NAMES = [f"c-{number}" for number in range(8)]
 @pytest.fixture
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Eight customers, two of them erased."""
-    found = customers(connection, prefix, tmp_path)
-    found.send(*map(register, NAMES), *map(erase, NAMES[:2]))
+    found = customer_topics(connection, prefix, tmp_path)
+    found.send(*map(register_command, NAMES), *map(erase_command, NAMES[:2]))
     quietly(found.plan())
     return found
 
 
 def waiting(*subjects: str) -> list[Sent]:
-    data = {"name": NEEDLE, "mail": f"{NEEDLE}@home"}
+    data = {"name": PERSONAL_TEXT, "mail": f"{PERSONAL_TEXT}@home"}
     return [command("customer.Register", entry, f"{entry}.7", data, notbefore=FAR) for entry in subjects]
 
 
@@ -53,7 +53,7 @@ def released(*subjects: str) -> list[Sent]:
 
 
 def expected(*erased: str) -> dict[str, object]:
-    return {name: ERASED if name in (*NAMES[:2], *erased) else STATE for name in NAMES}
+    return {name: MASKED_STATE if name in (*NAMES[:2], *erased) else CUSTOMER_STATE for name in NAMES}
 
 
 def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
@@ -61,27 +61,27 @@ def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
     assert decrypted_states(people) == expected() and not list(files_with_personal_data(people.folder))
     names = {path.name.partition("-")[0] for path in people.shard_path().parent.iterdir()}
     assert names == {"0", "0.keys", "0.aside"}
-    people.send(erase(NAMES[2]), register(NAMES[3], 1))
+    people.send(erase_command(NAMES[2]), register_command(NAMES[3], 1))
     quietly(people.plan())
     assert decrypted_states(people) == expected(NAMES[2]) and len(key_records(people)) == 9
 
 
 def test_checkpoint_has_no_key(people: TopicHarness) -> None:
     """Values that were erased after the checkpoint are erased on the machine that starts from it."""
-    stage.write_all(people)
-    people.send(erase(NAMES[2]))
+    write_checkpoints(people)
+    people.send(erase_command(NAMES[2]))
     quietly(people.plan())
-    (copy,) = stage.data_files(people)
+    (copy,) = data_files(people)
     kids = [wrapped.key for _, wrapped in key_records(people) if wrapped is not None]
     assert not any(kid.encode() in copy.read_bytes() for kid in kids)
-    assert any(stage.BEGAN in note for note in stage.started(people, "new"))
+    assert any(RESTORED_NOTE in note for note in run_once(people, "new"))
     assert decrypted_states(people, "new") == expected(NAMES[2]) and not list(
         files_with_personal_data(people.folder)
     )
 
 
 def test_store_in_memory_keeps_keys_there(people: TopicHarness) -> None:
-    people.send(register(NAMES[2], 1), erase(NAMES[3]))
+    people.send(register_command(NAMES[2], 1), erase_command(NAMES[3]))
     quietly(replace(people.plan(machine="memory"), store="memory"))
     assert len(key_records(people)) == 9 and not (people.folder / "memory").exists()
     quietly(people.plan())
@@ -93,9 +93,9 @@ def test_parked_command_is_sealed(people: TopicHarness) -> None:
     people.send(*waiting("late", "later"))
     quietly(people.plan())
     assert not list(files_with_personal_data(people.folder))
-    assert all(NEEDLE.encode() not in (one.value or b"") for one in people.records("deferred"))
+    assert all(PERSONAL_TEXT.encode() not in (one.value or b"") for one in people.records("deferred"))
     people.send(
-        erase("later"),
+        erase_command("later"),
         *(command("cqrs.Release", one, f"{one}.r", {"id": f"{one}.7"}) for one in ("late", "later")),
     )
     quietly(people.plan())
@@ -108,13 +108,13 @@ def test_parked_command_is_sealed(people: TopicHarness) -> None:
 def test_keys_stay_where_they_are(people: TopicHarness) -> None:
     """After a repartitioning, data keys stay in their partition of the keys topic, and the target's owner uses them."""
     grow(people, 4)
-    people.send(*(stale(register(name, 1), 1) for name in NAMES[:3]))
+    people.send(*(stale(register_command(name, 1), 1) for name in NAMES[:3]))
     quietly(people.plan())
-    people.send(erase(NAMES[3]), *(register(name, 2) for name in NAMES[4:]))
+    people.send(erase_command(NAMES[3]), *(register_command(name, 2) for name in NAMES[4:]))
     for machine in ("state", "state", "other"):
         quietly(people.plan(machine=machine))
         found = decrypted_states(people, machine)
-        assert found == {name: ERASED if name == NAMES[3] else STATE for name in NAMES}
+        assert found == {name: MASKED_STATE if name == NAMES[3] else CUSTOMER_STATE for name in NAMES}
     assert partition_count(people.connection, people.topics.keys) == 1
     ids = people.plan().topics["customer"]
     with closing(
@@ -127,10 +127,10 @@ def test_keys_stay_where_they_are(people: TopicHarness) -> None:
 def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
     plan = plan_with_future_partitions(people.plan(once=False, machine="grown"), "customer", 2)
     rebuild_shards(plan, lambda now: None, lambda text: None)
-    people.send(erase(NAMES[2]))
+    people.send(erase_command(NAMES[2]))
     quietly(people.plan())
     grow(people, 2)
-    people.send(register(NAMES[3], 1))
+    people.send(register_command(NAMES[3], 1))
     quietly(people.plan(machine="grown"))
     quietly(people.plan(machine="grown"))
     assert decrypted_states(people, "grown") == expected(NAMES[2]) and not list(
@@ -141,10 +141,10 @@ def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
 def test_standby_takes_over_keys(people: TopicHarness) -> None:
     """The standby has folded the visible records on its own machine while the active run erased."""
     worker = Process(people.plan(once=False))
-    people.send(register(NAMES[2], 1))
+    people.send(register_command(NAMES[2], 1))
     people.await_outcomes(11)
     with running(people.plan(once=False, machine="other")):
-        people.send(erase(NAMES[3]), register(NAMES[4], 1))
+        people.send(erase_command(NAMES[3]), register_command(NAMES[4], 1))
         people.await_outcomes(13)
         eventually(lambda: worker.endings() is not None)
     assert decrypted_states(people, "other") == expected(NAMES[3])

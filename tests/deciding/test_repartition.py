@@ -21,8 +21,8 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.deciding.growing import check_decided_once, counters, round_of
 from tests.deciding.log_states import claim
+from tests.deciding.repartitioned_counters import check_decided_once, counters, round_commands
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.repartitioning import grown_by_hand, lineage
@@ -117,7 +117,7 @@ def killed(harness: TopicHarness, after: int, nth: int) -> None:
 
 def decided_then_grown_by_hand(pair: TopicHarness) -> None:
     """Decide a round on two partitions, then add two partitions without a partition history."""
-    pair.send(*round_of(0))
+    pair.send(*round_commands(0))
     quietly(pair.plan())
     grown_by_hand(pair, 4)
 
@@ -191,6 +191,6 @@ def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, sec
 def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
     decided_then_grown_by_hand(pair)
     grow(pair, 4)
-    pair.send(*round_of(1))
+    pair.send(*round_commands(1))
     quietly(pair.plan())
     check_decided_once(pair, 0, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, check_decided_once, counters, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, check_decided_once, counters, round_commands
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.repartitioning import grow, reasons, stale
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Counters that were repartitioned from one partition to two."""
     single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_of(0))
+    single.send(*round_commands(0))
     quietly(single.plan())
     grow(single, 2)
     return single
@@ -52,7 +52,7 @@ def test_owners_see_a_later_growth(grown: TopicHarness) -> None:
     between = grown.plan()
     quietly(between)
     with running(replace(old, run_epoch=between.run_epoch + 1)):
-        grown.send(*(stale(one, 2) for one in round_of(1)))
+        grown.send(*(stale(one, 2) for one in round_commands(1)))
         moved = sum(grown.home(one) > 1 for one in SUBJECTS)
         eventually(lambda: sum(reasons(grown, one)["MOVED"] for one in (0, 1)) == moved)
     quietly(grown.plan())

@@ -18,7 +18,7 @@ from cqrs_cli.doctor.checkpoints import (
 )
 from cqrs_cli.state.checkpoint.manifest import MANIFEST_SUFFIX, read_manifest
 from cqrs_cli.storage.folder import open_folder
-from tests.deciding.checkpoints.stage import store, write_all
+from tests.deciding.checkpoints.checkpoint_runs import checkpoint_folder, write_checkpoints
 from tests.state.shards import AT, IDENTITY, MANIFEST
 from tests.support import ROOT
 from tests.support.commands import increments
@@ -122,7 +122,9 @@ def test_doctor_checks_checkpoints(
 ) -> None:
     root = counters.folder / "project"
     root.mkdir()
-    (root / "cqrs.toml").write_text(f'checkpoint_location = "{store(counters)}"\ncheckpoint_every = "1s"\n')
+    (root / "cqrs.toml").write_text(
+        f'checkpoint_location = "{checkpoint_folder(counters)}"\ncheckpoint_every = "1s"\n'
+    )
     (root / "aggregates").mkdir()
     (root / "aggregates" / "counter.py").write_text((ROOT / "aggregates" / "counter.py").read_text())
     monkeypatch.chdir(root)
@@ -137,8 +139,8 @@ def test_doctor_checks_checkpoints(
     assert [status for status, _ in doctor_results()] == ["warn"]  # the folder does not exist yet
     counters.send(*increments(10))
     quietly(counters.plan())
-    write_all(counters)
-    for manifest in store(counters).rglob(f"*{MANIFEST_SUFFIX}"):
+    write_checkpoints(counters)
+    for manifest in checkpoint_folder(counters).rglob(f"*{MANIFEST_SUFFIX}"):
         written = read_manifest(manifest.name, manifest.read_bytes())
         name, content = replace(written, written=written.written - 7_200_000).encoded()
         manifest.with_name(name).write_bytes(content)

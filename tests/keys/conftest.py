@@ -14,16 +14,16 @@ from tests.keys.in_memory import KeysInMemory
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> KeyRingAddress:
+def keyring_address(tmp_path: Path) -> KeyRingAddress:
     (tmp_path / "ring.json").write_text(json.dumps({"2026": b64encode(bytes(64)).decode()}))
     return KeyRingAddress("file:ring.json", tmp_path)
 
 
 @pytest.fixture
-def keys(ring: KeyRingAddress) -> KeysInMemory:
-    return KeysInMemory(ring)
+def keys(keyring_address: KeyRingAddress) -> KeysInMemory:
+    return KeysInMemory(keyring_address)
 
 
 @pytest.fixture
-def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventDecryptor:
-    return EventDecryptor("customer.events", personal_members(CUSTOMER), DecryptorKeys(ring, keys))
+def decryptor(keyring_address: KeyRingAddress, keys: KeysInMemory) -> EventDecryptor:
+    return EventDecryptor("customer.events", personal_members(CUSTOMER), DecryptorKeys(keyring_address, keys))

@@ -15,26 +15,26 @@ from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import CUSTOMER, Registered
 
-FIRST, SECOND = (DataKey.of_random(bytes([one]) * 72) for one in (1, 2))
+FIRST_KEY, SECOND_KEY = (DataKey.of_random(bytes([byte]) * 72) for byte in (1, 2))
 ANN = Registered("Ann Smith", "ann@home", "free")
-MASKED = {"name": "", "mail": "x@invalid", "plan": "free"}
+MASKED_DATA = {"name": "", "mail": "x@invalid", "plan": "free"}
 
 
 class KeysInMemory:
-    """The keys topic as a list, of which only the first `shown` records are visible yet."""
+    """The keys topic as a list of records."""
 
     topic = "customer.keys"
 
-    def __init__(self, ring: KeyRingAddress) -> None:
-        self._ring = keyring_at(ring)
+    def __init__(self, keyring_address: KeyRingAddress) -> None:
+        self._keyring = keyring_at(keyring_address)
         self.records: list[Record] = []
         self.events = 0
-        self.asked = 0
-        self.count, self.places = 1, list[int]()
-        self.logs: dict[int, list[Record]] = {0: []}  # of the events, for readers that look ahead
+        self.bounds_reads = 0
+        self.count, self.polled_partitions = 1, list[int]()
+        self.logs: dict[int, list[Record]] = {0: []}  # the events by partition, for readers that read ahead
 
     def put(self, subject: str, key: DataKey | None) -> None:
-        wrapped = None if key is None else self._ring.wrap(self.topic, subject, key)
+        wrapped = None if key is None else self._keyring.wrap(self.topic, subject, key)
         offset = self.records[-1].offset + 1 if self.records else 0
         self.records.append(Record(offset, 0, subject.encode(), key_value(wrapped)))
 
@@ -53,8 +53,8 @@ class KeysInMemory:
         return self.events
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        self.asked += 1
-        self.places.append(partition)
+        self.bounds_reads += 1
+        self.polled_partitions.append(partition)
         return 0, self.records[-1].offset + 1 if self.records else 0
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
@@ -69,14 +69,14 @@ class KeysInMemory:
     def close(self) -> None: ...
 
 
-def event(offset: int, fact: Event, key: DataKey | None = None, subject: str = "c-42") -> Record:
-    kind, id = CUSTOMER.event_types.get(type(fact), ERASED), f"0/{offset}/0"
-    data = encode_json(fact)
+def event_record(offset: int, event: Event, key: DataKey | None = None, subject: str = "c-42") -> Record:
+    kind, id = CUSTOMER.event_types.get(type(event), ERASED), f"0/{offset}/0"
+    data = encode_json(event)
     if key is not None:
-        data = encrypt_data(type(fact), data, key, ValueLocation("customer", subject, id, ""))
-    written = {"id": id, "type": kind, "subject": subject, "data": msgspec.Raw(data)}
-    return Record(offset, 0, subject.encode(), encode_json(written))
+        data = encrypt_data(type(event), data, key, ValueLocation("customer", subject, id, ""))
+    document = {"id": id, "type": kind, "subject": subject, "data": msgspec.Raw(data)}
+    return Record(offset, 0, subject.encode(), encode_json(document))
 
 
-def data(records: list[Record]) -> list[object]:
-    return [json.loads(value.value or b"")["data"] for value in records]
+def event_data(records: list[Record]) -> list[object]:
+    return [json.loads(record.value or b"")["data"] for record in records]

@@ -22,26 +22,26 @@ def document(**masters: bytes) -> str:
 BOTH = document(new=NEW, old=OLD)
 
 
-def assert_is_ring(ring: Keyring) -> None:
-    wrapped = ring.wrap("customer.keys", "c-42", KEY)
-    assert wrapped.master == ring.current == "new"
-    assert ring.unwrap("customer.keys", "c-42", wrapped).secret == KEY.secret
+def assert_is_new_keyring(keyring: Keyring) -> None:
+    wrapped = keyring.wrap("customer.keys", "c-42", KEY)
+    assert wrapped.master == keyring.current == "new"
+    assert keyring.unwrap("customer.keys", "c-42", wrapped).secret == KEY.secret
 
 
 def test_file_is_relative_to_the_root(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(BOTH)
-    assert_is_ring(load_keyring("file:keys.json", tmp_path))
-    assert_is_ring(load_keyring(f"file:{tmp_path}/keys.json"))
+    assert_is_new_keyring(load_keyring("file:keys.json", tmp_path))
+    assert_is_new_keyring(load_keyring(f"file:{tmp_path}/keys.json"))
 
 
 def test_variable_has_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEYS", BOTH)
-    assert_is_ring(load_keyring("env:SHOP_KEYS"))
+    assert_is_new_keyring(load_keyring("env:SHOP_KEYS"))
 
 
 def test_command_prints_the_ring(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(BOTH)
-    assert_is_ring(load_keyring(f"exec:cat '{tmp_path}/keys.json'"))
+    assert_is_new_keyring(load_keyring(f"exec:cat '{tmp_path}/keys.json'"))
 
 
 def test_old_keys_open_after_a_rotation() -> None:
@@ -115,8 +115,8 @@ def test_added_key_is_found_later(tmp_path: Path) -> None:
     """A rotation has added a key to the file after it was read."""
     file = tmp_path / "keys.json"
     file.write_text(document(old=OLD))
-    ring, wrapped = load_keyring("file:keys.json", tmp_path), Keyring({"new": NEW}).wrap("t", "s", KEY)
+    keyring, wrapped = load_keyring("file:keys.json", tmp_path), Keyring({"new": NEW}).wrap("t", "s", KEY)
     with pytest.raises(ContradictionError, match="which is not in the keyring"):
-        ring.unwrap("t", "s", wrapped)
+        keyring.unwrap("t", "s", wrapped)
     file.write_text(BOTH)
-    assert (ring.unwrap("t", "s", wrapped).secret, ring.current) == (KEY.secret, "new")
+    assert (keyring.unwrap("t", "s", wrapped).secret, keyring.current) == (KEY.secret, "new")

@@ -40,10 +40,10 @@ def test_a_ring_is_never_overwritten(path: Path) -> None:
 def test_old_keys_open_after_rotating(path: Path) -> None:
     wrapped = load_keyring(f"file:{path}").wrap("c.keys", "c-42", KEY)
     assert rotate_keyring_file(path, "2026-12", SECOND) == "2026-12"
-    ring = load_keyring(f"file:{path}")
-    assert ring.names == ("2026-12", "2026-11")
-    assert ring.current == "2026-12"
-    assert ring.unwrap("c.keys", "c-42", wrapped).secret == KEY.secret
+    keyring = load_keyring(f"file:{path}")
+    assert keyring.names == ("2026-12", "2026-11")
+    assert keyring.current == "2026-12"
+    assert keyring.unwrap("c.keys", "c-42", wrapped).secret == KEY.secret
 
 
 def test_rotating_keeps_the_rights(path: Path) -> None:

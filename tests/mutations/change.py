@@ -13,14 +13,14 @@ class Change(NamedTuple):
     new: str
 
 
-class Class(NamedTuple):
+class ChangeClass(NamedTuple):
     """Changes that are equivalent in every module."""
 
     why: str
     holds: Callable[[Change], bool]
 
 
-class Explained(NamedTuple):
+class Explanation(NamedTuple):
     """Changes in a module after which a line has one of these texts, or one of these lines is `gone`."""
 
     module: str

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.mutations.change import SAME, Change, Class, Explained
+from tests.mutations.change import SAME, Change, ChangeClass, Explanation
 
 _LITERAL = re.compile(r"""\"[^"]*"|'[^']*'""")
 
@@ -41,38 +41,44 @@ def _is_failpoint(change: Change) -> bool:
 
 
 CLASSES = (
-    Class(
+    ChangeClass(
         "the case or the frame of words for people: tests pin the part that says what happened", _is_wording
     ),
-    Class("how much of somebody's text a message quotes", _is_cut),
-    Class("what stands between the parts of a list in a message", _is_list),
-    Class("`strict` of a zip whose arguments have one length: an assertion that never fails", _is_zip),
-    Class("the name of a failpoint: processes are killed there by the tests with a broker", _is_failpoint),
+    ChangeClass("how much of somebody's text a message quotes", _is_cut),
+    ChangeClass("what stands between the parts of a list in a message", _is_list),
+    ChangeClass("`strict` of a zip whose arguments have one length: an assertion that never fails", _is_zip),
+    ChangeClass(
+        "the name of a failpoint: processes are killed there by the tests with a broker", _is_failpoint
+    ),
 )
 
-EXPLAINED: tuple[Explained, ...] = (
-    Explained("core.deferral.later", "the hour is the limit long before", ("min(attempt - 1, 41)",)),
-    Explained("core.deferral.later", "big is the default from Python 3.11 on", ("int.from_bytes(digest, )",)),
-    Explained(
+EXPLAINED: tuple[Explanation, ...] = (
+    Explanation("core.deferral.later", "the hour is the limit long before", ("min(attempt - 1, 41)",)),
+    Explanation(
+        "core.deferral.later", "big is the default from Python 3.11 on", ("int.from_bytes(digest, )",)
+    ),
+    Explanation(
         "core.deferral.document",
         "reading a command looks at its value and its headers only",
         ("Record(None, record", "record.offset, None, record", "record.timestamp, None, written"),
     ),
-    Explained("core.deferral.entry", SAME, ('(key or b"XXXX")',)),  # neither has a slash
-    Explained(
+    Explanation("core.deferral.entry", SAME, ('(key or b"XXXX")',)),  # neither has a slash
+    Explanation(
         "core.deferral.deferrals", "only where nothing is deferred", ('= "XXXX",', "partition: int = 1")
     ),
-    Explained("core.handle", "one more than enough is too many, too", ("MAX_EVENTS + 2",)),
-    Explained("core.decide", "without deferred commands there is none at any place", ("active) or True",)),
-    Explained(
+    Explanation("core.handle", "one more than enough is too many, too", ("MAX_EVENTS + 2",)),
+    Explanation("core.decide", "without deferred commands there is none at any place", ("active) or True",)),
+    Explanation(
         "core.deferral.table",
         "when the heap is made anew: it costs memory only",
         (">= 2 * len(self._entries)", "(self._entries) - 1000", "> 3 * len(self._entries)", "+ 1001"),
     ),
-    Explained("core.deferral.table", SAME, ("before.said or 1",)),  # without an offset the topic has no name
-    Explained("core.checks", "nothing is skipped: unknown members are refused", ("if data.isascii():",)),
-    Explained("ownership.claim", "neither text is a claim", ('(metadata or "XXXX")',)),
-    Explained(
+    Explanation(
+        "core.deferral.table", SAME, ("before.said or 1",)
+    ),  # without an offset the topic has no name
+    Explanation("core.checks", "nothing is skipped: unknown members are refused", ("if data.isascii():",)),
+    Explanation("ownership.claim", "neither text is a claim", ('(metadata or "XXXX")',)),
+    Explanation(
         "deciding.position",
         SAME,
         (
@@ -81,21 +87,21 @@ EXPLAINED: tuple[Explained, ...] = (
             "(log.committed or 1) <=",  # a claim needs an offset: without it no loss was accepted
         ),
     ),
-    Explained("ownership.trials.slow_command", "of no command, no time is told", ("seconds: float = 1.0",)),
-    Explained(
+    Explanation("ownership.trials.slow_command", "of no command, no time is told", ("seconds: float = 1.0",)),
+    Explanation(
         "ownership.trials.attempts",
         "when the log shows a traceback: stderr is flushed by itself, too",
         ("file=sys.stderr, flush=None)", "file=sys.stderr, flush=False)", "file=sys.stderr, )"),
     ),
-    Explained("ownership.trials.suspects", SAME, ("deaths + 1, None, seconds)",)),  # only its truth counts
-    Explained("ownership.trials.batch_admission", SAME, ("self._occupied = None",)),
-    Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
-    Explained(
+    Explanation("ownership.trials.suspects", SAME, ("deaths + 1, None, seconds)",)),  # only its truth counts
+    Explanation("ownership.trials.batch_admission", SAME, ("self._occupied = None",)),
+    Explanation("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
+    Explanation(
         "state.encoding",
         "each key is looked at again: it costs time only",
         ("default=0) >= MAX_KEY", "default=1) > MAX_KEY"),
     ),
-    Explained(
+    Explanation(
         "state.encoding",
         "the ids are turned into keys one by one: it costs time only",
         (
@@ -103,5 +109,5 @@ EXPLAINED: tuple[Explained, ...] = (
             *("text[place::37]", 'replace("XX-XX", "")', 'replace("-", "XXXX")'),
         ),
     ),
-    Explained("state.encoding", "big is the default from Python 3.11 on", ("(text).to_bytes(4, )",)),
+    Explanation("state.encoding", "big is the default from Python 3.11 on", ("(text).to_bytes(4, )",)),
 )

@@ -33,7 +33,7 @@ class Run(NamedTuple):
         return self.status == 1 and bool(re.search(r"\b\d+ failed\b", closing)) and "error" not in closing
 
 
-def copy(folder: Path) -> Path:
+def copy_repository(folder: Path) -> Path:
     """Copy the repository, and return the copy, which may be broken."""
     for part in _PARTS:
         if (ROOT / part).is_dir():
@@ -43,7 +43,7 @@ def copy(folder: Path) -> Path:
     return folder
 
 
-def broken(mutation: Mutation) -> str:
+def mutated_text(mutation: Mutation) -> str:
     """Return the broken file.
 
     Fails if the code to break has changed, so that no mutation becomes obsolete unnoticed.
@@ -56,7 +56,7 @@ def broken(mutation: Mutation) -> str:
     return text
 
 
-def run(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
+def run_tests(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
     """Run these tests in a copy, against the existing broker."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTHONPATH")}
     if bootstrap_server is not None:

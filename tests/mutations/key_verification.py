@@ -46,7 +46,7 @@ KEY_VERIFICATION = [
     Mutation(
         "damage in a seal is passed over",
         "cqrs_cli/proof/keys.py",
-        (("kid_of(value) != wrapped.kid", "True"),),
+        (("kid_of(value) == wrapped.kid", "False"),),
         f"{_KEYS}::test_damaged_seal_is_told",
     ),
     Mutation(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.mutations.change import Change, Class, Explained
+from tests.mutations.change import Change, ChangeClass, Explanation
 from tests.mutations.explanations import CLASSES, EXPLAINED
 
 #: mutmut's exit codes of a survivor: pytest passed, or no test reaches the mutant.
@@ -83,7 +83,7 @@ def _unlike(before: list[str], other: list[str]) -> tuple[list[str], list[str]]:
 
 
 def reason(
-    survivor: Survivor, classes: Sequence[Class] = CLASSES, named: Sequence[Explained] = EXPLAINED
+    survivor: Survivor, classes: Sequence[ChangeClass] = CLASSES, named: Sequence[Explanation] = EXPLAINED
 ) -> str | None:
     """Return the explanation of a survivor, or None."""
     old, new = (

@@ -7,7 +7,7 @@ import pytest
 from tests.mutations.deferral import DEFERRAL
 from tests.mutations.details import DETAILS
 from tests.mutations.erasure import ERASURE
-from tests.mutations.harness import broken, copy, run
+from tests.mutations.harness import copy_repository, mutated_text, run_tests
 from tests.mutations.key_verification import KEY_VERIFICATION
 from tests.mutations.keys_topic import KEYS_TOPIC
 from tests.mutations.ownership import OWNERSHIP
@@ -90,32 +90,32 @@ def broker(request: pytest.FixtureRequest) -> str | None:
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The rules are broken one by one, and a test notices each. On a busy machine a second try is allowed."""
-    root = copy(tmp_path)
-    (root / mutation.file).write_text(broken(mutation), encoding="utf-8")
-    process = run(root, [mutation.noticed_by], broker(request))
+    root = copy_repository(tmp_path)
+    (root / mutation.file).write_text(mutated_text(mutation), encoding="utf-8")
+    process = run_tests(root, [mutation.noticed_by], broker(request))
     if not process.failed:
-        process = run(root, [mutation.noticed_by], broker(request))
+        process = run_tests(root, [mutation.noticed_by], broker(request))
     print(process.output)
     assert process.failed, f"no test failed: {mutation.name}"
 
 
 @pytest.mark.parametrize("mutation", [*RULES, *OTHERS], ids=lambda mutation: mutation.name)
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
-    assert broken(mutation)
+    assert mutated_text(mutation)
 
 
 @pytest.mark.kafka
 @pytest.mark.nightly
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     tests = [mutation.noticed_by for mutation in [*RULES, *OTHERS]]
-    process = run(copy(tmp_path), tests, broker(request))
+    process = run_tests(copy_repository(tmp_path), tests, broker(request))
     assert process.passed, process.output
 
 
 @pytest.mark.program
 def test_an_unimportable_mutation_is_not_noticed(tmp_path: Path) -> None:
-    root = copy(tmp_path)
+    root = copy_repository(tmp_path)
     claim = root / "cqrs_cli/ownership/claim.py"
     claim.write_text("import nothing_of_that_name\n")
-    assert not run(root, ["tests/ownership/test_claim.py"], None).failed
-    assert not run(root, ["tests/ownership/test_claim.py::test_that_is_not_there"], None).failed
+    assert not run_tests(root, ["tests/ownership/test_claim.py"], None).failed
+    assert not run_tests(root, ["tests/ownership/test_claim.py::test_that_is_not_there"], None).failed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutations import survivors
-from tests.mutations.change import Explained
+from tests.mutations.change import Explanation
 from tests.mutations.explanations import EXPLAINED
 from tests.support import ROOT
 
@@ -66,14 +66,14 @@ def test_other_change_is_listed(
 
 
 def test_named_change_is_explained(tmp_path: Path) -> None:
-    named = Explained("core", "seen by nobody", ("a[:17] +",))
+    named = Explanation("core", "seen by nobody", ("a[:17] +",))
     run_one = partial(run, tmp_path, codes=(1, 0), explain=partial(survivors.reason, named=[named]))
     assert run_one(total=SUM.replace("16", "17")) == 0
     assert run_one(total=SUM.replace("16", "18")) == 1
 
 
 def test_line_that_is_gone_is_explained(tmp_path: Path) -> None:
-    gone = Explained("core", "seen by nobody", (), gone=(f"c = {WORDS}",))
+    gone = Explanation("core", "seen by nobody", (), gone=(f"c = {WORDS}",))
     explain = partial(survivors.reason, classes=(), named=[gone])
     assert run(tmp_path, codes=(0, 1), total=SUM, explain=explain) == 1
     (tmp_path / "cqrs_cli/core.py").write_text(MUTATED.replace("    c = {0}\n", "").replace("{1}", SUM))
@@ -96,7 +96,7 @@ def test_run_must_be_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "explained", EXPLAINED, ids=lambda survivor: f"{survivor.module}: {survivor.why}"[:60]
 )
-def test_explained_code_is_there(explained: Explained) -> None:
+def test_explained_code_is_there(explained: Explanation) -> None:
     """The text after a change cannot be searched for, but the module can."""
     assert (ROOT / "cqrs_cli" / f"{explained.module.replace('.', '/')}.py").is_file()
     assert explained.why and (explained.texts or explained.gone)

@@ -23,39 +23,41 @@ from cqrs_cli.ownership.claim import (
     terminal_claim,
 )
 from cqrs_cli.ownership.trials.suspects import Suspects
-from tests.ownership.claims import MINE, claims, small
+from tests.ownership.claims import OWN_CLAIM, claims, small_numbers
 
 LOSS = Accepted(5, (0, 7), 9)
 
 
 def test_missing_claim_is_behind() -> None:
-    assert judge(MINE, None) is Judgement.EARLIER
-    assert judge(MINE, parse_claim("somebody's text")) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, None) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, parse_claim("somebody's text")) is Judgement.EARLIER
 
 
 def test_later_run_has_taken_over() -> None:
-    assert judge(MINE, replace(MINE, run_epoch=11, submission=0, attempt=0)) is Judgement.LATER_RUN
-    assert judge(MINE, replace(MINE, run="n", n=1)) is Judgement.LATER_RUN
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=11, submission=0, attempt=0)) is Judgement.LATER_RUN
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run="n", n=1)) is Judgement.LATER_RUN
 
 
 def test_older_run_is_always_behind() -> None:
-    assert judge(MINE, replace(MINE, run_epoch=9, attempt=TERMINAL, n=99)) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=9, attempt=TERMINAL, n=99)) is Judgement.EARLIER
 
 
 def test_later_attempt_makes_a_straggler() -> None:
-    assert judge(MINE, replace(MINE, attempt=2)) is Judgement.LATER_ATTEMPT
-    assert judge(MINE, replace(MINE, submission=2, attempt=0)) is Judgement.LATER_ATTEMPT
-    assert judge(MINE, replace(MINE, submission=TERMINAL, attempt=TERMINAL)) is Judgement.LATER_ATTEMPT
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, attempt=2)) is Judgement.LATER_ATTEMPT
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, submission=2, attempt=0)) is Judgement.LATER_ATTEMPT
+    assert (
+        judge(OWN_CLAIM, replace(OWN_CLAIM, submission=TERMINAL, attempt=TERMINAL)) is Judgement.LATER_ATTEMPT
+    )
 
 
 def test_earlier_attempt_is_behind() -> None:
-    assert judge(MINE, replace(MINE, attempt=0, n=99)) is Judgement.EARLIER
-    assert judge(MINE, replace(MINE, submission=0, attempt=5)) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, attempt=0, n=99)) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, submission=0, attempt=5)) is Judgement.EARLIER
 
 
 @given(st.integers(0, 99), st.integers(0, 99))
 def test_own_claim_is_mine(n: int, other: int) -> None:
-    assert judge(replace(MINE, n=n), replace(MINE, n=other)) is Judgement.OWN
+    assert judge(replace(OWN_CLAIM, n=n), replace(OWN_CLAIM, n=other)) is Judgement.OWN
 
 
 @pytest.mark.covers("one-owner")
@@ -74,7 +76,7 @@ def test_claim_order_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
         assert judge(a, c).must_return
 
 
-@example(7, [replace(MINE, run_epoch=50), None])
+@example(7, [replace(OWN_CLAIM, run_epoch=50), None])
 @given(st.integers(0, 2**41), st.lists(st.none() | claims))
 def test_run_epoch_exceeds_claims_and_clock(clock: int, seen: list[Claim | None]) -> None:
     run_epoch = next_run_epoch(clock, seen)
@@ -84,10 +86,10 @@ def test_run_epoch_exceeds_claims_and_clock(clock: int, seen: list[Claim | None]
 
 @given(st.none() | claims, st.sampled_from(["", "3.10.m", "12.9.a.b", "torn"]))
 def test_succeeding_claim_rises_above_all(committed_claim: Claim | None, token: str) -> None:
-    following = successor_claim(MINE, committed_claim, token)
-    assert judge(MINE, following) is Judgement.OWN
-    assert following.n > max(MINE.n, committed_claim.n if committed_claim else 0)
-    assert successor_claim(MINE, committed_claim, following.token).n > following.n
+    following = successor_claim(OWN_CLAIM, committed_claim, token)
+    assert judge(OWN_CLAIM, following) is Judgement.OWN
+    assert following.n > max(OWN_CLAIM.n, committed_claim.n if committed_claim else 0)
+    assert successor_claim(OWN_CLAIM, committed_claim, following.token).n > following.n
 
 
 @given(claims, claims)
@@ -98,7 +100,7 @@ def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
 
 def test_claim_keeps_the_log_facts() -> None:
     given = replace(
-        MINE,
+        OWN_CLAIM,
         run_epoch=9,
         topic_id="before",
         partitions=3,
@@ -106,14 +108,16 @@ def test_claim_keeps_the_log_facts() -> None:
         other_ids=("events", "outcomes"),
         deferred_id="deferred",
     )
-    following = successor_claim(MINE, given, "")
+    following = successor_claim(OWN_CLAIM, given, "")
     assert following.deferred_id == "deferred"
     assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
     assert (following.other_ids, following.n) == (("events", "outcomes"), 8)
 
 
 def test_claim_over_foreign_offset_knows_nothing() -> None:
-    own_claim = replace(MINE, n=0, accepted=LOSS, other_ids=("events", "outcomes"), deferred_id="deferred")
+    own_claim = replace(
+        OWN_CLAIM, n=0, accepted=LOSS, other_ids=("events", "outcomes"), deferred_id="deferred"
+    )
     following = successor_claim(own_claim, None, "")
     assert following.deferred_id == UNKNOWN_TOPIC
     assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
@@ -121,63 +125,65 @@ def test_claim_over_foreign_offset_knows_nothing() -> None:
 
 
 def test_own_claim_confirms_contradiction() -> None:
-    assert is_inconsistency_real(MINE, True, replace(MINE, n=99))
+    assert is_inconsistency_real(OWN_CLAIM, True, replace(OWN_CLAIM, n=99))
 
 
 def test_contradiction_without_claims_is_believed() -> None:
-    assert is_inconsistency_real(MINE, False, None)
+    assert is_inconsistency_real(OWN_CLAIM, False, None)
 
 
-@pytest.mark.parametrize("committed_claim", [None, replace(MINE, attempt=2), replace(MINE, run_epoch=9)])
+@pytest.mark.parametrize(
+    "committed_claim", [None, replace(OWN_CLAIM, attempt=2), replace(OWN_CLAIM, run_epoch=9)]
+)
 def test_foreign_claim_discredits_contradiction(
     committed_claim: Claim | None,
 ) -> None:
-    assert not is_inconsistency_real(MINE, True, committed_claim)
+    assert not is_inconsistency_real(OWN_CLAIM, True, committed_claim)
 
 
-@pytest.mark.parametrize("committed_claim", [replace(MINE, attempt=2), replace(MINE, run_epoch=11)])
+@pytest.mark.parametrize("committed_claim", [replace(OWN_CLAIM, attempt=2), replace(OWN_CLAIM, run_epoch=11)])
 def test_first_claim_by_another_discredits_contradiction(
     committed_claim: Claim,
 ) -> None:
-    assert not is_inconsistency_real(MINE, False, committed_claim)
+    assert not is_inconsistency_real(OWN_CLAIM, False, committed_claim)
 
 
 @given(st.none() | claims)
 def test_only_unowned_shards_are_warmed(before: Claim | None) -> None:
-    owner = successor_claim(MINE, before, "")
-    later = successor_claim(replace(MINE, run_epoch=11), owner, "")
+    owner = successor_claim(OWN_CLAIM, before, "")
+    later = successor_claim(replace(OWN_CLAIM, run_epoch=11), owner, "")
     assert is_shard_idle("", before)
     assert is_shard_idle(owner.token, later)
 
 
 @given(st.none() | claims)
 def test_unseen_claim_keeps_shard_cold(before: Claim | None) -> None:
-    owner = successor_claim(MINE, before, "")
+    owner = successor_claim(OWN_CLAIM, before, "")
     assert not is_shard_idle(owner.token, owner)
     assert not is_shard_idle(owner.token, before)
 
 
 def test_terminal_claim_makes_attempts_stragglers() -> None:
-    last = terminal_claim(MINE, MINE.run)
+    last = terminal_claim(OWN_CLAIM, OWN_CLAIM.run)
     assert last is not None
-    assert (last.submission, last.attempt, last.n) == (TERMINAL, TERMINAL, MINE.n + 1)
-    assert judge(replace(MINE, submission=99, attempt=99), last) is Judgement.LATER_ATTEMPT
-    assert judge(replace(MINE, run_epoch=11), last) is Judgement.EARLIER
+    assert (last.submission, last.attempt, last.n) == (TERMINAL, TERMINAL, OWN_CLAIM.n + 1)
+    assert judge(replace(OWN_CLAIM, submission=99, attempt=99), last) is Judgement.LATER_ATTEMPT
+    assert judge(replace(OWN_CLAIM, run_epoch=11), last) is Judgement.EARLIER
 
 
 @pytest.mark.parametrize(
     "committed_claim",
-    [None, replace(MINE, run="n"), replace(MINE, attempt=TERMINAL)],
+    [None, replace(OWN_CLAIM, run="n"), replace(OWN_CLAIM, attempt=TERMINAL)],
 )
 def test_ended_runs_are_not_ended_again(committed_claim: Claim | None) -> None:
-    assert terminal_claim(committed_claim, MINE.run) is None
+    assert terminal_claim(committed_claim, OWN_CLAIM.run) is None
 
 
 ends = st.integers(0, 2**53)
 counts = st.builds(Counts, *[st.integers(0, 2**53)] * 9)
 
 
-trials = st.builds(Suspects, ends, ends, small, st.booleans(), ends)
+trials = st.builds(Suspects, ends, ends, small_numbers, st.booleans(), ends)
 
 
 @given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends), st.none() | trials)
@@ -202,7 +208,7 @@ def test_other_text_is_no_claim() -> None:
 
 
 def test_claim_with_unknown_members_is_read() -> None:
-    assert parse_claim(MINE.metadata()[:-1] + ',"colour":"blue"}') == MINE
+    assert parse_claim(OWN_CLAIM.metadata()[:-1] + ',"colour":"blue"}') == OWN_CLAIM
 
 
 def test_counts_add_up_with_times() -> None:

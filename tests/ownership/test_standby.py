@@ -19,20 +19,20 @@ from cqrs_cli.ownership.standby import (
     takeover_timeout,
     wait_for_takeover,
 )
-from tests.ownership.claims import MINE, claims
+from tests.ownership.claims import OWN_CLAIM, claims
 
-OTHER = replace(MINE, run="other", run_epoch=99)
+OTHER = replace(OWN_CLAIM, run="other", run_epoch=99)
 
 
 def test_ended_run_needs_no_silence() -> None:
-    assert can_take_over(MINE, None, 0.0, 2.0)
-    assert can_take_over(MINE, replace(OTHER, attempt=TERMINAL), 0.0, 2.0)
-    assert can_take_over(MINE, replace(MINE, attempt=7), 0.0, 2.0)
+    assert can_take_over(OWN_CLAIM, None, 0.0, 2.0)
+    assert can_take_over(OWN_CLAIM, replace(OTHER, attempt=TERMINAL), 0.0, 2.0)
+    assert can_take_over(OWN_CLAIM, replace(OWN_CLAIM, attempt=7), 0.0, 2.0)
 
 
 def test_run_at_work_is_waited_for() -> None:
-    assert not can_take_over(MINE, OTHER, 2.0, 2.0)
-    assert can_take_over(MINE, OTHER, 2.1, 2.0)
+    assert not can_take_over(OWN_CLAIM, OTHER, 2.0, 2.0)
+    assert can_take_over(OWN_CLAIM, OTHER, 2.1, 2.0)
 
 
 def test_silence_ends_with_each_beat() -> None:
@@ -68,7 +68,7 @@ def test_turn_comes_when_the_run_ends() -> None:
     )
     seen_claims: list[Claim] = []
     claim = wait_for_takeover(
-        lambda: next(polls), MINE, 0.1, threading.Event(), seen_claims.append, lambda: True
+        lambda: next(polls), OWN_CLAIM, 0.1, threading.Event(), seen_claims.append, lambda: True
     )
     assert claim is not None and claim.run_epoch > OTHER.run_epoch and seen_claims == [OTHER, OTHER]
 
@@ -86,7 +86,7 @@ class Waiting(threading.Event):
 @given(st.text(max_size=9), st.floats(0.1, 60.0))
 def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
     """The takeover does not wait for the next poll."""
-    own_claim, waiting = replace(MINE, run=run + "'s"), Waiting()
+    own_claim, waiting = replace(OWN_CLAIM, run=run + "'s"), Waiting()
     turn = wait_for_takeover(
         lambda: (OTHER, {}), own_claim, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
     )
@@ -105,7 +105,7 @@ def test_own_pauses_are_no_silence(paused: float) -> None:
         return (None if number == 3 else OTHER), {"other": number}
 
     told: list[Claim] = []
-    turn = wait_for_takeover(poll, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
+    turn = wait_for_takeover(poll, OWN_CLAIM, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
     assert turn is not None and len(told) == 3
 
 
@@ -114,7 +114,7 @@ def test_polls_come_as_often_as_asked(every: float) -> None:
     polls: Iterator[tuple[Claim | None, Heartbeats]] = iter([(OTHER, {})] * 3 + [(None, {})])
     waiting, now = Waiting(), lambda: 0.0
     turn = wait_for_takeover(
-        lambda: next(polls), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every
+        lambda: next(polls), OWN_CLAIM, 60.0, waiting, lambda _: None, lambda: True, now, every
     )
     assert turn is not None and waiting.now == pytest.approx(3 * every)
 
@@ -128,7 +128,7 @@ def test_patience_is_a_little_more_than_asked(run: str) -> None:
 def test_stopping_ends_the_waiting() -> None:
     stopping = threading.Event()
     turn = wait_for_takeover(
-        lambda: (OTHER, {}), MINE, 60.0, stopping, lambda _: stopping.set(), lambda: True
+        lambda: (OTHER, {}), OWN_CLAIM, 60.0, stopping, lambda _: stopping.set(), lambda: True
     )
     assert turn is None
 
@@ -141,12 +141,12 @@ def test_unfit_runs_leave_their_turn() -> None:
         return asked[-1]
 
     ended: tuple[Claim, Heartbeats] = (replace(OTHER, attempt=TERMINAL), {})
-    turn = wait_for_takeover(lambda: ended, MINE, 0.01, stopping, lambda _: None, is_ready)
+    turn = wait_for_takeover(lambda: ended, OWN_CLAIM, 0.01, stopping, lambda _: None, is_ready)
     assert turn is not None and asked == [False, False, True]
 
 
 def test_other_texts_are_no_beats() -> None:
-    assert [parse_heartbeats(text) for text in ("", "[]", "\0", MINE.metadata())] == [{}] * 4
+    assert [parse_heartbeats(text) for text in ("", "[]", "\0", OWN_CLAIM.metadata())] == [{}] * 4
 
 
 def test_two_runs_keep_each_others_beats() -> None:
@@ -161,7 +161,7 @@ def test_two_runs_keep_each_others_beats() -> None:
 def test_turn_comes_when_run_splits() -> None:
     claim = wait_for_takeover(
         lambda: (OTHER, {}),
-        MINE,
+        OWN_CLAIM,
         60.0,
         threading.Event(),
         lambda _: None,

@@ -19,27 +19,27 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import at_work, quietly
 
 #: An owner's name that is too large for the bank's records.
-LARGE = "Ada " * 500
+LARGE_NAME = "Ada " * 500
 
 
 class Bank:
     """A bank with a payload store."""
 
     def __init__(self, harness: TopicHarness, store: FolderStore) -> None:
-        harness.connection = replace(harness.connection, payloads=store.place)
+        harness.connection = replace(harness.connection, payloads=store.address)
         self.harness, self.store, self.folder = harness, store, harness.topics.events.rpartition(".")[0]
 
-    def composed(self, subject: str, command: str, *fields: str) -> ReadyCommand:
+    def compose(self, subject: str, command: str, *fields: str) -> ReadyCommand:
         return compose(self.harness.aggregate, subject, command, fields)
 
     def send(self, subject: str, command: str, *fields: str) -> None:
         with CommandProducer(self.harness.connection, "murmur2") as producer:
-            send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
+            send_one(producer, self.harness.topics, self.compose(subject, command, *fields))
 
     def send_inline(self, subject: str, command: str, *fields: str) -> None:
         """Send a command as a program without a store does."""
         with CommandProducer(replace(self.harness.connection, payloads=None), "murmur2") as producer:
-            send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
+            send_one(producer, self.harness.topics, self.compose(subject, command, *fields))
 
     def events(self) -> list[Record]:
         """Return the events as they are in the log."""
@@ -50,31 +50,31 @@ class Bank:
     def decide(self, machine: str = "state") -> list[str]:
         """Run an owner, and return the status of each outcome so far, or the reason of a failed outcome."""
         quietly(self.harness.plan(machine=machine))
-        verdicts = [outcome.data for outcome in self.harness.outcomes()]
-        return [str(verdict.reason if verdict.status == "failed" else verdict.status) for verdict in verdicts]
+        outcomes = [envelope.data for envelope in self.harness.outcomes()]
+        return [str(outcome.reason if outcome.status == "failed" else outcome.status) for outcome in outcomes]
 
 
-def opened(bank: Bank, subject: str) -> PayloadReference:
+def open_large_account(bank: Bank, subject: str) -> PayloadReference:
     """Open an account whose event is large, and whose command is inline.
 
     Return the reference to the event's payload.
     """
-    bank.send_inline(subject, "Open", f"owner={subject}{LARGE}")
+    bank.send_inline(subject, "Open", f"owner={subject}{LARGE_NAME}")
     assert bank.decide()[-1] == "accepted"
     reference = find_reference(bank.events()[-1].value)
     assert reference is not None
     return reference
 
 
-def state(bank: Bank, subject: str) -> AggregateHistory:
+def account_history(bank: Bank, subject: str) -> AggregateHistory:
     harness, key = bank.harness, subject.encode()
-    places = find_ranges(harness.connection, harness.topics, key, "murmur2")
-    records = read_records(harness.connection, key, places)
-    return fold_history(harness.aggregate, subject, records, lambda folded: True)
+    ranges = find_ranges(harness.connection, harness.topics, key, "murmur2")
+    records = read_records(harness.connection, key, ranges)
+    return fold_history(harness.aggregate, subject, records, lambda history: True)
 
 
 @contextmanager
-def supervised(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]:
+def running_supervisor(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]:
     """Run an owner with accessible notes while the block lasts."""
     plan, stopping = bank.harness.plan(machine=machine), threading.Event()
     supervisor = DecidingSupervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)

@@ -1,4 +1,4 @@
-"""Payload stores for tests, in a folder or a bucket, and faults of their payloads."""
+"""Payload stores in a folder or a bucket, whose payloads a test can delete, alter or block."""
 
 import os
 from pathlib import Path
@@ -18,15 +18,15 @@ EACH_STORE = pytest.mark.parametrize("kind", ["folder", pytest.param("objects", 
 
 
 class FolderStore:
-    """A folder as a store that can lose, alter and block payloads. Its timeouts are short."""
+    """A payload store whose files a test can delete, alter and block. Its timeouts are short."""
 
     def __init__(self, path: Path, bucket: Bucket | None = None) -> None:
         """`path` is relative to the bucket, if there is one."""
         self.path = path if bucket is None else bucket.folder / path
         self._root = path if bucket is None else bucket.folder
         uri = path.as_uri() if bucket is None else bucket.uri(quote(str(path)))
-        self.place = PayloadStoreAddress(uri, 1024, retry_for=0.05, timeout=1.0 if bucket is None else 3.0)
-        self.transfer = PayloadTransfer(self.place)
+        self.address = PayloadStoreAddress(uri, 1024, retry_for=0.05, timeout=1.0 if bucket is None else 3.0)
+        self.transfer = PayloadTransfer(self.address)
 
     def put(self, data: bytes, folder: str = FOLDER) -> PayloadReference:
         reference = reference_to(data)
@@ -39,7 +39,7 @@ class FolderStore:
     def files(self) -> list[str]:
         return sorted(path.name for path in self.path.rglob("*") if path.is_file())
 
-    def lose(self, reference: PayloadReference, folder: str = FOLDER) -> None:
+    def delete(self, reference: PayloadReference, folder: str = FOLDER) -> None:
         self.file(reference, folder).unlink()
 
     def alter(self, reference: PayloadReference, folder: str = FOLDER) -> None:
@@ -49,33 +49,33 @@ class FolderStore:
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
 
-    def withhold(self, reference: PayloadReference, folder: str = FOLDER) -> None:
+    def block_reads(self, reference: PayloadReference, folder: str = FOLDER) -> None:
         """Let reads of a payload never return: it becomes a pipe without a writer."""
         self.file(reference, folder).unlink(missing_ok=True)
         self.file(reference, folder).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(self.file(reference, folder))
 
-    def refuse(self) -> None:
+    def reject_requests(self) -> None:
         """Refuse all requests: a file replaces the folder or the bucket."""
         if self._root.is_dir():
             self._root.rename(f"{self._root}-away")
         self._root.parent.mkdir(exist_ok=True)
         self._root.touch()
 
-    def accept(self) -> None:
+    def accept_requests(self) -> None:
         """Accept requests again."""
         self._root.unlink()
         if Path(f"{self._root}-away").is_dir():
             Path(f"{self._root}-away").rename(self._root)
 
-    def age(self, reference: PayloadReference, seconds: float, folder: str = FOLDER) -> None:
+    def make_older(self, reference: PayloadReference, seconds: float, folder: str = FOLDER) -> None:
         """Make a payload look older by its time of writing."""
-        self.age_file(self.file(reference, folder), seconds)
+        self.make_file_older(self.file(reference, folder), seconds)
 
     @staticmethod
-    def age_file(file: Path, seconds: float) -> None:
-        then = file.stat().st_mtime - seconds
-        os.utime(file, (then, then))
+    def make_file_older(file: Path, seconds: float) -> None:
+        modified = file.stat().st_mtime - seconds
+        os.utime(file, (modified, modified))
 
 
 def new_store(kind: str, request: pytest.FixtureRequest, folder: Path) -> FolderStore:

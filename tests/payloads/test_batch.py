@@ -39,7 +39,7 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
         Record(4, 1, b"a", b"", headers),
         record(5, b'{"datasha256":1}'),
     ]
-    fetched = fetch_payloads(store.place, TOPIC, batch)
+    fetched = fetch_payloads(store.address, TOPIC, batch)
     assert fetched.records == batch
     assert fetched.payloads == {good: b"good", lost: "it is missing"}
 
@@ -49,8 +49,8 @@ def test_batch_ends_where_memory_does(store: FolderStore, most: PayloadLimits, l
     """A payload that is referenced twice counts once, and a single payload of any size is fetched."""
     one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
     batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]
-    fetched = fetch_payloads(store.place, TOPIC, batch, most)
+    fetched = fetch_payloads(store.address, TOPIC, batch, most)
     assert [each.offset for each in fetched.records] == [0, 1, 2]
     assert set(fetched.payloads) == {one, two}
-    rest = fetch_payloads(store.place, TOPIC, batch[3:], most)
+    rest = fetch_payloads(store.address, TOPIC, batch[3:], most)
     assert (len(rest.records), rest.payloads[three]) == (left, b"three")

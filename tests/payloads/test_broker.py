@@ -8,7 +8,7 @@ from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.telemetry.blocked_file import read_reason
-from tests.payloads.bank import LARGE, Bank, opened, state, supervised
+from tests.payloads.bank import LARGE_NAME, Bank, account_history, open_large_account, running_supervisor
 from tests.payloads.stores import EACH_STORE
 from tests.support.waiting import eventually
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_large_command_travels_by_reference(bank: Bank) -> None:
-    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Open", f"owner={LARGE_NAME}")
     bank.send("ada", "Deposit", "amount:=5")
     large, small = bank.harness.records("commands")
     assert find_reference(small.value) is None
@@ -33,12 +33,12 @@ def test_large_command_travels_by_reference(bank: Bank) -> None:
 @EACH_STORE
 def test_lost_payload_fails_its_command_alone(bank: Bank) -> None:
     for subject in ("lost", "altered", "silent", "good"):
-        bank.send(subject, "Open", f"owner={subject}{LARGE}")
+        bank.send(subject, "Open", f"owner={subject}{LARGE_NAME}")
     lost, altered, silent, _ = (find_reference(each.value) for each in bank.harness.records("commands"))
     assert lost and altered and silent
-    bank.store.lose(lost, bank.folder)
+    bank.store.delete(lost, bank.folder)
     bank.store.alter(altered, bank.folder)
-    bank.store.withhold(silent, bank.folder)
+    bank.store.block_reads(silent, bank.folder)
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE"] * 3 + ["accepted"]
     assert len(bank.harness.records("dead-letters")) == 3
     assert bank.harness.violations() == []
@@ -46,9 +46,9 @@ def test_lost_payload_fails_its_command_alone(bank: Bank) -> None:
 
 @EACH_STORE
 def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
-    bank.store.refuse()
+    bank.store.reject_requests()
     with pytest.raises(PayloadUnavailableError, match="could not be stored"):
-        bank.send("ada", "Open", f"owner={LARGE}")
+        bank.send("ada", "Open", f"owner={LARGE_NAME}")
     assert bank.harness.records("commands") == []
 
 
@@ -56,10 +56,10 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
 @EACH_STORE
 def test_large_event_travels_by_reference(bank: Bank) -> None:
     """A large event's payload is stored before the event, and all readers download it."""
-    reference = opened(bank, "ada")
+    reference = open_large_account(bank, "ada")
     assert bank.store.file(reference, bank.folder).exists()
     assert len(bank.events()[0].value or b"") < 1024
-    assert f"ada{LARGE}" in repr(state(bank, "ada").state)
+    assert f"ada{LARGE_NAME}" in repr(account_history(bank, "ada").state)
     bank.send("ada", "Deposit", "amount:=5")
     assert bank.decide("another") == ["accepted", "accepted"]
     assert bank.harness.violations("another") == []
@@ -69,16 +69,16 @@ def test_large_event_travels_by_reference(bank: Bank) -> None:
 @EACH_STORE
 def test_lost_event_stops_every_reader(bank: Bank) -> None:
     """An owner that needs an event without its payload decides nothing. Readers of other aggregates continue."""
-    reference = opened(bank, "ada")
-    opened(bank, "bob")
+    reference = open_large_account(bank, "ada")
+    open_large_account(bank, "bob")
     bank.store.alter(reference, bank.folder)
     bank.send("bob", "Deposit", "amount:=5")
-    with supervised(bank, "new") as supervisor:
+    with running_supervisor(bank, "new") as supervisor:
         eventually(lambda: any("altered" in note for note in supervisor.notes))
     assert len(bank.harness.outcomes()) == 2
-    assert state(bank, "bob").version == 1
+    assert account_history(bank, "bob").version == 1
     with pytest.raises(PayloadUnavailableError, match=reference.sha256):
-        state(bank, "ada")
+        account_history(bank, "ada")
 
 
 def lagging(bank: Bank) -> PartitionStatus:
@@ -95,9 +95,9 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
 
     The status names the reason.
     """
-    bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
-    bank.store.refuse()
-    with supervised(bank, "state") as supervisor:
+    bank.send_inline("ada", "Open", f"owner=ada{LARGE_NAME}")
+    bank.store.reject_requests()
+    with running_supervisor(bank, "state") as supervisor:
         reporter = Reporter(supervisor)
 
         def blocked() -> str:
@@ -107,7 +107,7 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
         assert "could not be stored" in eventually(blocked)
         assert lagging(bank).waits_for == blocked()
         assert bank.events() == [] and bank.harness.outcomes() == []
-        bank.store.accept()
+        bank.store.accept_requests()
         eventually(lambda: bank.harness.outcomes())
         eventually(lambda: not blocked())
         reporter.close()

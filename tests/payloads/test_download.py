@@ -34,7 +34,7 @@ def numbers(batches: list[list[Record]]) -> list[list[int]]:
 
 def test_events_come_with_their_data(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2, 3)]
-    (records,) = found = list(RecordCodec(store.place).decode_batches(TOPIC, 0, [events]))
+    (records,) = found = list(RecordCodec(store.address).decode_batches(TOPIC, 0, [events]))
     assert numbers(found) == [[1, 2, 3]]
     assert not {"dataref", "datasha256", "datasize"} & json.loads(records[0].value or b"").keys()
     assert [one.offset for one in records] == [1, 2, 3]
@@ -43,15 +43,15 @@ def test_events_come_with_their_data(store: FolderStore) -> None:
 def test_events_come_as_memory_allows(store: FolderStore) -> None:
     """A payload that several records reference is in memory for each record."""
     events = [event(store, number) for number in (1, 1, 1, 2)]
-    first, rest = download_events(store.place, TOPIC, 0, events, PayloadLimits(bytes=15))
-    second, none = download_events(store.place, TOPIC, 0, rest, PayloadLimits(bytes=15))
+    first, rest = download_events(store.address, TOPIC, 0, events, PayloadLimits(bytes=15))
+    second, none = download_events(store.address, TOPIC, 0, rest, PayloadLimits(bytes=15))
     assert (numbers([first, second]), none) == ([[1, 1], [1, 2]], [])
 
 
 def test_lost_event_stops_its_reader(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2)]
     store.alter(reference_to(b'{"n":2}'), FOLDER)
-    found = RecordCodec(store.place).decode_batches(TOPIC, 0, [events])
+    found = RecordCodec(store.address).decode_batches(TOPIC, 0, [events])
     assert numbers([next(found)]) == [[1]]  # earlier events are not delayed
     with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
         next(found)
@@ -65,7 +65,7 @@ def test_reader_without_store_refuses_references(store: FolderStore) -> None:
 
 def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
     records = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
-    assert RecordCodec(store.place).decode("dev.tally.outcomes", 0, records) == (records, [])
+    assert RecordCodec(store.address).decode("dev.tally.outcomes", 0, records) == (records, [])
 
 
 def binary(data: bytes) -> Record:
@@ -85,7 +85,7 @@ def test_commands_are_looked_up(store: FolderStore) -> None:
         binary(b'{"n":7}'),
         record(3, None),
     ]
-    found, rest = download_available(store.place, "dev.tally.commands", commands)
+    found, rest = download_available(store.address, "dev.tally.commands", commands)
     assert rest == []
     partition = Partition()
     assert partition.verdict(found[0])["status"] == "accepted"

@@ -13,9 +13,9 @@ from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.following.gateway.server import open_followers
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
-from tests.following.processes.process_harness import placed
-from tests.following.projections.topics import make_orders, write_events
-from tests.payloads.bank import LARGE, Bank
+from tests.following.processes.process_harness import order_placed
+from tests.following.projections.topics import create_order_topics, write_events
+from tests.payloads.bank import LARGE_NAME, Bank
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support import ROOT
@@ -43,34 +43,34 @@ def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
         running(harness.plan(once=False)),
         running_gateway(harness.connection, harness.topics, folder) as gateway,
     ):
-        assert gateway.post("ada", "Open", {"owner": LARGE}).status == 200
-        assert gateway.get("/bank_account/ada?at_least=1&wait=20s").body["state"]["owner"] == LARGE
-        assert gateway.get("/bank_account/ada/history").body["history"][0]["data"] == {"owner": LARGE}
-        assert first_event(gateway)["data"] == {"owner": LARGE}
+        assert gateway.post("ada", "Open", {"owner": LARGE_NAME}).status == 200
+        assert gateway.get("/bank_account/ada?at_least=1&wait=20s").body["state"]["owner"] == LARGE_NAME
+        assert gateway.get("/bank_account/ada/history").body["history"][0]["data"] == {"owner": LARGE_NAME}
+        assert first_event(gateway)["data"] == {"owner": LARGE_NAME}
     (command,), (event,) = harness.records("commands"), bank.events()
     reference = find_reference(event.value)
     assert reference is not None and find_reference(command.value) == reference
     kept = bank.store.file(reference, bank.folder).read_bytes()
-    bank.store.lose(reference, bank.folder)
+    bank.store.delete(reference, bank.folder)
     named = f"{harness.topics.events}:0@{event.offset} refers to payload {reference.sha256}: it is missing"
     with running_gateway(harness.connection, harness.topics, folder) as gateway:  # it has folded the event
-        assert gateway.get("/bank_account/ada").body["state"]["owner"] == LARGE
+        assert gateway.get("/bank_account/ada").body["state"]["owner"] == LARGE_NAME
         history = gateway.get("/bank_account/ada/history")
         assert (history.status, history.body["detail"]) == (503, named)
         with open_stream(gateway, "/bank_account/ada?from=beginning") as found:
             assert line_of(found, f": {named}".encode()) == b"\n"
         bank.store.put(kept, bank.folder)
-        assert first_event(gateway)["data"] == {"owner": LARGE}
+        assert first_event(gateway)["data"] == {"owner": LARGE_NAME}
 
 
 @pytest.mark.covers("payloads")
 def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
-    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Open", f"owner={LARGE_NAME}")
     assert bank.decide() == ["accepted"]
     reference = find_reference(bank.events()[0].value)
     assert reference is not None
     kept = bank.store.file(reference, bank.folder).read_bytes()
-    bank.store.lose(reference, bank.folder)
+    bank.store.delete(reference, bank.folder)
     notes: list[str] = []
     with ExitStack() as stack:
         aggregates = {"bank_account": bank.harness.aggregate}
@@ -84,21 +84,21 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
         bank.store.put(kept, bank.folder)
         eventually(lambda: follower.is_caught_up)
         saved = follower.state_of("ada")
-    assert saved is not None and LARGE.encode() in saved.state and len(notes) == 1
+    assert saved is not None and LARGE_NAME.encode() in saved.state and len(notes) == 1
 
 
 def test_lost_event_holds_up_its_partition(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:
     """The gateway follows the other partitions."""
-    events = make_orders(connection, prefix, 2).events
+    events = create_order_topics(connection, prefix, 2).events
     event, reference = large_order(store, prefix, 1)
-    store.lose(reference, f"{prefix}order")
+    store.delete(reference, f"{prefix}order")
     write_events(connection, events, 0, [event])
-    write_events(connection, events, 1, [placed(0, 1)])
+    write_events(connection, events, 1, [order_placed(0, 1)])
     aggregates = {"order": registry.load("order", "aggregates", ROOT)}
     with ExitStack() as stack:
-        with_store = replace(connection, payloads=store.place)
+        with_store = replace(connection, payloads=store.address)
         followers = open_followers(with_store, aggregates, prefix, "murmur2", tmp_path, print, stack)
         follower = followers["order"]
         follower.start()

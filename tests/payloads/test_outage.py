@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.payloads.bank import LARGE, Bank, supervised
+from tests.payloads.bank import LARGE_NAME, Bank, running_supervisor
 from tests.support.objects.running import ObjectServer
 from tests.support.owners import running
 from tests.support.waiting import eventually
@@ -31,10 +31,10 @@ def server(object_store: ObjectServer) -> Iterator[ObjectServer]:
 @pytest.mark.covers("payloads")
 def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     """An owner waits for an object store that is killed and restarted within the retry time."""
-    patient = bank.store.place._replace(retry_for=30.0)
+    patient = bank.store.address._replace(retry_for=30.0)
     bank.harness.connection = replace(bank.harness.connection, payloads=patient)
     for subject in ("ada", "bob"):
-        bank.send(subject, "Open", f"owner={subject}{LARGE}")
+        bank.send(subject, "Open", f"owner={subject}{LARGE_NAME}")
     server.kill()
     with running(replace(bank.harness.plan(), targets=None)):
         with socket.create_server(("127.0.0.1", server.port)) as turning_away:
@@ -55,7 +55,7 @@ def test_outage_fails_commands_one_by_one(
     bank: Bank, server: ObjectServer, trouble: str, reason: str
 ) -> None:
     """Without the store only commands with payloads fail. They may be sent again, and are decided once it is back."""
-    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Open", f"owner={LARGE_NAME}")
     bank.send("bob", "Open", "owner=bob")
     getattr(server, trouble)()
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE", "accepted"]
@@ -63,7 +63,7 @@ def test_outage_fails_commands_one_by_one(
     if trouble == "kill":
         server.start()
     server.go_on()
-    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Open", f"owner={LARGE_NAME}")
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE", "accepted", "accepted"]
     assert bank.harness.violations("state") == []
 
@@ -72,9 +72,9 @@ def test_outage_fails_commands_one_by_one(
 @pytest.mark.parametrize("trouble", ["kill", pytest.param("pause", marks=pytest.mark.slow)])
 def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, trouble: str) -> None:
     """Nothing of the batch is committed before the event's payload is stored."""
-    bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
+    bank.send_inline("ada", "Open", f"owner=ada{LARGE_NAME}")
     getattr(server, trouble)()
-    with supervised(bank, "state") as supervisor:
+    with running_supervisor(bank, "state") as supervisor:
         eventually(lambda: any("could not be stored" in note for note in supervisor.notes))
         assert bank.events() == [] and bank.harness.outcomes() == []
         if trouble == "kill":

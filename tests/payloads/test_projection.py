@@ -10,9 +10,9 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.telemetry.task_messages import TaskNotes
-from tests.following.processes.process_harness import placed
-from tests.following.projections.topics import make_orders, write_events
-from tests.payloads.bank import LARGE
+from tests.following.processes.process_harness import order_placed
+from tests.following.projections.topics import create_order_topics, write_events
+from tests.payloads.bank import LARGE_NAME
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support import ROOT
@@ -33,18 +33,18 @@ def test_projection_waits_for_a_lost_event(
     from cqrs_cli.following.projections.plan import ProjectorResult
     from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
     from cqrs_cli.following.projections.task import run_task
-    from tests.following.projections.projector_harness import errors, read_tables, recent_orders
+    from tests.following.projections.projector_harness import error_texts, read_tables, recent_orders
 
-    events = make_orders(connection, prefix, 1).events
+    events = create_order_topics(connection, prefix, 1).events
     event, reference = large_order(store, prefix, 1)
-    write_events(connection, events, 0, [placed(0), event, placed(2)])
+    write_events(connection, events, 0, [order_placed(0), event, order_placed(2)])
     kept = store.file(reference, f"{prefix}order").read_bytes()
-    store.lose(reference, f"{prefix}order")
+    store.delete(reference, f"{prefix}order")
     settings, database = (
         load_settings({"topic_prefix": prefix}, ROOT),
         parse_database("sqlite:///read.db", tmp_path),
     )
-    with_store = replace(connection, payloads=store.place)
+    with_store = replace(connection, payloads=store.address)
     made = prepare_projection(settings, with_store, recent_orders(), database, print)
     assert made.live is not None
     plan = replace(made.live, targets=stable_ends(made.live))
@@ -58,6 +58,6 @@ def test_projection_waits_for_a_lost_event(
     assert list(read_tables(database)[0]) == ["o-0-0"]
     store.put(kept, f"{prefix}order")
     thread.join(60)
-    assert errors(results) == [] and "continues" in results[0].notes[1]
-    customers = {"o-0-0": "ann", "o-0-1": f"1{LARGE}", "o-0-2": "ann"}
+    assert error_texts(results) == [] and "continues" in results[0].notes[1]
+    customers = {"o-0-0": "ann", "o-0-1": f"1{LARGE_NAME}", "o-0-2": "ann"}
     assert {order: customer for order, (customer, _) in read_tables(database)[0].items()} == customers

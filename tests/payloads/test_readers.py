@@ -21,7 +21,7 @@ from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
 from cqrs_cli.spark.task import read_range
-from tests.payloads.bank import LARGE, Bank
+from tests.payloads.bank import LARGE_NAME, Bank
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def opened(bank: Bank) -> Bank:
     """A bank with a large command and a large event."""
-    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Open", f"owner={LARGE_NAME}")
     bank.send("ada", "Deposit", "amount:=5")
     assert bank.decide() == ["accepted", "accepted"]
     return bank
@@ -61,13 +61,13 @@ def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
 
 @pytest.mark.covers("payloads")
 def test_rows_have_their_data(opened: Bank) -> None:
-    data = [{"owner": LARGE}, {"amount": 5}]
+    data = [{"owner": LARGE_NAME}, {"amount": 5}]
     assert rows(opened, "events") == rows(opened, "commands") == data
     storeless = replace(opened.harness.connection, payloads=None)
     with pytest.raises(ContradictionError, match="set payload_store"):
         rows(opened, "events", storeless)
     assert rows(opened, "commands", storeless) == [None, {"amount": 5}]
-    opened.store.lose(reference(opened), opened.folder)
+    opened.store.delete(reference(opened), opened.folder)
     with pytest.raises(PayloadUnavailableError, match=r"events:0@0 refers to payload"):
         rows(opened, "events")
 
@@ -91,10 +91,10 @@ def test_export_writes_payloads(opened: Bank) -> None:
     plan = plan_export(harness.connection, harness.topics, "aggregates", harness.settings.root)
     (lines,) = exported_rows(plan, 0, "jsonl")
     first = json.loads(lines.column(0)[0].as_py())
-    assert first["data"] == {"owner": LARGE} and "datasha256" not in first
+    assert first["data"] == {"owner": LARGE_NAME} and "datasha256" not in first
     (columns,) = exported_rows(plan, 0, "parquet")
-    assert [row["Opened"] for row in columns.to_pylist()] == [{"owner": LARGE}, None]
-    opened.store.lose(reference(opened), opened.folder)
+    assert [row["Opened"] for row in columns.to_pylist()] == [{"owner": LARGE_NAME}, None]
+    opened.store.delete(reference(opened), opened.folder)
     with pytest.raises(PayloadUnavailableError, match=r"events:0@0 refers to payload"):
         list(exported_rows(plan, 0, "jsonl"))
 
@@ -102,16 +102,16 @@ def test_export_writes_payloads(opened: Bank) -> None:
 @pytest.mark.covers("payloads")
 def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
     harness, found = opened.harness, reference(opened)
-    opened.send("bob", "Open", f"owner=Bob{LARGE}")
+    opened.send("bob", "Open", f"owner=Bob{LARGE_NAME}")
     lost = find_reference(harness.records("commands")[-1].value)
     assert lost is not None
-    opened.store.lose(lost, opened.folder)
+    opened.store.delete(lost, opened.folder)
     assert opened.decide()[-1] == "PAYLOAD_UNAVAILABLE"
     plan = plan_whatif(harness.connection, harness.topics, harness.settings, "aggregates.bank_account")
     assert list(simulate(plan, WhatifResult(0))) == []
-    opened.store.put(b'{"owner":"Bob%s"}' % LARGE.encode(), opened.folder)
+    opened.store.put(b'{"owner":"Bob%s"}' % LARGE_NAME.encode(), opened.folder)
     assert list(simulate(plan, WhatifResult(0))) == []  # history did not have this payload
-    opened.store.lose(found, opened.folder)
+    opened.store.delete(found, opened.folder)
     with pytest.raises(PayloadUnavailableError):
         list(simulate(plan, WhatifResult(0)))
 
@@ -119,12 +119,12 @@ def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
 def test_dry_run_decides_on_payloads(opened: Bank) -> None:
     """A dry run decides as an owner would, with the payload's fingerprint, and stores nothing."""
     harness, stored = opened.harness, opened.store.files()
-    command = opened.composed("bob", "Open", f"owner=Bob{LARGE}")
+    command = opened.compose("bob", "Open", f"owner=Bob{LARGE_NAME}")
     deciding = DecisionSettings("murmur2", 1000, 20)
     rehearsal = Simulation(harness.connection, harness.topics, harness.aggregate, deciding, [command])
     rehearsed = rehearsal.decide(command)
     assert rehearsed.read.data.status == "accepted"
-    assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE}"}
+    assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE_NAME}"}
     assert opened.store.files() == stored
 
 
@@ -151,4 +151,4 @@ def test_tail_of_events_has_their_data(opened: Bank) -> None:
     records, _ = tail.poll(10)
     tail.close()
     data = [json.loads(record.value or b"")["data"] for record in records]
-    assert data[0] == {"owner": LARGE}
+    assert data[0] == {"owner": LARGE_NAME}

@@ -13,7 +13,7 @@ from cqrs_cli.following.processes.supervisor import ReactingSupervisor, create_s
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked_file import read_reason
 from cqrs_cli.telemetry.task_messages import TaskNotes
-from tests.following.processes.process_harness import ProcessHarness, orders, records
+from tests.following.processes.process_harness import ProcessHarness, expected_payments, read_records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support.checkout import statuses, verified
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def harness(connection: Connection, prefix: str, store: FolderStore, tmp_path: Path) -> ProcessHarness:
     """A process manager with a payload store."""
-    return ProcessHarness(replace(connection, payloads=store.place), prefix, state_dir=tmp_path / "state")
+    return ProcessHarness(replace(connection, payloads=store.address), prefix, state_dir=tmp_path / "state")
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def test_process_hands_large_data_on(harness: ProcessHarness, store: FolderStore
     harness.write_events([event])
     harness.place_orders(2, 1)
     harness.run_once(beginning=True)
-    assert harness.payment_requests() == orders(1, 2)
+    assert harness.payment_requests() == expected_payments(1, 2)
     large, small = harness.sent_commands()
     assert (large["datasha256"], small["data"]) == (reference.sha256, {"customer": "ann"})
     assert store.file(reference, f"{harness.prefix}payment").exists()
@@ -66,22 +66,24 @@ def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderSt
     """
     event, reference = large_order(store, harness.prefix, 1)
     kept = store.file(reference, f"{harness.prefix}order").read_bytes()
-    store.lose(reference, f"{harness.prefix}order")
+    store.delete(reference, f"{harness.prefix}order")
     harness.place_orders(0, 1)
     harness.write_events([event])
     harness.place_orders(2, 1)
-    at = next(one.offset for one in records(harness.connection, harness.events, 0) if one.key == event.key)
+    at = next(
+        one.offset for one in read_records(harness.connection, harness.events, 0) if one.key == event.key
+    )
     plan = harness.plan(once=False, beginning=True)
     with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, reports=heard.address)) as process:
         (note,) = eventually(heard.take_new)
         assert f"{harness.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
-        assert harness.payment_requests() == orders(0, 1)
+        assert harness.payment_requests() == expected_payments(0, 1)
         eventually(lambda: "it is missing" in str(statuses(harness)["order"].waits_for))
         (store.path / f"{harness.prefix}payment").write_text("a file where the folder should be")
         store.put(kept, f"{harness.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
         eventually(lambda: "could not be stored" in str(statuses(harness)["order"].waits_for))
-        assert harness.payment_requests() == orders(0, 1)
+        assert harness.payment_requests() == expected_payments(0, 1)
         (store.path / f"{harness.prefix}payment").unlink()
-        eventually(lambda: harness.payment_requests() == orders(0, 3))
+        eventually(lambda: harness.payment_requests() == expected_payments(0, 3))
         eventually(lambda: not read_reason(process.plan.status_folder(process.subscription)))

@@ -14,12 +14,12 @@ from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 
 def old_payload(store: FolderStore, data: bytes) -> PayloadReference:
     reference = store.put(data)
-    store.age(reference, SPARED + 10)
+    store.make_older(reference, SPARED + 10)
     return reference
 
 
 def sweep(store: FolderStore, *references: PayloadReference, dry_run: bool = False) -> Swept:
-    return Sweep(store.place, FOLDER).sweep({reference.sha256 for reference in references}, dry_run)
+    return Sweep(store.address, FOLDER).sweep({reference.sha256 for reference in references}, dry_run)
 
 
 def counts(swept: Swept) -> tuple[int, int, int, int]:
@@ -41,7 +41,7 @@ def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
     everything = [used, unused, young]
     assert store.transfer.fetch(FOLDER, everything) == {used: b"used", unused: b"unused", young: b"young"}
     assert counts(sweep(store, used)) == (2, 0, 0, 0)
-    store.age_file(store.path / FOLDER / ASIDE / unused.sha256, SPARED + 10)
+    store.make_file_older(store.path / FOLDER / ASIDE / unused.sha256, SPARED + 10)
     assert counts(sweep(store, used)) == (2, 0, 0, 1)
     assert store.files() == sorted([used.sha256, young.sha256])
 
@@ -51,7 +51,7 @@ def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
 def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
     late = old_payload(store, b"late")
     sweep(store)
-    store.age_file(store.path / FOLDER / ASIDE / late.sha256, SPARED + 10)
+    store.make_file_older(store.path / FOLDER / ASIDE / late.sha256, SPARED + 10)
     assert counts(sweep(store, late)) == (1, 0, 1, 0)
     assert store.file(late).exists() and not quarantined(store, late)
 
@@ -61,7 +61,7 @@ def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
 def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
     """A payload that is stored again during a sweep stays, although no record references it yet."""
     again = old_payload(store, b"again")
-    started = Sweep(store.place, FOLDER)
+    started = Sweep(store.address, FOLDER)
     store.put(b"again")
     assert counts(started.sweep(set(), dry_run=False)) == (1, 0, 0, 0)
     assert store.file(again).exists()
@@ -79,16 +79,16 @@ def test_unlisted_store_is_told(store: FolderStore) -> None:
     store.path.mkdir()
     (store.path / FOLDER).write_text("a file where the folder should be")
     with pytest.raises(PayloadUnavailableError, match="cannot be used"):
-        Sweep(store.place, FOLDER)
+        Sweep(store.address, FOLDER)
 
 
 @pytest.mark.objects
 @pytest.mark.parametrize("kind", ["objects"])
 def test_missing_bucket_is_told(store: FolderStore) -> None:
     """A missing bucket does not count as empty either."""
-    store.refuse()
+    store.reject_requests()
     with pytest.raises(PayloadUnavailableError, match="the bucket does not exist"):
-        Sweep(store.place, FOLDER)
+        Sweep(store.address, FOLDER)
 
 
 @EACH_STORE
@@ -98,7 +98,7 @@ def test_foreign_files_are_left_alone(store: FolderStore) -> None:
     foreign, draft = store.path / FOLDER / "README", store.path / FOLDER / f".{reference.sha256}.{'0' * 32}"
     for file in (foreign, draft):
         file.write_text("x")
-        store.age_file(file, SPARED + 10)
+        store.make_file_older(file, SPARED + 10)
     assert counts(sweep(store, reference)) == (1, 0, 0, 1)
     assert foreign.exists() and not draft.exists()
 

@@ -34,7 +34,7 @@ def test_same_payload_is_stored_once(store: FolderStore) -> None:
 def test_old_payload_becomes_young_again(store: FolderStore) -> None:
     """`payloads gc` might delete an old payload before its record is written."""
     reference = store.put(b"old")
-    store.age(reference, 7200)
+    store.make_older(reference, 7200)
     store.put(b"old")
     assert (store.transfer.store.age(FOLDER, reference.sha256) or 0) < 3600
 
@@ -50,7 +50,7 @@ def test_damaged_payload_is_written_again(store: FolderStore) -> None:
 @EACH_STORE
 def test_missing_and_altered_are_told(store: FolderStore) -> None:
     lost, altered, longer, good = (store.put(data) for data in (b"lost", b"altered", b"longer", b"good"))
-    store.lose(lost)
+    store.delete(lost)
     store.alter(altered)
     store.file(longer).write_bytes(b"longer than it was")
     found = store.transfer.fetch(FOLDER, [lost, altered, longer, good])
@@ -65,14 +65,14 @@ def test_missing_and_altered_are_told(store: FolderStore) -> None:
 def test_missing_bucket_is_told(store: FolderStore) -> None:
     """Requests for single payloads would not help."""
     lost = store.put(b"lost")
-    store.refuse()
+    store.reject_requests()
     assert store.transfer.fetch(FOLDER, [lost]) == {lost: "the bucket does not exist"}
 
 
 @EACH_STORE
 def test_silent_store_harms_no_other(store: FolderStore) -> None:
     silent, good = reference_to(b"silent"), store.put(b"good")
-    store.withhold(silent)
+    store.block_reads(silent)
     found = store.transfer.fetch(FOLDER, [silent, good])
     assert found == {silent: "the store does not answer", good: b"good"}
 
@@ -81,7 +81,7 @@ def test_silent_store_harms_no_other(store: FolderStore) -> None:
 def test_late_payload_is_waited_for(store: FolderStore) -> None:
     """A network folder may show a new file a moment later."""
     late = reference_to(b"late")
-    transfer = PayloadTransfer(store.place._replace(retry_for=20))
+    transfer = PayloadTransfer(store.address._replace(retry_for=20))
     asked = threading.Event()
     get = transfer.store.get
 
@@ -98,7 +98,7 @@ def test_late_payload_is_waited_for(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_upload_that_fails_is_told(store: FolderStore) -> None:
-    store.refuse()
+    store.reject_requests()
     with pytest.raises(PayloadUnavailableError, match=reference_to(b"x").sha256):
         store.put(b"x")
 

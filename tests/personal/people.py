@@ -1,4 +1,4 @@
-"""People on a real broker: events encrypted as owners encrypt them, and their keys."""
+"""Customers on a real broker: events encrypted as owners encrypt them, and their keys."""
 
 import json
 from base64 import b64encode
@@ -30,9 +30,9 @@ from tests.support.waiting import eventually
 #: Ann's registration, its data, and its data without her key.
 ANN = Registered("Ann Smith", "ann@home", "free")
 ANNS_DATA = {"name": "Ann Smith", "mail": "ann@home", "plan": "free"}
-MASKED = {"name": "", "mail": "x@invalid", "plan": "free"}
+MASKED_DATA = {"name": "", "mail": "x@invalid", "plan": "free"}
 
-FIRST, SECOND = (DataKey.of_random(bytes([one]) * 72) for one in (1, 2))
+FIRST_KEY, SECOND_KEY = (DataKey.of_random(bytes([byte]) * 72) for byte in (1, 2))
 
 _CODE = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
 
@@ -46,70 +46,72 @@ class People:
         (folder / "ring.json").write_text(json.dumps({"2026": b64encode(bytes(64)).decode()}))
         self.folder, address = folder, KeyRingAddress("file:ring.json", folder)
         self.harness = TopicHarness(connection, prefix, folder, "customer", package="people", root=folder)
-        self.connection, self.blind = replace(connection, keys=address), connection
-        self.topics, self._ring, self._versions = self.harness.topics, keyring_at(address), Counter[str]()
+        self.connection, self.connection_without_keyring = replace(connection, keys=address), connection
+        self.topics, self._keyring, self._versions = self.harness.topics, keyring_at(address), Counter[str]()
         with Admin(connection) as admin:
             admin.create(self.topics.keys, 1, 1, KEYS_CONFIGS)
-        self._producer = self._begun(f"{prefix}first")
+        self._producer = self._start_producer(f"{prefix}first")
 
-    def configure(self, *, with_ring: bool) -> None:
+    def configure(self, *, with_keyring: bool) -> None:
         """Write the project's settings."""
         lines = {
-            "bootstrap_server": self.blind.bootstrap_server,
+            "bootstrap_server": self.connection_without_keyring.bootstrap_server,
             "aggregates": "people",
             "topic_prefix": self.topics.prefix,
-            **({"keyring": "file:ring.json"} if with_ring else {}),
+            **({"keyring": "file:ring.json"} if with_keyring else {}),
         }
         text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
         (self.folder / "cqrs.toml").write_text(text)
 
-    def _begun(self, id: str) -> Producer:
-        producer = Producer({**self.blind.librdkafka(), "transactional.id": id})
+    def _start_producer(self, id: str) -> Producer:
+        producer = Producer({**self.connection_without_keyring.librdkafka(), "transactional.id": id})
         producer.init_transactions(30)
         return producer
 
     def register(self, subject: str, key: DataKey | None, person: Registered = ANN) -> None:
         """Write an event whose key was written before."""
-        self._in_one([self._event(subject, person, key)], [])
+        self._commit([self._event(subject, person, key)], [])
 
-    def meet(self, subject: str, key: DataKey, person: Registered = ANN) -> None:
+    def register_with_new_key(self, subject: str, key: DataKey, person: Registered = ANN) -> None:
         """Write an event and its new key in one transaction."""
-        self._in_one([self._event(subject, person, key)], [(subject, key)])
+        self._commit([self._event(subject, person, key)], [(subject, key)])
 
     def erase(self, subject: str, key: DataKey) -> None:
         """Write `Erased` and the tombstone."""
-        self._in_one([self._event(subject, Erased(key.kid), None)], [(subject, None)])
+        self._commit([self._event(subject, Erased(key.kid), None)], [(subject, None)])
 
     def put_key(self, subject: str, key: DataKey | None) -> None:
         """Write only a record of the keys."""
-        self._in_one([], [(subject, key)])
+        self._commit([], [(subject, key)])
 
-    def hide_key(self, subject: str, key: DataKey) -> Producer:
+    def begin_key_transaction(self, subject: str, key: DataKey) -> Producer:
         """Write a key in a transaction that is left open. Return its producer, which can commit it."""
-        producer = self._begun(f"{self.topics.keys}.late")
+        producer = self._start_producer(f"{self.topics.keys}.late")
         producer.begin_transaction()
         self._send_key(producer, subject, key)
         producer.flush(30)
         return producer
 
-    def spoil(self, subject: str, key: DataKey) -> None:
+    def register_with_foreign_value(self, subject: str, key: DataKey) -> None:
         """Write an event whose value was encrypted for another event."""
-        value = self._event(subject, ANN, key, place="0/99/0")
-        self._in_one([value], [])
+        value = self._event(subject, ANN, key, encrypted_for="0/99/0")
+        self._commit([value], [])
 
     def _event(
-        self, subject: str, fact: Event, key: DataKey | None, place: str | None = None
+        self, subject: str, event: Event, key: DataKey | None, encrypted_for: str | None = None
     ) -> dict[str, Any]:
         self._versions[subject] += 1
         number = self._versions.total()
-        id, data = f"0/{number}/0", encode_json(fact)
+        id, data = f"0/{number}/0", encode_json(event)
         if key is not None:
-            data = encrypt_data(type(fact), data, key, ValueLocation("customer", subject, place or id, ""))
+            data = encrypt_data(
+                type(event), data, key, ValueLocation("customer", subject, encrypted_for or id, "")
+            )
         return {
             "specversion": "1.0",
             "id": id,
             "source": "/cqrs/customer",
-            "type": ERASED if isinstance(fact, Erased) else f"customer.{type(fact).__name__}",
+            "type": ERASED if isinstance(event, Erased) else f"customer.{type(event).__name__}",
             "subject": subject,
             "time": NOON,
             "causationid": f"c-{number}",
@@ -120,11 +122,11 @@ class People:
             "data": Raw(data),
         }
 
-    def _in_one(self, events: list[dict[str, Any]], keys: list[tuple[str, DataKey | None]]) -> None:
+    def _commit(self, events: list[dict[str, Any]], keys: list[tuple[str, DataKey | None]]) -> None:
         self._producer.begin_transaction()
-        for one in events:
-            key, headers = str(one["subject"]).encode(), dict(HEADERS)
-            self._producer.produce(self.topics.events, encode_json(one), key, 0, headers=headers)  # type: ignore[arg-type]
+        for event in events:
+            key, headers = str(event["subject"]).encode(), dict(HEADERS)
+            self._producer.produce(self.topics.events, encode_json(event), key, 0, headers=headers)  # type: ignore[arg-type]
         for subject, wrapped in keys:
             self._send_key(self._producer, subject, wrapped)
         self._producer.commit_transaction(30)
@@ -132,5 +134,5 @@ class People:
 
     def _send_key(self, producer: Producer, subject: str, key: DataKey | None) -> None:
         topic = self.topics.keys
-        wrapped = None if key is None else self._ring.wrap(topic, subject, key)
+        wrapped = None if key is None else self._keyring.wrap(topic, subject, key)
         producer.produce(topic, key_value(wrapped), subject.encode(), 0)

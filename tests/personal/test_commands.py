@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from cqrs_cli.cli.main import main
-from tests.personal.people import FIRST, People
+from tests.personal.people import FIRST_KEY, People
 
 pytestmark = pytest.mark.kafka
 
@@ -26,8 +26,8 @@ def said(people: People, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     """A function that runs `cqrs` in the project of the people."""
     monkeypatch.chdir(people.folder)
 
-    def call(*arguments: str, with_ring: bool) -> str:
-        people.configure(with_ring=with_ring)
+    def call(*arguments: str, with_keyring: bool) -> str:
+        people.configure(with_keyring=with_keyring)
         capfd.readouterr()
         status = main(arguments)
         printed = capfd.readouterr()
@@ -39,16 +39,16 @@ def said(people: People, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 @pytest.mark.parametrize("arguments", SHOWING, ids=" ".join)
 def test_values_are_for_who_has_the_ring(said: Said, people: People, arguments: tuple[str, ...]) -> None:
-    people.meet("ann", FIRST)
-    seen, blind = said(*arguments, with_ring=True), said(*arguments, with_ring=False)
+    people.register_with_new_key("ann", FIRST_KEY)
+    seen, blind = said(*arguments, with_keyring=True), said(*arguments, with_keyring=False)
     assert "Ann Smith" in seen and "ann@home" in seen
     assert "x@invalid" in blind and not any(word in blind for word in ("Ann", "$sealed"))
-    people.erase("ann", FIRST)
-    erased = said(*arguments, with_ring=True)
+    people.erase("ann", FIRST_KEY)
+    erased = said(*arguments, with_keyring=True)
     assert not any(word in erased for word in ("Ann", "$sealed"))
 
 
 def test_dry_run_knows_the_person(said: Said, people: People) -> None:
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     command = "send", "customer", "ann", "Register", "name=Ann Brown", "--dry-run"
-    assert "Ann Brown" in said(*command, with_ring=True)
+    assert "Ann Brown" in said(*command, with_keyring=True)

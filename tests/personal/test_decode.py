@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import cqrs_cli as cqrs
-from tests.personal.people import FIRST, SECOND, People
+from tests.personal.people import FIRST_KEY, SECOND_KEY, People
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -23,21 +23,21 @@ def names(people: People) -> list[Any]:
 
 
 def test_consumers_get_values_with_the_ring(people: People) -> None:
-    people.configure(with_ring=True)
-    people.meet("ann", FIRST)
+    people.configure(with_keyring=True)
+    people.register_with_new_key("ann", FIRST_KEY)
     assert names(people) == ["Ann Smith"]
 
 
 def test_consumers_without_ring_get_placeholders(people: People) -> None:
-    people.configure(with_ring=False)
-    people.meet("ann", FIRST)
+    people.configure(with_keyring=False)
+    people.register_with_new_key("ann", FIRST_KEY)
     assert names(people) == [""]
 
 
 def test_erased_values_are_not_decoded(people: People) -> None:
-    people.configure(with_ring=True)
-    people.meet("ann", FIRST)
-    people.meet("bob", SECOND)
+    people.configure(with_keyring=True)
+    people.register_with_new_key("ann", FIRST_KEY)
+    people.register_with_new_key("bob", SECOND_KEY)
     assert names(people) == ["Ann Smith"] * 2
-    people.erase("ann", FIRST)
+    people.erase("ann", FIRST_KEY)
     eventually(lambda: names(people) == ["", "Ann Smith"], 5)

@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.keys.address import KeyRingAddress
 from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
-from tests.personal.people import FIRST, SECOND, People
+from tests.personal.people import FIRST_KEY, SECOND_KEY, People
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -26,7 +26,7 @@ PATHS = ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history")
 
 @pytest.fixture
 def gateway(people: People, tmp_path: Path) -> Iterator[GatewayClient]:
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     (people.folder / "other.json").write_text(json.dumps({"2027": OTHER}))
     connection = replace(people.connection, keys=KeyRingAddress("file:other.json", people.folder))
     tokens, served = GatewayTokens(personal="the-right-to-see"), people.harness.aggregate
@@ -43,7 +43,7 @@ def test_lacking_master_key_is_a_problem(gateway: GatewayClient, people: People)
         assert (told.status, told.headers["content-type"]) == (500, "application/problem+json")
         assert told.body["title"] == "CONTRADICTION"
         wanted = (
-            f"key {FIRST.kid} of {people.topics.keys} is under the key-encryption key '2026', "
+            f"key {FIRST_KEY.kid} of {people.topics.keys} is under the key-encryption key '2026', "
             "which is not in the keyring"
         )
         assert told.body["detail"] == wanted
@@ -68,9 +68,9 @@ def test_streams_of_values_end_with_the_reason(gateway: GatewayClient) -> None:
 
 def test_lost_key_is_a_problem(gateway: GatewayClient, people: People) -> None:
     people.put_key("ann", None)
-    people.meet("bob", SECOND)
+    people.register_with_new_key("bob", SECOND_KEY)
     eventually(lambda: gateway.get("/customer/bob").status == 200)
     for path in PATHS:
         told = gateway.get(path, **RIGHT)
         assert told.status == 500
-        assert f"key {FIRST.kid} of 'ann' is not in {people.topics.keys}" in told.body["detail"]
+        assert f"key {FIRST_KEY.kid} of 'ann' is not in {people.topics.keys}" in told.body["detail"]

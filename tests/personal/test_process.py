@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.keys.address import KeyRingAddress
 from tests.following.processes.process_harness import run_in_this_process
-from tests.personal.people import FIRST, SECOND, People
+from tests.personal.people import FIRST_KEY, SECOND_KEY, People
 from tests.support.harness import IMPATIENT
 
 pytestmark = pytest.mark.kafka
@@ -72,37 +72,37 @@ def ended(subject: str) -> tuple[str, str, object]:
 
 
 def test_process_has_values_until_the_erasure(copying: People) -> None:
-    copying.meet("ann", FIRST)
-    copying.meet("bob", SECOND)
+    copying.register_with_new_key("ann", FIRST_KEY)
+    copying.register_with_new_key("bob", SECOND_KEY)
     assert reacted(copying, copying.connection) == []
     wanted = [copied("ann", "Ann Smith"), copied("bob", "Ann Smith")]
     assert sent(copying) == wanted
-    copying.erase("ann", FIRST)
+    copying.erase("ann", FIRST_KEY)
     assert reacted(copying, copying.connection) == []
     assert reacted(copying, copying.connection) == []  # no event is processed twice
     assert sent(copying) == [*wanted, ended("ann")]
 
 
 def test_process_without_ring_has_placeholders(copying: People) -> None:
-    copying.meet("ann", FIRST)
-    assert reacted(copying, copying.blind) == []
+    copying.register_with_new_key("ann", FIRST_KEY)
+    assert reacted(copying, copying.connection_without_keyring) == []
     assert sent(copying) == [copied("ann", "nobody")]
-    copying.erase("ann", FIRST)
-    assert reacted(copying, copying.blind) == []
+    copying.erase("ann", FIRST_KEY)
+    assert reacted(copying, copying.connection_without_keyring) == []
     assert sent(copying) == [copied("ann", "nobody"), ended("ann")]
 
 
 def test_what_is_erased_has_placeholders(copying: People) -> None:
     """The process manager starts after the erasure."""
-    copying.meet("ann", FIRST)
-    copying.erase("ann", FIRST)
+    copying.register_with_new_key("ann", FIRST_KEY)
+    copying.erase("ann", FIRST_KEY)
     assert reacted(copying, copying.connection) == []
     assert sent(copying) == [copied("ann", "nobody"), ended("ann")]
 
 
 def test_lacking_master_key_stops_the_process(copying: People) -> None:
     """The process manager continues at its position once the keyring is complete."""
-    copying.meet("ann", FIRST)
+    copying.register_with_new_key("ann", FIRST_KEY)
     ring = json.dumps({"other": b64encode(b"o" * 64).decode()})
     (copying.folder / "lacking.json").write_text(ring)
     lacking = replace(copying.connection, keys=KeyRingAddress("file:lacking.json", copying.folder))

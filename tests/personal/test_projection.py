@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.personal.people import FIRST, SECOND, People
+from tests.personal.people import FIRST_KEY, SECOND_KEY, People
 
 pytestmark = [
     pytest.mark.kafka,
@@ -66,14 +66,14 @@ def projected_names(people: People, connection: Connection, database: str) -> Ma
 
 
 def test_projection_opens_and_hears_of_the_end(people: People) -> None:
-    people.meet("ann", FIRST)
-    people.meet("bob", SECOND)
+    people.register_with_new_key("ann", FIRST_KEY)
+    people.register_with_new_key("bob", SECOND_KEY)
     assert projected_names(people, people.connection, "seen") == {"ann": "Ann Smith", "bob": "Ann Smith"}
-    people.erase("ann", FIRST)
+    people.erase("ann", FIRST_KEY)
     assert projected_names(people, people.connection, "seen") == {"ann": "erased", "bob": "Ann Smith"}
     assert projected_names(people, people.connection, "later") == {"ann": "erased", "bob": "Ann Smith"}
 
 
 def test_projection_without_ring_has_placeholders(people: People) -> None:
-    people.meet("ann", FIRST)
-    assert projected_names(people, people.blind, "blind") == {"ann": ""}
+    people.register_with_new_key("ann", FIRST_KEY)
+    assert projected_names(people, people.connection_without_keyring, "blind") == {"ann": ""}

@@ -29,7 +29,7 @@ from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
 from cqrs_cli.spark.task import read_range
-from tests.personal.people import ANNS_DATA, FIRST, MASKED, SECOND, People
+from tests.personal.people import ANNS_DATA, FIRST_KEY, MASKED_DATA, SECOND_KEY, People
 from tests.support.topic_loss import delete_topics
 from tests.support.waiting import eventually
 
@@ -50,26 +50,26 @@ def data(found: AggregateHistory) -> list[Any]:
 
 
 def test_history_opens_with_the_ring(people: People) -> None:
-    people.meet("ann", FIRST)
-    seen, blind = history(people, people.connection), history(people, people.blind)
-    assert (data(seen), data(blind)) == ([ANNS_DATA], [MASKED])
+    people.register_with_new_key("ann", FIRST_KEY)
+    seen, blind = history(people, people.connection), history(people, people.connection_without_keyring)
+    assert (data(seen), data(blind)) == ([ANNS_DATA], [MASKED_DATA])
     assert (seen.state.name, blind.state.name, blind.state.plan) == ("Ann Smith", "", "free")  # type: ignore[attr-defined]
 
 
 def test_history_of_before_an_erasure_is_masked(people: People) -> None:
     """The first event is encrypted with the erased key, the last event with the next key."""
-    people.meet("ann", FIRST)
-    people.erase("ann", FIRST)
-    people.meet("ann", SECOND)
+    people.register_with_new_key("ann", FIRST_KEY)
+    people.erase("ann", FIRST_KEY)
+    people.register_with_new_key("ann", SECOND_KEY)
     found = history(people, people.connection)
-    assert data(found) == [MASKED, {"key": FIRST.kid}, ANNS_DATA]
+    assert data(found) == [MASKED_DATA, {"key": FIRST_KEY.kid}, ANNS_DATA]
 
 
 def test_lost_key_ends_whole_readings(people: People) -> None:
     """The key's record was deleted by hand. Readers without values continue."""
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     people.put_key("ann", None)
-    lost = f"key {FIRST.kid} of 'ann' is not in {people.topics.keys} partition 0, and it was not erased"
+    lost = f"key {FIRST_KEY.kid} of 'ann' is not in {people.topics.keys} partition 0, and it was not erased"
     with pytest.raises(ContradictionError, match=lost):
         history(people, people.connection)
     exporting = plan_export(people.connection, people.topics, "people", people.folder)
@@ -81,21 +81,21 @@ def test_lost_key_ends_whole_readings(people: People) -> None:
     assert isinstance(told, ContradictionError)
     assert lost in told.message
     assert total_part(replaying, 0).error is None
-    assert data(history(people, people.blind)) == [MASKED]
+    assert data(history(people, people.connection_without_keyring)) == [MASKED_DATA]
 
 
 def test_erasure_behind_the_end_counts(people: People) -> None:
     """A replay up to a point before the erasure finds the later erasure."""
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     end = {0: people.harness.end("events")}
-    people.erase("ann", FIRST)
+    people.erase("ann", FIRST_KEY)
     plan = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
     assert total_part(replace(plan, personal=True), 0).error is None
 
 
 def test_open_keys_are_waited_for(people: People) -> None:
-    people.register("ann", FIRST)
-    late = people.hide_key("ann", FIRST)
+    people.register("ann", FIRST_KEY)
+    late = people.begin_key_transaction("ann", FIRST_KEY)
     found: list[AggregateHistory] = []
     reading = Thread(target=lambda: found.append(history(people, people.connection)))
     reading.start()
@@ -105,19 +105,19 @@ def test_open_keys_are_waited_for(people: People) -> None:
 
 
 def test_moved_value_is_damage(people: People) -> None:
-    people.put_key("ann", FIRST)
-    people.spoil("ann", FIRST)
+    people.put_key("ann", FIRST_KEY)
+    people.register_with_foreign_value("ann", FIRST_KEY)
     with pytest.raises(ContradictionError, match=r"customer\.events:0@\d+.*does not open") as refused:
         history(people, people.connection)
     assert "Ann" not in str(refused.value)
 
 
 def test_absent_keys_topic_is_said(people: People, connection: Connection) -> None:
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     delete_topics(connection, people.topics.keys)
     with pytest.raises(ConfigurationError, match=r"customer\.keys does not exist"):
         history(people, people.connection)
-    assert data(history(people, people.blind)) == [MASKED]
+    assert data(history(people, people.connection_without_keyring)) == [MASKED_DATA]
 
 
 def tail(people: People, connection: Connection) -> PartitionTail:
@@ -141,19 +141,19 @@ def polled(reading: PartitionTail, count: int) -> list[Any]:
 def test_tail_opens_what_comes(people: People) -> None:
     """Projections and process managers use this tail. Each batch is decrypted with the keys that exist then."""
     with closing(tail(people, people.connection)) as reading:
-        people.meet("ann", FIRST)
+        people.register_with_new_key("ann", FIRST_KEY)
         assert polled(reading, 1) == [ANNS_DATA]
-        people.meet("bob", SECOND)
+        people.register_with_new_key("bob", SECOND_KEY)
         assert polled(reading, 1) == [ANNS_DATA]
-        people.erase("ann", FIRST)
-        people.register("ann", FIRST)  # no owner would write it: the key has ended
-        assert polled(reading, 2) == [{"key": FIRST.kid}, MASKED]
+        people.erase("ann", FIRST_KEY)
+        people.register("ann", FIRST_KEY)  # no owner would write it: the key has ended
+        assert polled(reading, 2) == [{"key": FIRST_KEY.kid}, MASKED_DATA]
 
 
 def test_tail_without_ring_sees_placeholders(people: People) -> None:
-    people.meet("ann", FIRST)
-    with closing(tail(people, people.blind)) as reading:
-        assert polled(reading, 1) == [MASKED]
+    people.register_with_new_key("ann", FIRST_KEY)
+    with closing(tail(people, people.connection_without_keyring)) as reading:
+        assert polled(reading, 1) == [MASKED_DATA]
 
 
 def rows(people: People, connection: Connection, kind: SourceKind = "events") -> list[Any]:
@@ -167,15 +167,18 @@ def rows(people: People, connection: Connection, kind: SourceKind = "events") ->
 
 
 def test_rows_of_spark_open(people: People) -> None:
-    people.meet("ann", FIRST)
-    assert (rows(people, people.connection), rows(people, people.blind)) == ([ANNS_DATA], [MASKED])
+    people.register_with_new_key("ann", FIRST_KEY)
+    assert (rows(people, people.connection), rows(people, people.connection_without_keyring)) == (
+        [ANNS_DATA],
+        [MASKED_DATA],
+    )
 
 
 def test_export_masks_unless_asked(people: People) -> None:
     people.register("old", None)  # from before the annotation
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     plan = plan_export(people.connection, people.topics, "people", people.folder)
-    for wanted, personal in ((MASKED, False), (ANNS_DATA, True)):
+    for wanted, personal in ((MASKED_DATA, False), (ANNS_DATA, True)):
         asked = replace(plan, personal=personal)
         (columns,) = exported_rows(asked, 0, "parquet")
         assert [row["Registered"] for row in columns.to_pylist()] == [wanted, wanted]
@@ -186,7 +189,7 @@ def test_export_masks_unless_asked(people: People) -> None:
 def digests(people: People) -> set[str]:
     """Return the digests of replays with the keyring, without it, and with values."""
     found = set()
-    for connection in (people.connection, people.blind):
+    for connection in (people.connection, people.connection_without_keyring):
         plan = plan_replay(connection, people.topics, "people", people.folder)
         for personal in (False, True):
             result = total_part(replace(plan, personal=personal), 0)
@@ -196,17 +199,17 @@ def digests(people: People) -> set[str]:
 
 
 def test_replays_have_one_digest(people: People) -> None:
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     (before,) = digests(people)
     end = {0: people.harness.end("events")}
-    people.erase("ann", FIRST)
+    people.erase("ann", FIRST_KEY)
     (after,) = digests(people)
     until = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
     assert as_hex(total_part(until, 0).total.digest) == before != after
 
 
 def test_replayed_states_have_values_if_asked(people: People) -> None:
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     plan = plan_replay(people.connection, people.topics, "people", people.folder)
     names = []
     for personal in (True, False):
@@ -218,9 +221,12 @@ def test_replayed_states_have_values_if_asked(people: People) -> None:
 
 
 def test_trace_opens_events(people: People) -> None:
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     marks = personal_members(people.harness.aggregate)
-    for connection, wanted in ((people.connection, ANNS_DATA), (people.blind, MASKED)):
+    for connection, wanted in (
+        (people.connection, ANNS_DATA),
+        (people.connection_without_keyring, MASKED_DATA),
+    ):
         with closing(decrypting_codec(connection, people.topics, marks)) as codec:
             topics, codecs = {"customer": people.topics}, {"customer": codec}
             found = trace_messages(connection, topics, "c-1", 0, print, codecs)
@@ -229,7 +235,7 @@ def test_trace_opens_events(people: People) -> None:
 
 def test_dry_run_decides_on_plain_values(people: People) -> None:
     """The dry run shows the events decrypted, as their sender may see them."""
-    people.meet("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
     command = compose(people.harness.aggregate, "ann", "Register", ["name=Ann Brown", "mail=ann@work"])
     deciding = DecisionSettings("murmur2", 1000, 20)
     arguments = people.topics, people.harness.aggregate, deciding, [command]
@@ -240,10 +246,10 @@ def test_dry_run_decides_on_plain_values(people: People) -> None:
 
 def test_present_key_needs_no_ring(people: People) -> None:
     def present() -> str | None:
-        return present_key(people.blind, people.topics, "ann", "murmur2")
+        return present_key(people.connection_without_keyring, people.topics, "ann", "murmur2")
 
-    people.meet("ann", FIRST)
-    people.meet("bob", SECOND)
-    assert present() == FIRST.kid
-    people.erase("ann", FIRST)
+    people.register_with_new_key("ann", FIRST_KEY)
+    people.register_with_new_key("bob", SECOND_KEY)
+    assert present() == FIRST_KEY.kid
+    people.erase("ann", FIRST_KEY)
     assert present() is None

@@ -14,7 +14,7 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.personal import NEEDLE, customers, register
+from tests.deciding.customers import PERSONAL_TEXT, customer_topics, register_command
 from tests.support import ROOT
 from tests.support.owners import quietly
 from tests.support.page import Page
@@ -134,10 +134,10 @@ def said(
 
     In its project Ann is registered, and a second command is undecided.
     """
-    people = customers(connection, prefix, tmp_path)
-    people.send(register("ann"))
+    people = customer_topics(connection, prefix, tmp_path)
+    people.send(register_command("ann"))
     quietly(people.plan())
-    people.send(register("ann", 1))
+    people.send(register_command("ann", 1))
     ring = {"other": b64encode(b"o" * 64).decode()}
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     for name, text in {
@@ -200,7 +200,7 @@ def test_without_a_ring(said: Said, arguments: str, status: int) -> None:
 def test_with_a_ring_that_lacks_a_key(said: Said, arguments: str, status: int) -> None:
     found, printed = said(arguments, "lacking.json")
     assert found == status, printed
-    assert NEEDLE not in printed
+    assert PERSONAL_TEXT not in printed
     assert status == 0 or "under the key-encryption key '2026-11', which is not in the keyring" in printed
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.personal import NEEDLE, customers, register
+from tests.deciding.customers import PERSONAL_TEXT, customer_topics, register_command
 from tests.support import ROOT
 from tests.support.owners import quietly
 from tests.support.waiting import eventually
@@ -23,8 +23,8 @@ CQRS = str(Path(sys.executable).with_name("cqrs"))
 @pytest.fixture
 def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
     """A project with a keyring, in which Ann is registered."""
-    people = customers(connection, prefix, tmp_path)
-    people.send(register("ann"))
+    people = customer_topics(connection, prefix, tmp_path)
+    people.send(register_command("ann"))
     quietly(people.plan())
     (tmp_path / "people").mkdir()
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
@@ -43,7 +43,9 @@ def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
 
 def files_containing_value(folder: Path) -> list[Path]:
     """Return the files that contain the value."""
-    return [file for file in folder.rglob("*") if file.is_file() and NEEDLE.encode() in file.read_bytes()]
+    return [
+        file for file in folder.rglob("*") if file.is_file() and PERSONAL_TEXT.encode() in file.read_bytes()
+    ]
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fingerprint_check_of
-from cqrs_cli.proof.key_records import TopicKey
 from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
@@ -89,9 +88,8 @@ class Sealed(history.History):
     def conclude(self, proof: PartitionVerification, store: Store) -> None:
         noted = {subject: saved.state for subject, saved in store.items()}
         names = noted | self.keys
-        topic = {name: TopicKey(0, wrapped) for name, wrapped in self.keys.items()}
         proof.keys.check_key_topic(
-            ((name, noted.get(name, b""), topic.get(name)) for name in names), self.since
+            ((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since
         )
 
 

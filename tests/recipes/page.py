@@ -14,34 +14,34 @@ PAGE = Page("docs/recipes.md")
 FILES = dict(block.removeprefix("# ").split("\n", 1) for block in PAGE.blocks("python"))
 
 
-def shown(number: int) -> list[tuple[str, str]]:
+def recipe_commands(number: int) -> list[tuple[str, str]]:
     """Return the commands of a recipe, each with its printed output; an empty output matches anything."""
     recipe = PAGE.text.partition(f"\n## {number}. ")[2].partition("\n## ")[0]
     return [line for block in recipe.split("```console\n")[1:] for line in typed(block.partition("```")[0])]
 
 
-def type_line(project: Project, line: str, printed: str) -> None:
+def run_line(project: Project, line: str, expected_output: str) -> None:
     """Run a line, which must succeed and print the shown output, if any."""
     program, *arguments = shlex.split(line)
-    call = [sys.executable, "-m", "cqrs_cli"] if program == "cqrs" else [program]
-    done = subprocess.run(
-        [*call, *arguments],
+    command = [sys.executable, "-m", "cqrs_cli"] if program == "cqrs" else [program]
+    process = subprocess.run(
+        [*command, *arguments],
         cwd=project.folder,
         env=project.environment,
         capture_output=True,
         text=True,
         timeout=180,
     )
-    assert done.returncode == 0, (line, done.stdout, done.stderr)
-    if printed:
-        assert _words(done.stdout.replace(project.prefix, "")) == _words(printed), line
+    assert process.returncode == 0, (line, process.stdout, process.stderr)
+    if expected_output:
+        assert _words(process.stdout.replace(project.prefix, "")) == _words(expected_output), line
 
 
-def _words(printed: str) -> list[list[str]]:
-    return [words for words in essence(printed) if words]
+def _words(output: str) -> list[list[str]]:
+    return [words for words in essence(output) if words]
 
 
-def imported(folder: Path) -> str:
+def run_import(folder: Path) -> str:
     """Return the output of the importing program for two rows."""
     with sqlite3.connect(folder / "old.db") as db:
         db.execute("CREATE TABLE IF NOT EXISTS accounts (account, owner, balance)")
@@ -54,13 +54,13 @@ def open_accounts(project: Project) -> Project:
     for other in (project.folder / "aggregates").glob("*.py"):
         if other.stem not in ("__init__", "bank_account"):
             other.unlink()
-    (project.folder / "commands.ndjson").write_text(imported(project.folder))
+    (project.folder / "commands.ndjson").write_text(run_import(project.folder))
     for line in ("cqrs init", "cqrs send --file commands.ndjson", "cqrs run --once"):
-        type_line(project, line, "")
+        run_line(project, line, "")
     return project
 
 
-def on_its_own_broker(project: Project) -> Project:
+def with_embedded_broker(project: Project) -> Project:
     """Return the project with an embedded Kafka of its own."""
     names = ("CQRS_BOOTSTRAP_SERVER", "CQRS_TOPIC_PREFIX")
     project.environment = {name: text for name, text in os.environ.items() if name not in names}

@@ -11,7 +11,7 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.recipes.page import FILES, on_its_own_broker, open_accounts, shown, type_line
+from tests.recipes.page import FILES, open_accounts, recipe_commands, run_line, with_embedded_broker
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
 from tests.support.postgres import binaries, postgres
@@ -65,13 +65,16 @@ def test_rows_reach_postgresql(project: Project) -> None:
     project.cqrs("init", "order", "-q")
     with postgres() as server:
         url = server.make_database()
-        lines = [(line.replace("postgresql://shop@db-1/shop", url), printed) for line, printed in shown(3)]
+        lines = [
+            (line.replace("postgresql://shop@db-1/shop", url), printed)
+            for line, printed in recipe_commands(3)
+        ]
         (endless, _), (send, answer), (rebuild, nothing) = lines
         with going_on(project, "cqrs run order"), going_on(project, endless):
             eventually(lambda: has_begun(url))
-            type_line(project, send, answer)
+            run_line(project, send, answer)
             assert orders(url) == [("o-7", "placed")]
-        type_line(project, rebuild, nothing)
+        run_line(project, rebuild, nothing)
         assert orders(url) == [("o-7", "placed")]
 
 
@@ -87,24 +90,24 @@ def test_changed_rules_take_over(project: Project) -> None:
     (drafts / "bank_account.py").write_text(rules.replace(RULE, CHANGED))
     with project.running("run") as before:
         eventually(lambda: "bank_account" in project.cqrs("status"))
-        for line, printed in shown(7):
+        for line, printed in recipe_commands(7):
             if line.startswith("cqrs run"):
                 line = line.replace("9501", str(free_port()))
                 after = project.start(*line.split()[1:])
                 before.communicate(timeout=120)
                 assert before.returncode == TakenOverError.exit_code
             else:
-                type_line(project, line, printed)
+                run_line(project, line, printed)
         after.send_signal(signal.SIGTERM)
         after.communicate(timeout=60)
 
 
 def test_a_lost_disk_is_restored(project: Project) -> None:
     """Recipe 8 restores from a backup."""
-    open_accounts(on_its_own_broker(project))
+    open_accounts(with_embedded_broker(project))
     try:
-        for line, printed in shown(8):
-            type_line(project, line, printed)
+        for line, printed in recipe_commands(8):
+            run_line(project, line, printed)
     finally:
         embedded.stop_broker(project.folder)
 
@@ -124,5 +127,5 @@ def test_the_notebook_counts_events(project: Project) -> None:
 def test_reports_are_those_shown(project: Project) -> None:
     """Recipe 10 prints the shown reports."""
     open_accounts(project)
-    for line, printed in shown(10):
-        type_line(project, line, printed)
+    for line, printed in recipe_commands(10):
+        run_line(project, line, printed)

@@ -9,7 +9,7 @@ from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.core.messages.record import Record
-from tests.recipes.debezium import routed
+from tests.recipes.debezium import route_row
 from tests.recipes.page import PAGE
 from tests.support import ROOT
 
@@ -74,7 +74,7 @@ def test_other_converters_end_as_told(settings: str, value: bytes, ending: str) 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
 def test_debezium_makes_these_records() -> None:
-    topic, record = routed(SETTINGS, ROW)
+    topic, record = route_row(SETTINGS, ROW)
     assert (topic, record) == ("bank_account.commands", ROUTED)
     for settings, value, _ in OTHERS:
-        assert routed(SETTINGS + settings, ROW)[1].value == value
+        assert route_row(SETTINGS + settings, ROW)[1].value == value

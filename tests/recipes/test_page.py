@@ -12,7 +12,7 @@ from cqrs_cli import registry, scaffold
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.recipes.page import FILES, PAGE, imported
+from tests.recipes.page import FILES, PAGE, run_import
 from tests.support import ROOT
 from tests.support.deciding import Owner
 from tests.support.project import Project
@@ -51,7 +51,7 @@ def test_the_recipes_tests_pass(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_imports_can_be_repeated(project: Project, connection: "Connection", prefix: str) -> None:
-    (project.folder / "commands.ndjson").write_text(imported(project.folder))
+    (project.folder / "commands.ndjson").write_text(run_import(project.folder))
     project.cqrs("init", "bank_account", "-q")
     for _ in range(2):
         project.cqrs("send", "--file", "commands.ndjson", "-q")

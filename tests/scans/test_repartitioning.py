@@ -8,7 +8,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.repartitioning import GrowthWork, growth_work
-from tests.deciding.growing import SUBJECTS, counters, first_rounds
+from tests.deciding.repartitioned_counters import SUBJECTS, counters, run_first_rounds
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.repartitioning import grow, lineage
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     found = counters(connection, prefix, tmp_path)
-    first_rounds(found)
+    run_first_rounds(found)
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, check_decided_once, counters, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, check_decided_once, counters, round_commands
 from tests.support.java import forgetful
 from tests.support.owners import quietly, running
 from tests.support.repartitioning import finals, grow, lineage, reasons
@@ -32,7 +32,7 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     ):
         eventually(lambda: lineage(single).activated == {1, 2, 3})
         for number in (0, 1):
-            for subject, sent in zip(SUBJECTS, round_of(number), strict=True):
+            for subject, sent in zip(SUBJECTS, round_commands(number), strict=True):
                 waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")
         outcomes = [subject for batch in waiter.remaining(20) for subject in batch]
     assert sorted(subject.number for subject in outcomes) == list(range(1, 25)) and not waiter.outstanding

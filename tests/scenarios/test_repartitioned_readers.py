@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import SUBJECTS, counters, expected_histories, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, counters, expected_histories, round_commands
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.kafka
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Counters decided before and after a repartitioning, and with a second repartitioning that has not split yet."""
     counters_log = counters(connection, prefix, tmp_path)
-    counters_log.send(*round_of(0), *round_of(1))
+    counters_log.send(*round_commands(0), *round_commands(1))
     quietly(counters_log.plan())
     eventually(lambda: counters_log.settled("events"))
     grow(counters_log, 4)
-    counters_log.send(*round_of(2))
+    counters_log.send(*round_commands(2))
     quietly(counters_log.plan())
     grow(counters_log, 8)
     return counters_log

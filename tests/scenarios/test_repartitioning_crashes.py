@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli import failpoints
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import check_decided_once, counters, round_of
+from tests.deciding.repartitioned_counters import check_decided_once, counters, round_commands
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.project import Project
@@ -38,13 +38,13 @@ def killed(project: Project, point: str) -> bool:
 def test_killed_command_is_completed(pair: TopicHarness, project: Project, point: str) -> None:
     """Repeating a killed `cqrs repartition` completes it: the next run splits, and no command is lost."""
     with running(pair.plan(once=False)):
-        pair.send(*round_of(0))
+        pair.send(*round_commands(0))
         assert killed(project, point)
         assert project.json(*GROW)["left"] == [0, 1, 2, 3]
     assert lineage(pair).counts == (2, 4)
     pair.partitions = 4
     pair.reconnect()
-    pair.send(*round_of(1))
+    pair.send(*round_commands(1))
     quietly(pair.plan())
     check_decided_once(pair, 0, 1)
 

@@ -10,7 +10,7 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.entry import read_deferral
 from cqrs_cli.core.messages.repartitioning import Begun, LineageRecord, Split, lineage_value
 from cqrs_cli.ownership.claim import Claim
-from tests.deciding.growing import SUBJECTS, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, round_commands
 from tests.support.commands import Sent
 from tests.support.hanging_transactions import Hanging, Output
 from tests.support.harness import TopicHarness
@@ -66,7 +66,7 @@ def reach(harness: TopicHarness, broker: Raw, begin_transaction: Callable[[Topic
         split(harness).leave(harness.connection, broker, ["lineage", "position"], [])
     elif begin_transaction is forward:
         sent: dict[int, list[Sent]] = {0: [], 1: []}
-        for subject, command in zip(SUBJECTS, round_of(2), strict=True):
+        for subject, command in zip(SUBJECTS, round_commands(2), strict=True):
             sent[harness.home(subject)].append(stale(command, 1))
         harness.send(*sent[0])
         quietly(harness.plan())

@@ -23,7 +23,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.keys.address import keyring_at
-from tests.following.processes.process_harness import ProcessHarness, records
+from tests.following.processes.process_harness import ProcessHarness, read_records
 from tests.support.brokers import broker
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
@@ -52,7 +52,7 @@ class Output(NamedTuple):
 
     topic: str
     partition: int
-    records: Sequence[OutputRecord]
+    read_records: Sequence[OutputRecord]
     headers: Sequence[tuple[str, bytes]] = HEADERS
 
 
@@ -149,7 +149,7 @@ def react_hanging(
     doing = create_supervisors(plan, [subscription], 0, threading.Event())[0].context
     sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
-    for record in records(harness.connection, harness.events, 0):
+    for record in read_records(harness.connection, harness.events, 0):
         if record.offset >= before.offset:
             event = read_recorded_event(
                 doing.loaded.sources["order"], record.value, harness.events, 0, record.offset

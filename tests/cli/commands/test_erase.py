@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, TopicPlan, To
 from tests.cli.conftest import Cqrs
 from tests.core.personal.batches import context
 from tests.core.personal.customer import CUSTOMER, Registered
-from tests.following.projections.projector_harness import record
+from tests.following.projections.projector_harness import event_record
 from tests.support.topic_settings import configure
 from tests.support.waiting import eventually
 
@@ -90,7 +90,7 @@ def erase_project(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
     call("send", "customer", "c-1", "Register", "name=Ann", "mail=ann@home")
     call("send", "customer", "c-1", "Order", "street=Elm", "street=7", "amount=3", "--not-before", "3d")
     call("send", "customer", "c-2", "Register", "name=Bob")
-    plain_event = record(0, "c-1", 1, Registered("Ann", "ann@home", "free"), aggregate="customer")
+    plain_event = event_record(0, "c-1", 1, Registered("Ann", "ann@home", "free"), aggregate="customer")
     customers.write(customers.topics.events, (plain_event.value, plain_event.key))
     return call  # type: ignore[return-value]
 

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.payload_reference import find_reference, reference_t
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.sweep import SPARED
 from tests.cli.conftest import Cqrs
-from tests.payloads.bank import LARGE, Bank
+from tests.payloads.bank import LARGE_NAME, Bank
 from tests.payloads.stores import EACH_STORE, FolderStore, new_store
 from tests.support.harness import TopicHarness
 from tests.support.objects.running import Bucket
@@ -28,14 +28,14 @@ def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> FolderSt
 def test_gc_keeps_payloads_that_records_need(
     cqrs_on_broker: Cqrs, prefix: str, store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CQRS_PAYLOAD_STORE", store.place.uri)
+    monkeypatch.setenv("CQRS_PAYLOAD_STORE", store.address.uri)
     monkeypatch.setenv("CQRS_PAYLOAD_THRESHOLD", "1KiB")
     folder = f"{prefix}bank_account"
     assert cqrs_on_broker("send", "bank_account", "a", "Open", f"owner={'x' * 2000}").status == 0
     (used_file,) = store.files()
     unused_reference = store.put(b"unused", folder)
     for file in (store.path / folder).iterdir():
-        store.age_file(file, SPARED + 10)
+        store.make_file_older(file, SPARED + 10)
     assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == used_file
     dry_run = cqrs_on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
     assert (dry_run["kept"], dry_run["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
@@ -77,11 +77,11 @@ def test_readers_of_lost_payloads(
         "--topic-prefix",
         bank.harness.topics.prefix,
     )
-    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Open", f"owner={LARGE_NAME}")
     reference = find_reference(bank.harness.records("commands")[0].value)
     assert reference is not None
     payload = bank.store.file(reference, bank.folder).read_bytes()
-    bank.store.lose(reference, bank.folder)
+    bank.store.delete(reference, bank.folder)
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE"]
     (failed,) = cqrs("dead-letters", "list", "bank_account", "-o", "json", *flags).lines
     assert failed["reason"] == "PAYLOAD_UNAVAILABLE" and reference.sha256 in failed["message"]
@@ -89,7 +89,7 @@ def test_readers_of_lost_payloads(
     assert cqrs("dead-letters", "retry", "bank_account", "--all", *flags).status == 0
     assert find_reference(bank.harness.records("commands")[-1].value) == reference
     assert bank.decide()[-1] == "accepted"
-    bank.store.lose(reference, bank.folder)
+    bank.store.delete(reference, bank.folder)
     result = cqrs("show", "bank_account", "ada", *flags)
     assert (
         result.status == 4 and f"events:0@0 refers to payload {reference.sha256}: it is missing" in result.err

@@ -9,7 +9,7 @@ from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from tests.deciding.growing import SUBJECTS, counters, first_rounds, round_of
+from tests.deciding.repartitioned_counters import SUBJECTS, counters, round_commands, run_first_rounds
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.repartitioning import grow
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 def two_counters(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """One decided and one deferred command for each counter, both from before the repartitioning."""
     two_counters = counters(connection, prefix, tmp_path)
-    first_rounds(two_counters)
+    run_first_rounds(two_counters)
     grow(two_counters, 4)
     return two_counters
 
@@ -36,7 +36,9 @@ def test_deferred_commands_are_listed_once(two_counters: TopicHarness) -> None:
 def test_simulation_knows_earlier_decisions(two_counters: TopicHarness) -> None:
     """The simulation knows states, decisions and deferred commands."""
     quietly(two_counters.plan())
-    values_by_round = {number: [record.value or b"" for record in round_of(number)] for number in range(3)}
+    values_by_round = {
+        number: [record.value or b"" for record in round_commands(number)] for number in range(3)
+    }
     commands_by_round = {
         number: [
             ReadyCommand(f"{subject}.{number}", "counter", subject, "counter.Increment", value)

@@ -7,13 +7,13 @@ from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from tests.deciding.deferred.patient import patient_topics
+from tests.deciding.deferred.deferring_topics import deferring_topics
 
 
 @pytest.mark.kafka
 def test_simulation_defers_commands(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """An owner would do the same. The second command in the same simulation is a duplicate."""
-    harness = patient_topics(connection, prefix, tmp_path)
+    harness = deferring_topics(connection, prefix, tmp_path)
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     decision_settings = DecisionSettings("murmur2", 1000, 20)
     simulation = Simulation(connection, harness.topics, harness.aggregate, decision_settings, commands)

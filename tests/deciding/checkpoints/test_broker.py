@@ -15,16 +15,16 @@ from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.timing import Timing
-from tests.deciding.checkpoints.stage import (
-    BEGAN,
-    checkpoints,
+from tests.deciding.checkpoints.checkpoint_runs import (
+    RESTORED_NOTE,
+    checkpoint_folder,
+    checkpoint_plan,
+    checkpoint_sources,
+    checkpoints_of,
     data_files,
-    fresh,
-    plan,
-    sources,
-    started,
-    store,
-    write_all,
+    run_on_new_machine,
+    run_once,
+    write_checkpoints,
 )
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
@@ -44,9 +44,9 @@ def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
         bank.send(*commands[start:end])
         quietly(bank.plan())
         if start:
-            write_all(bank)
+            write_checkpoints(bank)
     bank.send(*choice.sample(commands, 100))  # most are repetitions
-    assert sum(BEGAN in note for note in fresh(bank)) == 2
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(bank)) == 2
     quietly(bank.plan())
     quietly(bank.plan(machine="log"))
     assert bank.digest("new") == bank.digest("state") == bank.digest("log")
@@ -58,14 +58,14 @@ def old_and_new(counters: TopicHarness) -> None:
     for first in (0, 10):
         counters.send(*increments(10, first=first))
         quietly(counters.plan())
-        assert len(write_all(counters)) == 1
+        assert len(write_checkpoints(counters)) == 1
     counters.send(*increments(10, first=20))
 
 
 def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
     """Return the number of commands in the checkpoint that is used, if any, and the notes about other checkpoints."""
     notes: list[str] = []
-    (source,) = sources(counters)
+    (source,) = checkpoint_sources(counters)
     manifest = fetch_checkpoint(source, (), into, notes.append)
     return None if manifest is None else manifest.positions.commands, notes
 
@@ -90,7 +90,7 @@ def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: byt
 def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
     """A checkpoint is not used if the log contains other records than then, or ends earlier, as after a restore."""
     old_and_new(counters)
-    newest, _ = checkpoints(counters).manifests()
+    newest, _ = checkpoints_of(counters).manifests()
     at = newest.positions
     assert at.last_event is not None and at.last_outcome is not None
     event, outcome = replace(at.last_event, digest="another"), replace(at.last_outcome, digest="another")
@@ -107,22 +107,22 @@ def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) 
         (replace(newest, positions=ahead), "ahead of the log"),
         (replace(newest, loss='{"at":1}'), "before a loss"),
     ):
-        for path in store(counters).rglob("*.json"):
+        for path in checkpoint_folder(counters).rglob("*.json"):
             path.unlink()
         name, content = false.encoded()
-        checkpoints(counters).folder.write(name, iter([content]))
+        checkpoints_of(counters).folder.write(name, iter([content]))
         commands, (note,) = best(counters, tmp_path)
         assert commands is None and reason in note
-    assert not any(BEGAN in note for note in fresh(counters))
+    assert not any(RESTORED_NOTE in note for note in run_on_new_machine(counters))
 
 
 @pytest.mark.covers("checkpoint")
 def test_topic_made_again_has_none(counters: TopicHarness) -> None:
     old_and_new(counters)
-    newest = checkpoints(counters).newest()
+    newest = checkpoints_of(counters).newest()
     assert newest is not None
     identity = replace(newest.identity, topics={**newest.identity.topics, "events": "made again"})
-    (source,) = (changed(checkpoint, identity=identity) for checkpoint in sources(counters))
+    (source,) = (changed(checkpoint, identity=identity) for checkpoint in checkpoint_sources(counters))
     assert source.mismatch_reason(newest, source.ends(), "").startswith("topics was")
     with pytest.raises(ConfigurationError, match="of another log or code"):
         write_checkpoint(source)
@@ -133,7 +133,7 @@ def test_topic_made_again_has_none(counters: TopicHarness) -> None:
 def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
-    notes = started(counters, "new", checkpoints=nobody)
+    notes = run_once(counters, "new", checkpoints=nobody)
     counters.check("new")
     assert sum("no checkpoint is used" in note and "cannot be used" in note for note in notes) == 1
 
@@ -147,7 +147,9 @@ def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.Captur
         silent = (
             f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{server.getsockname()[1]}"
         )
-        with running(changed(plan(counters, checkpoints=silent), targets=None, timing=impatient)) as owner:
+        with running(
+            changed(checkpoint_plan(counters, checkpoints=silent), targets=None, timing=impatient)
+        ) as owner:
             eventually(lambda: counters.standing()[0] == 10)
             eventually(lambda: "has taken more than" in capsys.readouterr().err)
     counters.check()
@@ -159,10 +161,10 @@ def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.Captur
 def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     quietly(counters.plan())
-    assert len({one.written for one in (*write_all(counters), *write_all(counters))}) == 1
+    assert len({one.written for one in (*write_checkpoints(counters), *write_checkpoints(counters))}) == 1
     counters.send(*increments(1, first=10))
     quietly(counters.plan())
-    (source,) = sources(counters)
+    (source,) = checkpoint_sources(counters)
     kept = write_checkpoint(source, every=3600)
     assert kept is not None and kept.positions.commands == 10
     assert len(data_files(counters)) == 1
@@ -172,14 +174,16 @@ def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
 @pytest.mark.covers("checkpoint")
 def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
     counters.send(*increments(10))
-    working = changed(plan(counters, checkpoint_every=0.1), targets=None)
+    working = changed(checkpoint_plan(counters, checkpoint_every=0.1), targets=None)
     with running(working):
-        eventually(lambda: checkpoints(counters).newest() is not None)
+        eventually(lambda: checkpoints_of(counters).newest() is not None)
         counters.send(*increments(10, first=10))
         eventually(
-            lambda: (newest := checkpoints(counters).newest()) is not None and newest.positions.commands >= 20
+            lambda: (
+                (newest := checkpoints_of(counters).newest()) is not None and newest.positions.commands >= 20
+            )
         )
-    assert sum(BEGAN in note for note in fresh(counters)) == 1
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters)) == 1
 
 
 @pytest.mark.slow
@@ -191,15 +195,15 @@ def test_killed_writers_harm_nothing(
     old_and_new(counters)
     quietly(counters.plan())
     monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:kill")
-    child = start_child(WriteRequest(sources(counters), 0.0))
+    child = start_child(WriteRequest(checkpoint_sources(counters), 0.0))
     child.communicate()
     assert child.returncode == -signal.SIGKILL
     monkeypatch.delenv(failpoints.VARIABLE)
-    assert sum(BEGAN in note for note in fresh(counters)) == 1
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters)) == 1
     for first in (30, 31):  # orphaned data are deleted once both kept checkpoints are newer
         counters.send(*increments(1, first=first))
         quietly(counters.plan())
-        write_all(counters)
+        write_checkpoints(counters)
     assert len(data_files(counters)) == 2
     assert [path.name for path in counters.shard_path().parent.iterdir()] == ["0"]
 
@@ -209,8 +213,8 @@ def test_killed_writers_harm_nothing(
 @pytest.mark.parametrize("point", ["checkpoint.installed", "recover.taken", "recover.events"])
 def test_owner_killed_while_it_begins(counters: TopicHarness, point: str) -> None:
     old_and_new(counters)
-    assert Process(plan(counters, "new"), f"{point}:1:kill").killed()
-    started(counters, "new")
+    assert Process(checkpoint_plan(counters, "new"), f"{point}:1:kill").killed()
+    run_once(counters, "new")
     counters.check("new")
 
 
@@ -218,5 +222,5 @@ def test_owner_killed_while_it_begins(counters: TopicHarness, point: str) -> Non
 def test_download_killed_leaves_the_log(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     old_and_new(counters)
     monkeypatch.setenv(failpoints.VARIABLE, "checkpoint.fetched:1:kill")
-    assert not any(BEGAN in note for note in fresh(counters))
+    assert not any(RESTORED_NOTE in note for note in run_on_new_machine(counters))
     assert [path.name for path in counters.shard_path("new").parent.iterdir()] == ["0"]

@@ -12,7 +12,7 @@ from cqrs_cli.cli.main import main
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
-from tests.deciding.checkpoints.stage import BEGAN, fresh, plan
+from tests.deciding.checkpoints.checkpoint_runs import RESTORED_NOTE, checkpoint_plan, run_on_new_machine
 from tests.support import AGGREGATES
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -30,7 +30,7 @@ def place(bucket: Bucket) -> dict[str, Any]:
 
 
 def kept(harness: TopicHarness, place: dict[str, Any]) -> Checkpoints:
-    made = plan(harness, **place)
+    made = checkpoint_plan(harness, **place)
     return checkpoint_source(made, made.partitions()[0], harness.aggregate).checkpoints()
 
 
@@ -44,12 +44,12 @@ def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], 
     """The newest two checkpoints are kept. A new state folder starts from the newest and decides on."""
     for first in range(0, 30, 10):
         counters.send(*increments(10, first=first))
-        quietly(plan(counters, checkpoint_every=3600.0, **place))
+        quietly(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
         assert newest(counters, place) == first + 10
     assert len(kept(counters, place).manifests()) == 2
     assert len([file for file in bucket.folder.rglob("*") if file.is_file()]) == 4
     counters.send(*increments(10, first=30))
-    assert sum(BEGAN in note for note in fresh(counters, **place)) == 1
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **place)) == 1
     assert len(counters.outcomes()) == 40 and counters.violations("new") == []
 
 
@@ -61,7 +61,7 @@ def test_server_may_die_while_owners_decide(
     timing = Timing(checkpoint_retry=0.2)
     counters.send(*increments(10))
     with running(
-        replace(plan(counters, checkpoint_every=0.1, **place), targets=None, timing=timing)
+        replace(checkpoint_plan(counters, checkpoint_every=0.1, **place), targets=None, timing=timing)
     ) as owner:
         eventually(lambda: newest(counters, place) >= 10)
         object_store.kill()
@@ -73,7 +73,7 @@ def test_server_may_die_while_owners_decide(
         counters.send(*increments(10, first=20))
         eventually(lambda: newest(counters, place) >= 30)
     assert owner.error() is None
-    assert sum(BEGAN in note for note in fresh(counters, **place)) == 1
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **place)) == 1
     assert counters.violations("new") == []
 
 
@@ -91,7 +91,7 @@ def test_useless_store_costs_a_note(
     else:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     counters.send(*increments(10))
-    begun, written = fresh(counters, **place)
+    begun, written = run_on_new_machine(counters, **place)
     reason = "the bucket does not exist; create it" if trouble == "no bucket" else "check the credentials"
     assert "no checkpoint is used" in begun and reason in begun
     assert "no checkpoint of" in written and reason in written
@@ -118,7 +118,7 @@ def test_doctor_tries_the_store(
         return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
 
     counters.send(*increments(10))
-    quietly(plan(counters, checkpoint_every=3600.0, **place))
+    quietly(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
     store, level = found()
     assert store == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints responds and is writable")
     assert level[0] == "ok" and "partition 0" in level[1]

@@ -11,7 +11,12 @@ from cqrs_cli.deciding.checkpoints.checkpointer import Checkpointer
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
-from tests.deciding.checkpoints.stage import checkpoints, data_files, plan, write_all
+from tests.deciding.checkpoints.checkpoint_runs import (
+    checkpoint_plan,
+    checkpoints_of,
+    data_files,
+    write_checkpoints,
+)
 from tests.support.commands import increments
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import owned_here, quietly, running
@@ -25,18 +30,18 @@ def ten(counters: TopicHarness) -> TopicHarness:
     """Ten decided commands in a checkpoint, and ten undecided commands. The next checkpoint is due in an hour."""
     counters.send(*increments(10))
     quietly(counters.plan())
-    assert len(write_all(counters)) == 1
+    assert len(write_checkpoints(counters)) == 1
     counters.send(*increments(10, first=10))
     return counters
 
 
 def hourly(harness: TopicHarness, **options: Any) -> Plan:
-    return plan(harness, checkpoint_every=3600.0, **options)
+    return checkpoint_plan(harness, checkpoint_every=3600.0, **options)
 
 
 def kept(harness: TopicHarness) -> int:
     """Return the number of commands in the newest checkpoint."""
-    newest = checkpoints(harness).newest()
+    newest = checkpoints_of(harness).newest()
     return 0 if newest is None else newest.positions.commands
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.deferred.patient import cancel, count, decided, entries, patient_topics, release, soon
+from tests.deciding.deferred.deferring_topics import (
+    cancel_command,
+    count_command,
+    deferred_entries,
+    deferring_topics,
+    near_future,
+    outcomes_of,
+    release_command,
+)
 from tests.support.commands import FAR
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -18,42 +26,55 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def ward(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    return patient_topics(connection, prefix, tmp_path)
+    return deferring_topics(connection, prefix, tmp_path)
 
 
 def test_commands_wait_and_are_decided(ward: TopicHarness) -> None:
     """Commands wait for a time or for other commands, are cancelled, are released, and are copied."""
-    ward.send(count("timed", notbefore=soon()), count("patient", ready=2), count("never", notbefore=FAR))
+    ward.send(
+        count_command("timed", notbefore=near_future()),
+        count_command("patient", ready=2),
+        count_command("never", notbefore=FAR),
+    )
     with running(ward.plan(once=False)):
-        eventually(lambda: decided(ward, "timed")[-1:] == [("accepted", "")])
-        ward.send(count("never", notbefore=FAR), cancel("never"), cancel("nothing"))
-        ward.send(count("asked", notbefore=FAR), release("asked"))
-        ward.send(count("copy", deferredfrom="0/0"), count("timed", notbefore=soon(), deferredfrom="0/0"))
-        eventually(lambda: decided(ward, "patient")[-1:] == [("accepted", "")])
-        eventually(lambda: len(decided(ward, "never")) == 3 and len(decided(ward, "asked")) == 2)
-    assert decided(ward, "timed")[0] == ("deferred", "NOT_YET")
-    assert decided(ward, "timed")[1:2] == [("accepted", "")]
-    assert set(decided(ward, "patient")[:-1]) == {("deferred", "LATER")}
-    assert decided(ward, "never") == [("deferred", "NOT_YET"), ("duplicate", ""), ("rejected", "CANCELLED")]
-    assert decided(ward, "cancel-never") == [("unchanged", "")]
-    assert decided(ward, "cancel-nothing") == [("rejected", "NOT_FOUND")]
-    assert decided(ward, "asked") == [("deferred", "NOT_YET"), ("accepted", "")]
-    assert decided(ward, "copy") == [("failed", "NOT_RELEASED")]
-    assert entries(ward) == {}
+        eventually(lambda: outcomes_of(ward, "timed")[-1:] == [("accepted", "")])
+        ward.send(count_command("never", notbefore=FAR), cancel_command("never"), cancel_command("nothing"))
+        ward.send(count_command("asked", notbefore=FAR), release_command("asked"))
+        ward.send(
+            count_command("copy", deferredfrom="0/0"),
+            count_command("timed", notbefore=near_future(), deferredfrom="0/0"),
+        )
+        eventually(lambda: outcomes_of(ward, "patient")[-1:] == [("accepted", "")])
+        eventually(lambda: len(outcomes_of(ward, "never")) == 3 and len(outcomes_of(ward, "asked")) == 2)
+    assert outcomes_of(ward, "timed")[0] == ("deferred", "NOT_YET")
+    assert outcomes_of(ward, "timed")[1:2] == [("accepted", "")]
+    assert set(outcomes_of(ward, "patient")[:-1]) == {("deferred", "LATER")}
+    assert outcomes_of(ward, "never") == [
+        ("deferred", "NOT_YET"),
+        ("duplicate", ""),
+        ("rejected", "CANCELLED"),
+    ]
+    assert outcomes_of(ward, "cancel-never") == [("unchanged", "")]
+    assert outcomes_of(ward, "cancel-nothing") == [("rejected", "NOT_FOUND")]
+    assert outcomes_of(ward, "asked") == [("deferred", "NOT_YET"), ("accepted", "")]
+    assert outcomes_of(ward, "copy") == [("failed", "NOT_RELEASED")]
+    assert deferred_entries(ward) == {}
     assert ward.violations("state") == []
 
 
 def test_lost_shard_keeps_the_waiting(ward: TopicHarness) -> None:
-    ward.send(count("never", notbefore=FAR), count("other", notbefore=FAR), cancel("other"))
+    ward.send(
+        count_command("never", notbefore=FAR), count_command("other", notbefore=FAR), cancel_command("other")
+    )
     quietly(ward.plan())
     assert ward.violations() == []
     quietly(ward.plan(machine="new"))
-    ward.send(count("never", notbefore=FAR), release("never"))
+    ward.send(count_command("never", notbefore=FAR), release_command("never"))
     quietly(ward.plan(machine="new"))
     quietly(ward.plan(machine="third"))
-    assert decided(ward, "never") == [("deferred", "NOT_YET"), ("duplicate", ""), ("accepted", "")]
-    assert decided(ward, "other") == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
-    assert entries(ward) == {}
+    assert outcomes_of(ward, "never") == [("deferred", "NOT_YET"), ("duplicate", ""), ("accepted", "")]
+    assert outcomes_of(ward, "other") == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
+    assert deferred_entries(ward) == {}
     assert ward.violations() == []
 
 
@@ -64,14 +85,17 @@ def days_ahead() -> float:
 @pytest.mark.covers("deferred-once")
 def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
     """An owner whose clock is ahead resubmits a command too early only once, and then uses the broker's clock."""
-    ward.send(count("tomorrow", notbefore=soon(86_400_000)), count("now", notbefore=soon(3_000)))
+    ward.send(
+        count_command("tomorrow", notbefore=near_future(86_400_000)),
+        count_command("now", notbefore=near_future(3_000)),
+    )
     plan = ward.plan(once=False)
     with running(replace(plan, timing=replace(plan.timing, clock=days_ahead))) as owner:
-        eventually(lambda: len(decided(ward, "tomorrow")) == 2)
-        eventually(lambda: decided(ward, "now")[-1:] == [("accepted", "")])
+        eventually(lambda: len(outcomes_of(ward, "tomorrow")) == 2)
+        eventually(lambda: outcomes_of(ward, "now")[-1:] == [("accepted", "")])
     assert any("s ahead of the broker's" in note for note in owner.notes())
-    assert decided(ward, "tomorrow") == [("deferred", "NOT_YET")] * 2
-    assert list(entries(ward)) == ["tomorrow"]
+    assert outcomes_of(ward, "tomorrow") == [("deferred", "NOT_YET")] * 2
+    assert list(deferred_entries(ward)) == ["tomorrow"]
     assert ward.violations("state") == []
 
 
@@ -91,12 +115,14 @@ def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
 def test_killed_owners_say_each_once(ward: TopicHarness, point: str) -> None:
     """An owner dies at a failpoint. Each deferred command ends once, also on a machine without the shard."""
     ids = [f"c{number}" for number in range(20)]
-    ward.send(*(count(id, notbefore=soon()) for id in ids), count("never", notbefore=FAR))
+    ward.send(
+        *(count_command(id, notbefore=near_future()) for id in ids), count_command("never", notbefore=FAR)
+    )
     quietly(ward.plan())
     eventually(lambda: ward.records("commands")[-1].timestamp + 400 < time.time() * 1000)
     assert Process(ward.plan(), f"{point}:1:kill").killed()
     quietly(ward.plan(machine="new"))
     quietly(ward.plan())
-    assert all(decided(ward, id) == [("deferred", "NOT_YET"), ("accepted", "")] for id in ids)
-    assert list(entries(ward)) == ["never"]
+    assert all(outcomes_of(ward, id) == [("deferred", "NOT_YET"), ("accepted", "")] for id in ids)
+    assert list(deferred_entries(ward)) == ["never"]
     assert ward.violations() == []

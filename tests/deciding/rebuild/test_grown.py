@@ -19,13 +19,13 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
-from tests.deciding.growing import (
+from tests.deciding.repartitioned_counters import (
     SUBJECTS,
     check_decided_once,
     counters,
-    first_rounds,
     release_commands,
-    round_of,
+    round_commands,
+    run_first_rounds,
 )
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -49,7 +49,7 @@ class _Watched(PartitionLog):
 @pytest.fixture
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     found = counters(connection, prefix, tmp_path)
-    first_rounds(found)
+    run_first_rounds(found)
     eventually(lambda: found.settled("outcomes"))
     return found
 
@@ -77,10 +77,10 @@ def test_shards_are_made_before_the_growth(pair: TopicHarness) -> None:
     built = build(pair, 4, "new")
     assert built[Partition("counter", 0)] + built[Partition("counter", 1)] == 12
     assert 0 < built[Partition("counter", 2)] + built[Partition("counter", 3)] < 12
-    pair.send(*round_of(2))
+    pair.send(*round_commands(2))
     quietly(pair.plan())
     grow(pair, 4)
-    pair.send(*round_of(0))
+    pair.send(*round_commands(0))
     quietly(pair.plan(machine="new"))
     assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
     pair.send(*release_commands(1))
@@ -119,12 +119,12 @@ def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
     plan = plan_with_future_partitions(pair.plan(once=False, machine="new"), "counter", 4)
     grow(pair, 4)
     quietly(pair.plan())
-    pair.send(*round_of(2))
+    pair.send(*round_commands(2))
     quietly(pair.plan())
     eventually(lambda: pair.settled("outcomes"))
     rebuild_shards(plan, lambda now: None, lambda text: None)
     made = pair.shard_path("new", 3).stat().st_ino
-    pair.send(*round_of(0))
+    pair.send(*round_commands(0))
     quietly(pair.plan(machine="new"))
     assert pair.shard_path("new", 3).stat().st_ino != made
     check_decided_once(pair, 0, 2, machine="new")
@@ -134,7 +134,7 @@ def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
     """The grandparents have decided more since their split."""
     grow(pair, 4)
     quietly(pair.plan())
-    pair.send(*round_of(2))
+    pair.send(*round_commands(2))
     quietly(pair.plan())
     eventually(lambda: pair.settled("outcomes"))
     build(pair, 8, "new")

@@ -28,7 +28,7 @@ from tests.support.deciding import Owner
 from tests.support.waiting import eventually
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: dict[str, str]
     body: Any
@@ -48,7 +48,7 @@ class GatewayClient:
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+    def request(self, method: str, path: str, body: object = None, **headers: str) -> Response:
         """Send a request and return the response. Underscores in the names of `headers` mean hyphens."""
         request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None and "Content-Type" not in request_headers:
@@ -60,7 +60,7 @@ class GatewayClient:
             response = connection.getresponse()
             raw = response.read()
             response_headers = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(
+            return Response(
                 response.status,
                 response_headers,
                 json.loads(raw) if "json" in response_headers.get("content-type", "") else raw,
@@ -68,12 +68,12 @@ class GatewayClient:
         finally:
             connection.close()
 
-    def get(self, path: str, **headers: str) -> Answer:
-        return self.ask("GET", path, **headers)
+    def get(self, path: str, **headers: str) -> Response:
+        return self.request("GET", path, **headers)
 
-    def post(self, name: str, command: str, body: object = None, **headers: str) -> Answer:
+    def post(self, name: str, command: str, body: object = None, **headers: str) -> Response:
         path = f"/bank_account/{quote(name, safe='')}/{command}"
-        return self.ask("POST", path, {} if body is None else body, **headers)
+        return self.request("POST", path, {} if body is None else body, **headers)
 
     def open_account(self) -> str:
         """Open an account, deposit 100, wait until the gateway has version 2, and return its id."""

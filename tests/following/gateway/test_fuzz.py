@@ -48,7 +48,7 @@ def test_whatever_is_asked_is_answered(
 ) -> None:
     path = "/" + "/".join(parts) + ("?" + "&".join(f"{name}={value}" for name, value in query.items()))
     path = path.replace('"', "%22")
-    response = gateway.ask(method, path, body, **headers)
+    response = gateway.request(method, path, body, **headers)
     assert response.status < 500 or response.status == 504
     if response.status >= 400 and response.status != 405:
         assert response.headers["content-type"] == "application/problem+json"

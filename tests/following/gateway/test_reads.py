@@ -139,6 +139,6 @@ def test_reading_asks_whether_to_go_on(gateway: GatewayClient) -> None:
 
 
 def test_other_methods_are_problems(gateway: GatewayClient) -> None:
-    response = gateway.ask("DELETE", "/bank_account/x")
+    response = gateway.request("DELETE", "/bank_account/x")
     assert (response.status, response.headers["content-type"]) == (405, "application/problem+json")
     assert "GET" in response.headers["allow"]

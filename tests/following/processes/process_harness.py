@@ -1,5 +1,5 @@
-"""A process manager on topics of orders and payments. It runs in the test's process, in a thread, or in a process
-that a failpoint kills.
+"""Runs a process manager on topics of orders and payments: in the test's process, in a thread, or in a process that a
+failpoint kills.
 """
 
 import multiprocessing
@@ -36,7 +36,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.runs.task import own_partitions, without_aggregates
 from cqrs_cli.settings.settings import load_settings
-from tests.following.projections.projector_harness import record
+from tests.following.projections.projector_harness import event_record
 from tests.following.projections.topics import write_events
 from tests.support import ROOT
 from tests.support.harness import IMPATIENT
@@ -84,12 +84,14 @@ class ProcessHarness:
 
     def place_orders(self, first: int, count: int, partition: int = 0) -> None:
         """Place orders."""
-        self.write_events([placed(number, partition) for number in range(first, first + count)], partition)
+        self.write_events(
+            [order_placed(number, partition) for number in range(first, first + count)], partition
+        )
 
     def run_once(self, **options: Any) -> list[ProcessResult]:
         """Run the process manager with `--once`, which must succeed, and return the results."""
         results = run_in_this_process(self.plan(**options))
-        assert errors(results) == []
+        assert error_texts(results) == []
         return results
 
     def run_once_error(self, **options: Any) -> CqrsError:
@@ -102,7 +104,7 @@ class ProcessHarness:
         return [
             {**msgspec.json.decode(record.value or b""), "partition": number, "key": record.key}
             for number in range(self.partitions)
-            for record in records(self.connection, topic, number)
+            for record in read_records(self.connection, topic, number)
         ]
 
     def payment_requests(self) -> Counter[str]:
@@ -219,21 +221,21 @@ def run_in_this_process(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResu
     return [result for result in results if isinstance(result, ProcessResult)]
 
 
-def placed(number: int, partition: int = 0, event: Event | None = None) -> Record:
+def order_placed(number: int, partition: int = 0, event: Event | None = None) -> Record:
     """Return the first event of an order."""
-    return record(number, f"o-{partition}-{number}", 1, event or Placed("ann"), partition)
+    return event_record(number, f"o-{partition}-{number}", 1, event or Placed("ann"), partition)
 
 
-def records(connection: Connection, topic: str, partition: int) -> list[Record]:
+def read_records(connection: Connection, topic: str, partition: int) -> list[Record]:
     """Return all committed records of a partition."""
     start, end = readers.bounds(connection, topic, [partition], "read_uncommitted")[partition]
     return [record for batch in readers.read(connection, topic, partition, start, end) for record in batch]
 
 
-def errors(results: Iterable[ProcessResult]) -> list[str]:
+def error_texts(results: Iterable[ProcessResult]) -> list[str]:
     return [str(result.error) for result in results if result.error is not None]
 
 
-def orders(first: int, count: int, partition: int = 0) -> Counter[str]:
+def expected_payments(first: int, count: int, partition: int = 0) -> Counter[str]:
     """Return the expected payment requests, each once."""
     return Counter({f"o-{partition}-{number}": 1 for number in range(first, first + count)})

@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
-from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, orders
+from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, expected_payments
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -18,15 +18,15 @@ def test_new_process_starts_at_the_end(harness: ProcessHarness) -> None:
     assert harness.sent_commands() == []
     harness.place_orders(5, 20)
     harness.run_once()
-    assert harness.payment_requests() == orders(5, 20)
+    assert harness.payment_requests() == expected_payments(5, 20)
     harness.run_once(beginning=True)  # the option counts only for a new process manager
-    assert harness.payment_requests() == orders(5, 20)
+    assert harness.payment_requests() == expected_payments(5, 20)
 
 
 def test_option_starts_at_the_beginning(harness: ProcessHarness) -> None:
     harness.place_orders(0, 5)
     harness.run_once(beginning=True)
-    assert harness.payment_requests() == orders(0, 5)
+    assert harness.payment_requests() == expected_payments(0, 5)
 
 
 @pytest.mark.covers("reacted-once")
@@ -42,7 +42,7 @@ def test_start_is_committed_before_polling(harness: ProcessHarness) -> None:
     harness.run_once()
     assert position is not None
     assert position.claim.run == first.run
-    assert harness.payment_requests() == orders(3, 4)
+    assert harness.payment_requests() == expected_payments(3, 4)
 
 
 def test_commands_have_ids_of_their_events(connection: Connection, prefix: str) -> None:
@@ -68,11 +68,11 @@ def test_commands_have_ids_of_their_events(connection: Connection, prefix: str) 
 def test_later_runs_take_over(harness: ProcessHarness) -> None:
     first = ThreadedRun(harness.plan(once=False, beginning=True))
     harness.place_orders(0, 5)
-    eventually(lambda: harness.payment_requests() == orders(0, 5))
+    eventually(lambda: harness.payment_requests() == expected_payments(0, 5))
     second = ThreadedRun(harness.plan(once=False))
     error = first.wait_for_error()
     harness.place_orders(5, 5)
-    eventually(lambda: harness.payment_requests() == orders(0, 10))
+    eventually(lambda: harness.payment_requests() == expected_payments(0, 10))
     second.retire()
     assert isinstance(error, TakenOverError)
     assert "took over process checkout" in error.message

@@ -3,7 +3,7 @@
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.processes.process_harness import ForkedRun, ProcessHarness, orders
+from tests.following.processes.process_harness import ForkedRun, ProcessHarness, expected_payments
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -32,7 +32,7 @@ def test_killed_owners_lose_nothing(harness: ProcessHarness, point: str) -> None
     run = ForkedRun(harness.plan(beginning=True), f"{point}:kill")
     assert run.was_killed()
     harness.run_once(beginning=True)
-    assert harness.payment_requests() == orders(0, 40)
+    assert harness.payment_requests() == expected_payments(0, 40)
 
 
 @pytest.mark.covers("reacted-once")
@@ -43,9 +43,9 @@ def test_paused_owners_are_fenced(harness: ProcessHarness, point: str) -> None:
     paused = ForkedRun(harness.plan(beginning=True), f"{point}:stop")
     eventually(paused.is_paused)
     harness.run_once(beginning=True)
-    assert harness.payment_requests() == orders(0, 40)
+    assert harness.payment_requests() == expected_payments(0, 40)
     assert paused.resume() == 6
-    assert harness.payment_requests() == orders(0, 40)
+    assert harness.payment_requests() == expected_payments(0, 40)
 
 
 @pytest.mark.covers("reacted-once")
@@ -59,4 +59,4 @@ def test_many_kills_lose_nothing(connection: Connection, prefix: str) -> None:
         point = ("produce.after", "flush.after", "commit.sent", "commit.after")[number % 4]
         ForkedRun(harness.plan(), f"{point}:{number}:kill", batch=11).was_killed()
     harness.run_once()
-    assert harness.payment_requests() == orders(0, 300) + orders(0, 300, 1)
+    assert harness.payment_requests() == expected_payments(0, 300) + expected_payments(0, 300, 1)

@@ -8,9 +8,9 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from tests.following.processes.process_harness import (
     ProcessHarness,
-    errors,
-    orders,
-    records,
+    error_texts,
+    expected_payments,
+    read_records,
     run_in_this_process,
 )
 
@@ -42,9 +42,9 @@ def test_recreated_topic_stops_the_process(processed_harness: ProcessHarness) ->
     (argument,) = accept_loss_arguments(error)
     assert argument == "checkout:order:0@0"
     processed_harness.run_once(accept_loss=[argument])
-    assert processed_harness.payment_requests() == orders(0, 10) + orders(100, 5)
+    assert processed_harness.payment_requests() == expected_payments(0, 10) + expected_payments(100, 5)
     processed_harness.run_once(accept_loss=[argument])  # the option was left in a script
-    assert processed_harness.payment_requests() == orders(0, 10) + orders(100, 5)
+    assert processed_harness.payment_requests() == expected_payments(0, 10) + expected_payments(100, 5)
 
 
 @pytest.mark.covers("reacted-once")
@@ -52,7 +52,7 @@ def test_lost_group_offsets_change_nothing(processed_harness: ProcessHarness) ->
     processed_harness.delete_group()
     processed_harness.place_orders(10, 5)
     processed_harness.run_once()
-    assert processed_harness.payment_requests() == orders(0, 15)
+    assert processed_harness.payment_requests() == expected_payments(0, 15)
 
 
 @pytest.mark.covers("reacted-once")
@@ -64,7 +64,7 @@ def test_reset_group_offset_stops_the_process(processed_harness: ProcessHarness)
     assert position is not None
     assert f"the position is {position.offset}, but the group's offset is 2" in error.message
     processed_harness.run_once(accept_loss=accept_loss_arguments(error))
-    assert processed_harness.payment_requests() == orders(0, 15)
+    assert processed_harness.payment_requests() == expected_payments(0, 15)
 
 
 @pytest.mark.covers("reacted-once")
@@ -72,14 +72,14 @@ def test_deleted_events_stop_the_process(processed_harness: ProcessHarness) -> N
     processed_harness.place_orders(10, 10)
     start = next(
         record.offset
-        for record in records(processed_harness.connection, processed_harness.events, 0)
+        for record in read_records(processed_harness.connection, processed_harness.events, 0)
         if record.key == b"o-0-13"
     )
     processed_harness.delete_events_before(start)
     error = processed_harness.run_once_error()
     assert f"but events before {start} are deleted" in error.message
     processed_harness.run_once(accept_loss=accept_loss_arguments(error))
-    assert processed_harness.payment_requests() == orders(0, 10) + orders(13, 7)
+    assert processed_harness.payment_requests() == expected_payments(0, 10) + expected_payments(13, 7)
 
 
 @pytest.mark.covers("reacted-once")
@@ -94,7 +94,7 @@ def test_lost_positions_stop_the_process(processed_harness: ProcessHarness) -> N
     assert position is not None
     assert f"the group's offset is {position.offset}, but no position is recorded" in error.message
     processed_harness.run_once(accept_loss=[*accept_loss_arguments(error), "checkout:payment:0@0"])
-    assert processed_harness.payment_requests() == orders(0, 15)
+    assert processed_harness.payment_requests() == expected_payments(0, 15)
 
 
 def test_repartitioned_topic_needs_a_new_plan(processed_harness: ProcessHarness) -> None:
@@ -105,5 +105,5 @@ def test_repartitioned_topic_needs_a_new_plan(processed_harness: ProcessHarness)
     }
     assert (
         "had 1 partitions and now has 2"
-        in errors(run_in_this_process(replace(plan, events=with_two_partitions)))[0]
+        in error_texts(run_in_this_process(replace(plan, events=with_two_partitions)))[0]
     )

@@ -15,7 +15,12 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import Suspects
-from tests.following.processes.process_harness import ForkedRun, ProcessHarness, orders, placed
+from tests.following.processes.process_harness import (
+    ForkedRun,
+    ProcessHarness,
+    expected_payments,
+    order_placed,
+)
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 
@@ -27,7 +32,7 @@ def deadly_harness(connection: Connection, prefix: str, folder: Path, code: str)
     """Return a harness with ten orders, whose process manager runs `code` at the sixth."""
     harness = ProcessHarness(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
     harness.run_once()
-    harness.write_events(map(placed, range(10)))
+    harness.write_events(map(order_placed, range(10)))
     return harness
 
 
@@ -52,9 +57,9 @@ def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp
     check_stop(harness, error, f"the worker died on it {ATTEMPTS} times")
     position = harness.position()
     assert position is not None and position.claim.suspects is None  # corrected code starts unsuspected
-    assert harness.payment_requests() == orders(0, 5)
+    assert harness.payment_requests() == expected_payments(0, 5)
     harness.run_once(skip=[error.hint.partition("--skip ")[2]])
-    assert harness.payment_requests() == orders(0, 10) - Counter({"o-0-5": 1})
+    assert harness.payment_requests() == expected_payments(0, 10) - Counter({"o-0-5": 1})
 
 
 @pytest.mark.kafka
@@ -68,7 +73,7 @@ def test_endless_event_stops_the_process(connection: Connection, prefix: str, tm
     error, exit_codes = resubmit_until_error(harness, decide_timeout=Timing().pause_threshold + 1.0)
     assert exit_codes == [os.EX_SOFTWARE]
     check_stop(harness, error, "it did not end within ")
-    assert harness.payment_requests() == orders(0, 5)
+    assert harness.payment_requests() == expected_payments(0, 5)
 
 
 def check_stop(harness: ProcessHarness, error: CqrsError, reason: str) -> None:

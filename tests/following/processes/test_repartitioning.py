@@ -18,8 +18,8 @@ from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.process_harness import (
     ProcessHarness,
     ThreadedRun,
-    errors,
-    orders,
+    error_texts,
+    expected_payments,
     run_in_this_process,
 )
 from tests.support.waiting import eventually
@@ -67,9 +67,9 @@ def test_process_continues_over_a_repartitioning(harness: RepartitionedHarness) 
     harness.record_split(next_offset(harness))
     harness.place_orders(0, 4, partition=1)
     harness.run_once()
-    assert harness.payment_requests() == orders(0, 5) + orders(0, 4, 1)
+    assert harness.payment_requests() == expected_payments(0, 5) + expected_payments(0, 4, 1)
     harness.run_once()
-    assert harness.payment_requests() == orders(0, 5) + orders(0, 4, 1)
+    assert harness.payment_requests() == expected_payments(0, 5) + expected_payments(0, 4, 1)
 
 
 def test_target_waits_for_its_parent(harness: RepartitionedHarness) -> None:
@@ -78,13 +78,13 @@ def test_target_waits_for_its_parent(harness: RepartitionedHarness) -> None:
     harness.add_partition()
     running = ThreadedRun(harness.plan(once=False))
     harness.place_orders(0, 5)
-    eventually(lambda: harness.payment_requests() == orders(0, 5))
+    eventually(lambda: harness.payment_requests() == expected_payments(0, 5))
     assert harness.position(1) is None
     harness.record_split(next_offset(harness))
     harness.place_orders(0, 4, partition=1)
-    eventually(lambda: harness.payment_requests() == orders(0, 5) + orders(0, 4, 1))
+    eventually(lambda: harness.payment_requests() == expected_payments(0, 5) + expected_payments(0, 4, 1))
     running.retire()
-    assert errors(running.results) == []
+    assert error_texts(running.results) == []
 
 
 def test_new_process_reads_the_parent_first(harness: RepartitionedHarness) -> None:
@@ -100,7 +100,9 @@ def test_new_process_reads_the_parent_first(harness: RepartitionedHarness) -> No
     requested = [
         command["subject"] for command in harness.sent_commands() if command["type"] == "payment.Request"
     ]
-    assert Counter(requested[:5]) == orders(0, 5) and Counter(requested[5:]) == orders(0, 4, 1)
+    assert Counter(requested[:5]) == expected_payments(0, 5) and Counter(requested[5:]) == expected_payments(
+        0, 4, 1
+    )
 
 
 def test_new_process_starts_after_the_split(harness: RepartitionedHarness) -> None:
@@ -113,7 +115,7 @@ def test_new_process_starts_after_the_split(harness: RepartitionedHarness) -> No
     assert harness.payment_requests() == Counter()
     harness.place_orders(10, 3, partition=1)
     harness.run_once()
-    assert harness.payment_requests() == orders(10, 3, 1)
+    assert harness.payment_requests() == expected_payments(10, 3, 1)
 
 
 def test_earlier_process_reads_the_whole_target(harness: RepartitionedHarness) -> None:
@@ -123,7 +125,7 @@ def test_earlier_process_reads_the_whole_target(harness: RepartitionedHarness) -
     harness.record_split(next_offset(harness))
     harness.place_orders(0, 4, partition=1)
     harness.run_once()
-    assert harness.payment_requests() == orders(0, 4, 1)
+    assert harness.payment_requests() == expected_payments(0, 4, 1)
 
 
 def test_hidden_split_allows_planning(harness: RepartitionedHarness) -> None:
@@ -144,4 +146,4 @@ def test_repartitioning_ends_the_run(harness: RepartitionedHarness) -> None:
     sizes = events_topic_identity(plan, plan.subscriptions).check_ids()
     with pytest.raises(UnavailableError, match="has 2 partitions now, 1 of them are read"):
         require_all_partitions(sizes, [subscription.source for subscription in plan.subscriptions])
-    assert errors(run_in_this_process(harness.plan())) == []
+    assert error_texts(run_in_this_process(harness.plan())) == []

@@ -12,7 +12,12 @@ from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.status.columns import partition_document
 from cqrs_cli.status.rates import StatusSnapshot
 from cqrs_cli.telemetry.blocked_file import read_reason
-from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, orders, run_in_this_process
+from tests.following.processes.process_harness import (
+    ProcessHarness,
+    ThreadedRun,
+    expected_payments,
+    run_in_this_process,
+)
 from tests.support.checkout import statuses
 from tests.support.short_timeouts import impatience
 from tests.support.transactional_topic import begin
@@ -77,7 +82,7 @@ def test_status_names_what_it_waits_for(
     assert partition_document(statuses(harness)["order"])["waits_for"] == reason
     assert f"checkout < order 0: it waits: {reason}" in " ".join(status_output(harness, capsys).split())
     other_producer.abort_transaction(10)
-    eventually(lambda: harness.payment_requests() == orders(0, 1))
+    eventually(lambda: harness.payment_requests() == expected_payments(0, 1))
     eventually(lambda: not read_reason(running.plan.status_folder(running.plan.subscriptions[0])))
     running.retire()
 

@@ -8,7 +8,7 @@ import pytest
 from aggregates.order import Shipped
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.processes.process_harness import ProcessHarness, orders, placed
+from tests.following.processes.process_harness import ProcessHarness, expected_payments, order_placed
 from tests.support.checkout import PROCESS
 from tests.support.user_code import write_process
 
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.kafka
 def failing_harness(connection: Connection, prefix: str, folder: Path, code: str) -> ProcessHarness:
     """Return a harness with ten orders, whose process manager runs `code` at the sixth."""
     harness = ProcessHarness(connection, prefix, write_process(folder, PROCESS.format(then=code)), "mine")
-    harness.write_events([placed(0), placed(1), placed(2, event=Shipped()), *map(placed, range(3, 10))])
+    harness.write_events(
+        [order_placed(0), order_placed(1), order_placed(2, event=Shipped()), *map(order_placed, range(3, 10))]
+    )
     return harness
 
 
@@ -69,7 +71,7 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, code: str, e
     assert type(error) is CqrsError
     assert error.message.startswith("process mine ")
     assert expected_message.format(place=event_address) in error.message
-    before = orders(0, 5)
+    before = expected_payments(0, 5)
     del before["o-0-2"]
     assert harness.payment_requests() == before
     assert harness.run_once_error().message == error.message
@@ -78,7 +80,7 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, code: str, e
     assert error.hint.endswith(f"cqrs run --process mine --skip {skip}")
     harness.run_once(skip=[skip])
     harness.run_once(skip=[skip])  # the option was left in a script
-    assert harness.payment_requests() == before + orders(6, 4)
+    assert harness.payment_requests() == before + expected_payments(6, 4)
     skipped = harness.position()
     assert skipped is not None
     assert (skipped.skipped, skipped.stopped) == (position.offset, None)
@@ -91,7 +93,7 @@ def test_corrected_process_continues(connection: Connection, prefix: str, tmp_pa
     harness.name = "mine"
     del sys.modules["processes.mine"]
     harness.run_once()
-    expected = orders(0, 10)
+    expected = expected_payments(0, 10)
     del expected["o-0-2"]
     assert harness.payment_requests() == expected
 

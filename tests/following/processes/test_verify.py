@@ -15,7 +15,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import request_repartitioning
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.processes.process_harness import ProcessHarness, placed, records
+from tests.following.processes.process_harness import ProcessHarness, order_placed, read_records
 from tests.support.checkout import PROCESS, verified
 from tests.support.user_code import write_process
 
@@ -29,7 +29,7 @@ def test_skips_and_starts_are_no_violations(connection: Connection, prefix: str,
     harness = ProcessHarness(connection, prefix, write_process(tmp_path, process), "mine")
     harness.place_orders(100, 3)
     harness.run_once()
-    harness.write_events(map(placed, range(10)))
+    harness.write_events(map(order_placed, range(10)))
     first = harness.run_once_error().hint.partition("--skip ")[2]
     second = harness.run_once_error(skip=[first]).hint.partition("--skip ")[2]
     harness.run_once(skip=[second])
@@ -93,7 +93,7 @@ def test_repartitioned_target_is_no_violation(harness: ProcessHarness) -> None:
         create_lineage_topic(admin, topics)
         request_repartitioning(harness.connection, topics, Grow(count, 4 * count))
         add_partitions(admin, topics, 4 * count)
-    forward(harness, records(harness.connection, topics.commands, 0)[0])
+    forward(harness, read_records(harness.connection, topics.commands, 0)[0])
     harness.place_orders(5, 5)
     harness.run_once()
     reactions = verified(harness)

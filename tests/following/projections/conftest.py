@@ -23,18 +23,18 @@ def postgres_server() -> Iterator[Postgres]:
     pytest.importorskip("psycopg", reason="needs the extra `projections`")
     if binaries() is None:
         pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
-    with postgres() as started:
-        yield started
+    with postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def maria_server() -> Iterator[MariaDb]:
+def mariadb_server() -> Iterator[MariaDb]:
     """The only MariaDB server of the test run."""
     pytest.importorskip("pymysql", reason="needs the extra `projections`")
     if programs() is None:
         pytest.skip("no MariaDB here (Debian: apt-get install mariadb-server-core mariadb-client-core)")
-    with mariadb() as started:
-        yield started
+    with mariadb() as server:
+        yield server
 
 
 @pytest.fixture
@@ -48,13 +48,16 @@ def settings(prefix: str) -> "Settings":
 @pytest.fixture(
     params=[
         "sqlite_database",
-        *(pytest.param(name, marks=pytest.mark.database) for name in ("postgres_database", "maria", "duck")),
+        *(
+            pytest.param(name, marks=pytest.mark.database)
+            for name in ("postgres_database", "mariadb_database", "duckdb_database")
+        ),
     ]
 )
 def database(request: pytest.FixtureRequest) -> "DatabaseAddress":
     """An empty database of each kind."""
-    found: DatabaseAddress = request.getfixturevalue(request.param)
-    return found
+    address: DatabaseAddress = request.getfixturevalue(request.param)
+    return address
 
 
 @pytest.fixture
@@ -74,15 +77,15 @@ def postgres_database(postgres_server: Postgres, tmp_path: Path) -> "DatabaseAdd
 
 
 @pytest.fixture
-def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabaseAddress":
+def mariadb_database(mariadb_server: MariaDb, tmp_path: Path) -> "DatabaseAddress":
     """An empty MariaDB database."""
     from cqrs_cli.following.projections.database import parse_database
 
-    return parse_database(maria_server.make_database(), tmp_path)
+    return parse_database(mariadb_server.make_database(), tmp_path)
 
 
 @pytest.fixture
-def duck(tmp_path: Path) -> "DatabaseAddress":
+def duckdb_database(tmp_path: Path) -> "DatabaseAddress":
     """An empty DuckDB database."""
     from cqrs_cli.following.projections.database import parse_database
 

@@ -35,7 +35,7 @@ Events = Sequence[Any]
 TOPIC = "order.events"
 
 
-def source(partition: int) -> EventPartition:
+def event_partition(partition: int) -> EventPartition:
     return EventPartition("order", TOPIC, partition)
 
 
@@ -43,7 +43,7 @@ def recent_orders() -> LoadedProjection:
     return load_projection("recent_orders", ROOT, "aggregates")
 
 
-def record(
+def event_record(
     offset: int, subject: str, version: int, event: Event, partition: int = 0, aggregate: str = "order"
 ) -> Record:
     """Return an event of an order as in the log. Its time is its offset."""
@@ -66,7 +66,7 @@ def record(
 
 
 def random_log(partition: int, count: int, customers: int = 5, seed: int = 1) -> list[Record]:
-    """Return orders of a few customers on one partition. Offsets have holes, as transactions leave them."""
+    """Return orders of a few customers on one partition. Offsets have gaps, as transactions cause them."""
     choice = random.Random(f"{seed}/{partition}")
     records: list[Record] = []
     versions: dict[str, int] = {}
@@ -75,9 +75,9 @@ def random_log(partition: int, count: int, customers: int = 5, seed: int = 1) ->
         offset += choice.choice([1, 1, 1, 2])
         subject = f"o-{partition}-{choice.randrange(count // 3 + 1)}"
         versions[subject] = version = versions.get(subject, 0) + 1
-        kinds: list[Event] = [Shipped(), Cancelled("late"), LineAdded("tea", 1), Deleted()]
-        event = Placed(f"c{choice.randrange(customers)}") if version == 1 else choice.choice(kinds)
-        records.append(record(offset, subject, version, event, partition))
+        later_events: list[Event] = [Shipped(), Cancelled("late"), LineAdded("tea", 1), Deleted()]
+        event = Placed(f"c{choice.randrange(customers)}") if version == 1 else choice.choice(later_events)
+        records.append(event_record(offset, subject, version, event, partition))
     return records
 
 
@@ -176,9 +176,9 @@ def expected_tables(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, i
     orders: dict[str, tuple[str, str]] = {}
     customers: dict[str, int] = {}
     for partition, log in logs.items():
-        for logged in log:
+        for record in log:
             recorded = read_recorded_event(
-                aggregate, logged.value, partition.topic, partition.partition, logged.offset
+                aggregate, record.value, partition.topic, partition.partition, record.offset
             )
             match recorded.event:
                 case Placed(customer):
@@ -197,7 +197,7 @@ def with_project_function(
     return replace(loaded, projection=replace(loaded.projection, project=project, **changes))
 
 
-def errors(results: list[ProjectorResult]) -> list[str]:
+def error_texts(results: list[ProjectorResult]) -> list[str]:
     return [str(result.error) for result in results if result.error is not None]
 
 

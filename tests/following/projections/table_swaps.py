@@ -19,7 +19,7 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections import upsert
 from tests.following.projections.projector_harness import (
     Logs,
-    errors,
+    error_texts,
     make_plan,
     open_engine,
     query_rows,
@@ -110,7 +110,7 @@ def has_shadow_tables(live: DatabaseAddress, new: DatabaseAddress) -> bool:
         return dialect_of(live).has_shadow_tables(engine, new)
 
 
-def buyers(database: DatabaseAddress) -> dict[str, int]:
+def order_counts_by_buyer(database: DatabaseAddress) -> dict[str, int]:
     return dict(query_rows(database, "SELECT customer, orders FROM buyers"))
 
 
@@ -123,7 +123,7 @@ def fill_live_tables(database: DatabaseAddress, logs: Logs, owner: str = "old") 
     """Fill the live tables with all events of the logs, and return their plan."""
     live = make_plan(logs, database, owner)
     take_over(live, recent_orders())
-    assert errors(run_projectors(live, logs, recent_orders())) == []
+    assert error_texts(run_projectors(live, logs, recent_orders())) == []
     return live
 
 

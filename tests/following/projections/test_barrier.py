@@ -16,14 +16,14 @@ from cqrs_cli.kafka.event_tail import require_all_partitions
 from tests.following.projections.projector_harness import (
     TOPIC,
     Logs,
+    event_partition,
     make_plan,
     open_engine,
     recent_orders,
-    source,
     take_over,
 )
 
-LOGS: Logs = {source(0): [], source(1): []}
+LOGS: Logs = {event_partition(0): [], event_partition(1): []}
 
 
 class GrownPlan(ProjectionPlan):
@@ -36,7 +36,7 @@ class GrownPlan(ProjectionPlan):
 def move(engine: Engine, plan: ProjectionPlan, before: int, after: int) -> None:
     """Move the position of 0."""
     with engine.begin() as db:
-        move_position(db, plan, source(0), before, after)
+        move_position(db, plan, event_partition(0), before, after)
 
 
 def test_restored_backup_closes_the_barrier(sqlite_database: DatabaseAddress) -> None:
@@ -44,7 +44,7 @@ def test_restored_backup_closes_the_barrier(sqlite_database: DatabaseAddress) ->
     simple = make_plan(LOGS, sqlite_database)
     plan = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
     take_over(plan, recent_orders())
-    barrier = ParentBarrier(plan, source(1))
+    barrier = ParentBarrier(plan, event_partition(1))
     with open_engine(sqlite_database) as engine:
         assert not barrier.is_passable(engine)
         move(engine, plan, 0, 3)
@@ -57,11 +57,11 @@ def test_restored_backup_closes_the_barrier(sqlite_database: DatabaseAddress) ->
 def test_never_grown_asks_nobody(sqlite_database: DatabaseAddress) -> None:
     """The check needs neither the broker, which does not exist, nor the database, which has no tables."""
     with open_engine(sqlite_database) as engine:
-        assert ParentBarrier(make_plan(LOGS, sqlite_database), source(1)).is_passable(engine)
+        assert ParentBarrier(make_plan(LOGS, sqlite_database), event_partition(1)).is_passable(engine)
 
 
 def test_growth_ends_a_run() -> None:
-    sources = [source(0), source(1)]
+    sources = [event_partition(0), event_partition(1)]
     require_all_partitions({TOPIC: 2}, sources)
     with pytest.raises(
         UnavailableError, match=r"order\.events has 4 partitions now, 2 of them are read; start"

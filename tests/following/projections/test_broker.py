@@ -23,12 +23,12 @@ from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
 from tests.following.projections.projector_harness import (
-    errors,
+    error_texts,
     next_offsets,
     read_tables,
     recent_orders,
 )
-from tests.following.projections.topics import expected, write_logs
+from tests.following.projections.topics import expected_contents, write_logs
 from tests.support import ROOT
 from tests.support.brokers import broker
 from tests.support.harness import TopicHarness
@@ -38,7 +38,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-DATABASES = ["sqlite_database", "postgres_database", "maria", "duck"]
+DATABASES = ["sqlite_database", "postgres_database", "mariadb_database", "duckdb_database"]
 
 
 def prepared(
@@ -51,7 +51,7 @@ def prepared(
 
 
 def project(plan: ProjectionPlan) -> list[str]:
-    return errors(project_partitions(plan, plan.sources, recent_orders(), print))
+    return error_texts(project_partitions(plan, plan.sources, recent_orders(), print))
 
 
 @pytest.mark.covers("projected-once")
@@ -61,7 +61,7 @@ def test_committed_events_are_projected_once(
     logs = write_logs(connection, settings, prefix, 500)
     plan = prepared(settings, connection, database)
     assert project(plan) == []
-    assert read_tables(database) == expected(logs)
+    assert read_tables(database) == expected_contents(logs)
     assert next_offsets(database) == {one.partition: end for one, end in (plan.targets or {}).items()}
 
 
@@ -79,7 +79,7 @@ def test_topics_made_again_need_a_rebuild(
     new = prepared(settings, connection, sqlite_database, rebuild=True)
     assert project(new) == []
     assert read_tables(sqlite_database) == before
-    assert read_tables(new.database) == expected(logs)
+    assert read_tables(new.database) == expected_contents(logs)
 
 
 def test_topics_lost_meanwhile_stop(
@@ -192,4 +192,4 @@ def test_killed_and_rival_projectors_agree(
         if 0 in ended:
             break
     assert killed > 0
-    assert read_tables(database) == expected(logs)
+    assert read_tables(database) == expected_contents(logs)

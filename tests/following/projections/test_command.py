@@ -21,7 +21,12 @@ from tests.following.projections.projector_harness import (
     random_log,
     read_tables,
 )
-from tests.following.projections.topics import expected, make_orders, write_events, write_logs
+from tests.following.projections.topics import (
+    create_order_topics,
+    expected_contents,
+    write_events,
+    write_logs,
+)
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
 from tests.support.project import Project
@@ -50,10 +55,10 @@ def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, 
     assert {int(p): at for p, at in error["positions"][f"{prefix}order.events"].items()} == next_offsets(
         database
     )
-    assert read_tables(database) == expected(logs)
+    assert read_tables(database) == expected_contents(logs)
     again = shop.json("project", "recent_orders", "--once", "--rebuild", "--master", "local[2]")
     assert error["events"] == again["events"] > 0
-    assert read_tables(database) == expected(logs)
+    assert read_tables(database) == expected_contents(logs)
     shop.cqrs("init", "-q")
     shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
     found = query_rows(
@@ -70,7 +75,7 @@ def test_little_needs_no_spark(
     database = parse_database("sqlite:///projections.db", shop.folder)
     first, again = (shop.json("project", "recent_orders", "--once", *more) for more in ([], ["--rebuild"]))
     assert first["events"] == again["events"] > 0
-    assert read_tables(database) == expected(logs)
+    assert read_tables(database) == expected_contents(logs)
     assert not (shop.folder / ".cqrs/log/project.log").exists()
 
 
@@ -99,14 +104,16 @@ def test_raising_projections_end_with_one(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "database",
-    sampled(["sqlite_database", "postgres_database", "maria", "duck"], "sqlite_database"),
+    sampled(
+        ["sqlite_database", "postgres_database", "mariadb_database", "duckdb_database"], "sqlite_database"
+    ),
     indirect=True,
 )
 def test_new_revision_replaces_under_load(
     shop: Project, connection: Connection, prefix: str, settings: Settings, database: DatabaseAddress
 ) -> None:
     """The new run takes over during writes, reads and an older run. The older run exits with 6; readers miss no row."""
-    topics = make_orders(connection, prefix)
+    topics = create_order_topics(connection, prefix)
     logs = {partition: random_log(partition, 1500) for partition in range(4)}
     to = ("--to", command_line_url(database))
     seen: list[int] = []
@@ -145,7 +152,7 @@ def test_new_revision_replaces_under_load(
     assert seen == sorted(seen)
     assert seen[0] >= 0
     assert query_rows(database, "SELECT revision FROM cqrs_projections") == [(2,)]
-    assert read_tables(database) == expected(logs)
+    assert read_tables(database) == expected_contents(logs)
 
 
 def served(url: str) -> str:
@@ -178,7 +185,7 @@ def test_killed_driver_is_taken_over(
     first.communicate()
     port = free_port()
     second = shop.start("project", "recent_orders", "--metrics-address", str(port))
-    eventually(lambda: read_tables(database) == expected(logs), within=120)
+    eventually(lambda: read_tables(database) == expected_contents(logs), within=120)
     eventually(lambda: "cqrs_projection_ready 1.0" in served(f"http://127.0.0.1:{port}/metrics"))
     assert served(f"http://127.0.0.1:{port}/metrics").count("cqrs_projection_lag_events{") == 4
     second.send_signal(signal.SIGINT)

@@ -10,16 +10,16 @@ from cqrs_cli.following.projections.database import open_database, parse_databas
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import retry_until_available
 from tests.following.projections.projector_harness import (
+    event_partition,
     make_plan,
     random_log,
     recent_orders,
     run_projectors,
-    source,
 )
 
 pytest.importorskip("psycopg", reason="needs the extra `projections`")
 
-LOGS = {source(0): random_log(0, 3)}
+LOGS = {event_partition(0): random_log(0, 3)}
 
 
 @pytest.fixture

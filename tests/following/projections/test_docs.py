@@ -19,9 +19,9 @@ from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.projector_harness import (
-    errors,
+    error_texts,
+    event_record,
     query_rows,
-    record,
     run_projectors,
     take_over,
 )
@@ -38,7 +38,7 @@ def test_projection_shown_is_right(tmp_path: Path) -> None:
     write_projection(tmp_path, PROJECTION, "balances")
     loaded = load_projection("balances", tmp_path, "aggregates")
     events = [Opened("ann"), Deposited(100), Withdrawn(30)]
-    log = [bank(record(version, "a", version, event)) for version, event in enumerate(events, 1)]
+    log = [bank(event_record(version, "a", version, event)) for version, event in enumerate(events, 1)]
     database = parse_database("sqlite:///projections.db", tmp_path)
     one = EventPartition("bank_account", "bank_account.events", 0)
     plan = ProjectionPlan(
@@ -53,7 +53,7 @@ def test_projection_shown_is_right(tmp_path: Path) -> None:
         {one: 4},
     )
     take_over(plan, loaded)
-    assert errors(run_projectors(plan, {one: log}, loaded)) == []
+    assert error_texts(run_projectors(plan, {one: log}, loaded)) == []
     assert query_rows(database, "SELECT * FROM accounts") == [("a", "ann", 70)]
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
     program = READ.replace("import cqrs_cli as cqrs\n", FAKED)

@@ -9,7 +9,8 @@ from cqrs_cli.following.projections.databases import duckdb
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.projector_harness import (
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     next_offsets,
@@ -17,7 +18,6 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
 )
 from tests.support import ROOT
@@ -35,8 +35,9 @@ PROJECT_PROGRAM = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.projector_harness import *
-logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
-sys.exit(bool(errors(run_projectors(make_plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), batch=1))))
+logs = {event_partition(partition): random_log(partition, 20) for partition in map(int, sys.argv[2].split(","))}
+plan = make_plan(logs, DatabaseAddress(sys.argv[1]))
+sys.exit(bool(error_texts(run_projectors(plan, logs, recent_orders(), batch=1))))
 """
 
 
@@ -45,8 +46,8 @@ class TestDuckDb(DatabaseContract):
     meanwhile = "begins"
 
     @pytest.fixture
-    def database(self, duck: DatabaseAddress) -> DatabaseAddress:
-        return duck
+    def database(self, duckdb_database: DatabaseAddress) -> DatabaseAddress:
+        return duckdb_database
 
 
 class EndingNotes(list[str]):
@@ -61,35 +62,38 @@ class EndingNotes(list[str]):
         self._program.communicate()
 
 
-def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
+def test_who_has_the_file_is_said(duckdb_database: DatabaseAddress) -> None:
     """An analyst's program only reads, and is waited for."""
-    duck = duck._replace(lock_timeout=0.1)
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    take_over(make_plan(logs, duck), loaded)
-    with python(HOLD_PROGRAM, duck.url) as holder:
+    duckdb_database = duckdb_database._replace(lock_timeout=0.1)
+    logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
+    take_over(make_plan(logs, duckdb_database), loaded)
+    with python(HOLD_PROGRAM, duckdb_database.url) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "holds\n"
         notes = EndingNotes(holder)
-        assert errors(run_projectors(make_plan(logs, duck), logs, loaded, notes=notes)) == []
+        assert error_texts(run_projectors(make_plan(logs, duckdb_database), logs, loaded, notes=notes)) == []
     assert f"(PID {holder.pid})" in notes[0] and "still trying" in notes[0]
-    assert read_tables(duck) == expected_tables(logs)
+    assert read_tables(duckdb_database) == expected_tables(logs)
 
 
 @pytest.mark.covers("projected-once")
-def test_processes_take_turns(duck: DatabaseAddress) -> None:
+def test_processes_take_turns(duckdb_database: DatabaseAddress) -> None:
     """Two processes that write different partitions take turns with the file."""
-    logs = {source(p): random_log(p, 20) for p in range(2)}
-    take_over(make_plan(logs, duck), recent_orders())
-    with python(PROJECT_PROGRAM, duck.url, "0") as one, python(PROJECT_PROGRAM, duck.url, "1") as other:
+    logs = {event_partition(partition): random_log(partition, 20) for partition in range(2)}
+    take_over(make_plan(logs, duckdb_database), recent_orders())
+    with (
+        python(PROJECT_PROGRAM, duckdb_database.url, "0") as one,
+        python(PROJECT_PROGRAM, duckdb_database.url, "1") as other,
+    ):
         assert (one.wait(), other.wait()) == (0, 0)
-    assert read_tables(duck) == expected_tables(logs)
+    assert read_tables(duckdb_database) == expected_tables(logs)
 
 
-def test_readers_get_their_turn(duck: DatabaseAddress) -> None:
+def test_readers_get_their_turn(duckdb_database: DatabaseAddress) -> None:
     """Another process writes one batch after the other."""
-    logs = {source(0): random_log(0, 20)}
-    take_over(make_plan(logs, duck), recent_orders())
-    with python(PROJECT_PROGRAM, duck.url, "0") as writer:
-        seen = [next_offsets(duck)[0] for _ in iter(writer.poll, 0)]
+    logs = {event_partition(0): random_log(0, 20)}
+    take_over(make_plan(logs, duckdb_database), recent_orders())
+    with python(PROJECT_PROGRAM, duckdb_database.url, "0") as writer:
+        seen = [next_offsets(duckdb_database)[0] for _ in iter(writer.poll, 0)]
     assert seen == sorted(seen) and len(set(seen)) > 2
 
 

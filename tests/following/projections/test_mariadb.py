@@ -44,7 +44,9 @@ from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.contract.server import ServerContract
 from tests.following.projections.projector_harness import (
     Events,
-    errors,
+    error_texts,
+    event_partition,
+    event_record,
     expected_tables,
     make_plan,
     open_engine,
@@ -52,9 +54,7 @@ from tests.following.projections.projector_harness import (
     random_log,
     read_tables,
     recent_orders,
-    record,
     run_projectors,
-    source,
     take_over,
     with_project_function,
 )
@@ -84,38 +84,38 @@ def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterat
 
 class TestMariaDb(DatabaseContract, ServerContract):
     @pytest.fixture
-    def database(self, maria: DatabaseAddress) -> DatabaseAddress:
-        return maria
+    def database(self, mariadb_database: DatabaseAddress) -> DatabaseAddress:
+        return mariadb_database
 
     @pytest.fixture
-    def server(self, maria_server: MariaDb) -> MariaDb:
-        return maria_server
+    def server(self, mariadb_server: MariaDb) -> MariaDb:
+        return mariadb_server
 
 
 @pytest.mark.parametrize(
     "more", ["", "CHARACTER SET latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"]
 )
-def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, more: str) -> None:
+def test_texts_differ_by_every_letter(mariadb_server: MariaDb, tmp_path: Path, more: str) -> None:
     """Keys differ by letter case, trailing spaces and letters beyond latin1, for any collation of the database."""
-    database = parse_database(maria_server.make_database(more), tmp_path)
+    database = parse_database(mariadb_server.make_database(more), tmp_path)
     names = ["ann", "Ann", "ann ", "änn", "\N{GRINNING FACE}", "ﬁ", "fi"]
-    log = [record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]
-    logs, loaded = {source(0): log}, recent_orders()
+    log = [event_record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]
+    logs, loaded = {event_partition(0): log}, recent_orders()
     plan = make_plan(logs, database)
     take_over(plan, loaded)
-    assert errors(run_projectors(plan, logs, loaded)) == []
+    assert error_texts(run_projectors(plan, logs, loaded)) == []
     assert read_tables(database) == expected_tables(logs)
     assert set(read_tables(database)[1]) == set(names)
 
 
-def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
+def test_values_are_kept_whole(mariadb_database: DatabaseAddress) -> None:
     """Milliseconds, 16 digits, and more than 64 KiB are stored as in the other databases."""
     columns = [Column("n", Float), Column("at", DateTime(timezone=True)), Column("long", Text)]
     loaded = tables_of([*columns, Column("bytes", LargeBinary), Column("free", String)])
     at = datetime(2026, 11, 23, 4, 5, 6, 789_123, tzinfo=UTC)
     row = {"n": 0.1 + 0.2, "at": at, "long": "é" * 100_000, "bytes": b"\0" * 100_000, "free": "x" * 100_000}
     (table,) = loaded.projection.metadata.sorted_tables
-    with open_engine(maria) as engine:
+    with open_engine(mariadb_database) as engine:
         create_control_tables(engine)
         create_tables(engine, loaded)
         with engine.begin() as db:
@@ -124,7 +124,7 @@ def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
     assert found == {**row, "at": at.replace(tzinfo=None)}
 
 
-def test_what_is_written_out_stays(maria: DatabaseAddress) -> None:
+def test_what_is_written_out_stays(mariadb_database: DatabaseAddress) -> None:
     """The author's lengths and collations stay. Keys and indexes get a length, other texts have none."""
     key = [
         Column("a", String, primary_key=True),
@@ -133,7 +133,7 @@ def test_what_is_written_out_stays(maria: DatabaseAddress) -> None:
         Column("d", String),
     ]
     loaded = tables_of([*key, Column("e", String), Index("by_c", "c"), UniqueConstraint("d")])
-    with open_engine(maria) as engine:
+    with open_engine(mariadb_database) as engine:
         (table,) = database_metadata(loaded, engine).sorted_tables
         types = {column.name: str(column.type) for column in table.columns}
     assert types == {
@@ -161,10 +161,10 @@ def test_what_cannot_be_meant_is_refused(column: Column[Any], engine: str, compl
 
 
 @pytest.mark.covers("projected-once")
-def test_tables_without_transactions_are_refused(maria: DatabaseAddress) -> None:
+def test_tables_without_transactions_are_refused(mariadb_database: DatabaseAddress) -> None:
     loaded = recent_orders()
-    take_over(make_plan({source(0): []}, maria), loaded)
-    with open_engine(maria) as engine, engine.begin() as db:
+    take_over(make_plan({event_partition(0): []}, mariadb_database), loaded)
+    with open_engine(mariadb_database) as engine, engine.begin() as db:
         db.execute(text("ALTER TABLE customers ENGINE=Aria"))
         plan = read_table_record(db, "recent_orders")
         assert plan is not None
@@ -180,50 +180,53 @@ def test_old_releases_are_refused() -> None:
     mariadb.check_server(db)
 
 
-def test_values_too_long_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
+def test_values_too_long_stop(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
     """A server in non-strict mode would cut them silently."""
-    with server_set(maria_server, "sql_mode", "''", "DEFAULT"):
-        log = [record(0, "o", 1, Placed("c" * 5)), record(1, "p" * 256, 1, Placed("c"))]
-        logs, loaded = {source(0): log}, recent_orders()
-        plan = make_plan(logs, maria)
+    with server_set(mariadb_server, "sql_mode", "''", "DEFAULT"):
+        log = [event_record(0, "o", 1, Placed("c" * 5)), event_record(1, "p" * 256, 1, Placed("c"))]
+        logs, loaded = {event_partition(0): log}, recent_orders()
+        plan = make_plan(logs, mariadb_database)
         take_over(plan, loaded)
-        (error,) = errors(run_projectors(plan, logs, loaded))
+        (error,) = error_texts(run_projectors(plan, logs, loaded))
     assert "raised on order.Placed order.events:0@1" in error
     assert "Data too long for column 'order_id'" in error
-    assert list(read_tables(maria)[0]) == ["o"]
+    assert list(read_tables(mariadb_database)[0]) == ["o"]
 
 
-def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
+def test_rows_too_large_stop(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
     """The error of `max_allowed_packet` is not taken for a lost server, for which the projector would wait forever."""
-    with server_set(maria_server, "max_allowed_packet", "1048576", "16777216"):
-        logs, loaded = {source(0): random_log(0, 3)}, recent_orders()
-        plan = make_plan(logs, maria)
+    with server_set(mariadb_server, "max_allowed_packet", "1048576", "16777216"):
+        logs, loaded = {event_partition(0): random_log(0, 3)}, recent_orders()
+        plan = make_plan(logs, mariadb_database)
         take_over(plan, loaded)
 
         def project(db: Connection, events: Events) -> None:
             db.execute(text("SELECT length(:it)"), {"it": "x" * 3_000_000})
 
-        (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+        (error,) = error_texts(run_projectors(plan, logs, with_project_function(loaded, project)))
     assert "max_allowed_packet" in error
-    assert f"order.events:0@{logs[source(0)][0].offset}" in error
+    assert f"order.events:0@{logs[event_partition(0)][0].offset}" in error
 
 
-def test_found_rows_are_counted(maria: DatabaseAddress) -> None:
+def test_found_rows_are_counted(mariadb_database: DatabaseAddress) -> None:
     """An UPDATE counts all matched rows, not only changed rows, so an unmoved position is found."""
-    plan = make_plan({source(0): []}, maria)
+    plan = make_plan({event_partition(0): []}, mariadb_database)
     take_over(plan, recent_orders())
-    with open_engine(maria) as engine, engine.begin() as db:
-        move_position(db, plan, source(0), 0, 0)
+    with open_engine(mariadb_database) as engine, engine.begin() as db:
+        move_position(db, plan, event_partition(0), 0, 0)
 
 
 def test_passwords_come_from_elsewhere(
-    maria_server: MariaDb, maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    mariadb_server: MariaDb,
+    mariadb_database: DatabaseAddress,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """The password comes from MYSQL_PWD or ~/.my.cnf, as for MariaDB's own programs."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    maria_server.execute("CREATE OR REPLACE USER shop@localhost IDENTIFIED BY 'secret'")
-    maria_server.execute("GRANT ALL ON *.* TO shop@localhost")
-    database = DatabaseAddress(maria.url.replace("root@", "shop@"))
+    mariadb_server.execute("CREATE OR REPLACE USER shop@localhost IDENTIFIED BY 'secret'")
+    mariadb_server.execute("GRANT ALL ON *.* TO shop@localhost")
+    database = DatabaseAddress(mariadb_database.url.replace("root@", "shop@"))
     with pytest.raises(DBAPIError, match="Access denied"):
         query_rows(database, "SELECT 1")
     monkeypatch.setenv("MYSQL_PWD", "secret")

@@ -15,7 +15,8 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.projector_harness import (
     Events,
     ListTail,
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     next_offsets,
@@ -24,7 +25,6 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
     with_project_function,
 )
@@ -38,11 +38,11 @@ pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 @pytest.mark.covers("projected-once")
 @pytest.mark.parametrize("dies", [False, True])
 def test_lost_replies_to_commits_repeat_nothing(
-    maria_server: MariaDb, maria: DatabaseAddress, dies: bool
+    mariadb_server: MariaDb, mariadb_database: DatabaseAddress, dies: bool
 ) -> None:
     """No event is repeated if the connection breaks after COMMIT, or the server is killed right after COMMIT."""
-    logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
-    plan = make_plan(logs, maria)
+    logs, loaded = {event_partition(0): random_log(0, 60)}, recent_orders()
+    plan = make_plan(logs, mariadb_database)
     take_over(plan, loaded)
     lost: list[int] = []
 
@@ -54,30 +54,32 @@ def test_lost_replies_to_commits_repeat_nothing(
         connection: Any = db.connection.dbapi_connection
         if dies:
             connection._execute_command(pymysql.constants.COMMAND.COM_QUERY, "COMMIT")
-            maria_server.kill()
-            maria_server.start()
+            mariadb_server.kill()
+            mariadb_server.start()
         else:
             connection.commit()
             connection._sock.shutdown(socket.SHUT_RDWR)
 
     event.listen(Engine, "commit", lose)
     try:
-        assert errors(run_projectors(plan, logs, loaded)) == []
+        assert error_texts(run_projectors(plan, logs, loaded)) == []
     finally:
         event.remove(Engine, "commit", lose)
     assert len(lost) == 3
-    assert read_tables(maria) == expected_tables(logs)
+    assert read_tables(mariadb_database) == expected_tables(logs)
 
 
-def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: DatabaseAddress) -> None:
+def test_server_lost_while_connecting_is_awaited(
+    mariadb_server: MariaDb, mariadb_database: DatabaseAddress
+) -> None:
     """The connection is lost during SQLAlchemy's first queries, before it is in the pool."""
-    with open_engine(maria) as engine:
+    with open_engine(mariadb_database) as engine:
 
         @event.listens_for(engine, "do_connect")
         def doomed(_dialect: object, _record: object, _place: list[Any], words: dict[str, Any]) -> None:
             def execute(self: Any, query: str, given: Any = None) -> Any:
                 if "lower_case_table_names" in query:
-                    maria_server.execute(f"KILL {self.connection.thread_id()}")
+                    mariadb_server.execute(f"KILL {self.connection.thread_id()}")
                 return usual.execute(self, query, given)
 
             usual = words["cursorclass"]
@@ -89,14 +91,14 @@ def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: D
 
 
 @pytest.mark.covers("projected-once")
-def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
+def test_swallowed_deadlocks_are_done_again(mariadb_database: DatabaseAddress) -> None:
     """A batch is repeated if the server rolled it back and the projection has swallowed the error."""
-    logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
-    plan = make_plan(logs, maria)
+    logs, loaded = {event_partition(0): random_log(0, 60)}, recent_orders()
+    plan = make_plan(logs, mariadb_database)
     take_over(plan, loaded)
     swallowed: list[str] = []
 
-    with open_engine(maria) as engine:
+    with open_engine(mariadb_database) as engine:
         with engine.begin() as db:
             db.execute(text("CREATE TABLE other (id INT PRIMARY KEY)"))
             db.execute(text("INSERT INTO customers VALUES ('x', 0), ('y', 0)"))
@@ -119,21 +121,21 @@ def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
                 other.rollback()
             loaded.projection.project(db, events)
 
-        assert errors(run_projectors(plan, logs, with_project_function(loaded, project))) == []
+        assert error_texts(run_projectors(plan, logs, with_project_function(loaded, project))) == []
         other.close()
         with engine.begin() as db:
             db.execute(text("DELETE FROM customers WHERE customer IN ('x', 'y')"))
     assert "Deadlock found" in swallowed[0]
-    assert read_tables(maria) == expected_tables(logs)
+    assert read_tables(mariadb_database) == expected_tables(logs)
 
 
-def test_held_rows_are_waited_for(maria: DatabaseAddress) -> None:
+def test_held_rows_are_waited_for(mariadb_database: DatabaseAddress) -> None:
     """Another program holds a row for longer than a batch waits."""
-    maria = maria._replace(lock_timeout=1)
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    plan = make_plan(logs, maria)
+    mariadb_database = mariadb_database._replace(lock_timeout=1)
+    logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
+    plan = make_plan(logs, mariadb_database)
     take_over(plan, loaded)
-    with open_engine(maria) as engine:
+    with open_engine(mariadb_database) as engine:
         with engine.begin() as db:
             db.execute(text("INSERT INTO customers VALUES ('c0', 0)"))
         holder = engine.connect()
@@ -147,25 +149,25 @@ def test_held_rows_are_waited_for(maria: DatabaseAddress) -> None:
                 holder.close()
             return ListTail(logs[one], start, 100)
 
-        assert errors(run_projectors(plan, logs, loaded, tail=tail)) == []
+        assert error_texts(run_projectors(plan, logs, loaded, tail=tail)) == []
     assert len(tries) >= 3
-    assert read_tables(maria) == expected_tables(logs)
+    assert read_tables(mariadb_database) == expected_tables(logs)
 
 
 @pytest.mark.covers("projected-once")
-def test_statements_that_commit_are_refused(maria: DatabaseAddress) -> None:
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    plan = make_plan(logs, maria)
+def test_statements_that_commit_are_refused(mariadb_database: DatabaseAddress) -> None:
+    logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
+    plan = make_plan(logs, mariadb_database)
     take_over(plan, loaded)
 
     def project(db: Connection, events: Events) -> None:
         loaded.projection.project(db, events)
         db.execute(text("TRUNCATE TABLE customers"))
 
-    (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+    (error,) = error_texts(run_projectors(plan, logs, with_project_function(loaded, project)))
     assert "TRUNCATE TABLE ends the transaction in MariaDB" in error
-    assert read_tables(maria) == ({}, {})
-    assert next_offsets(maria) == {0: 0}
+    assert read_tables(mariadb_database) == ({}, {})
+    assert next_offsets(mariadb_database) == {0: 0}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from tests.following.projections.projector_harness import (
     Logs,
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     open_engine,
@@ -31,13 +32,12 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
 )
 from tests.following.projections.table_swaps import (
-    buyers,
     create_shadow_tables,
     fill_live_tables,
     has_shadow_tables,
+    order_counts_by_buyer,
     second_revision,
     swap_to_second_revision,
 )
@@ -66,14 +66,14 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.table_swaps import *
 from tests.following.projections.projector_harness import *
 database, point = DatabaseAddress(sys.argv[1]), sys.argv[2]
-logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
+logs = {event_partition(partition): random_log(partition, 90)[:60] for partition in range(2)}
 live = make_plan(logs, database, "old")
 new = replace(live, database=dialect_of(database).shadow_address(database, live.name), owner="new")
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 rename = mariadb.rename_tables
-def rename_and_die(*given):
-    rename(*given)
+def rename_and_die(*arguments):
+    rename(*arguments)
     die()
 if point == "fenced":
     mariadb.rename_tables = die
@@ -89,67 +89,77 @@ swap_to_second_revision(live, new, logs)
 @pytest.mark.parametrize("crash", ["client", "server"])
 @pytest.mark.parametrize("point", ["fenced", "renamed", "settled"])
 def test_cut_off_exchange_is_whole(
-    maria_server: MariaDb, maria: DatabaseAddress, point: str, crash: str
+    mariadb_server: MariaDb, mariadb_database: DatabaseAddress, point: str, crash: str
 ) -> None:
     """After a kill at any step of a swap, the older run is fenced, and the next run finds complete tables."""
-    more = {source(p): random_log(p, 90) for p in range(2)}
+    more = {event_partition(partition): random_log(partition, 90) for partition in range(2)}
     logs = {one: log[:60] for one, log in more.items()}
-    live = fill_live_tables(maria, logs)
+    live = fill_live_tables(mariadb_database, logs)
     create_shadow_tables(live, second_revision(), "new")
-    ran = subprocess.run([sys.executable, "-c", SWAP_PROGRAM, maria.url, point], cwd=ROOT, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", SWAP_PROGRAM, mariadb_database.url, point], cwd=ROOT, check=False
+    )
     assert ran.returncode == -signal.SIGKILL
     if crash == "server":
-        maria_server.kill()
-        maria_server.start()
-    for error in run_projectors(make_plan(more, maria, "old"), more, recent_orders()):
+        mariadb_server.kill()
+        mariadb_server.start()
+    for error in run_projectors(make_plan(more, mariadb_database, "old"), more, recent_orders()):
         assert isinstance(error.error, TakenOverError)
     if point == "fenced":
-        assert read_tables(maria) == expected_tables(logs)
+        assert read_tables(mariadb_database) == expected_tables(logs)
     else:
-        assert buyers(maria) == expected_tables(logs)[1]
-    with prepared(maria):
+        assert order_counts_by_buyer(mariadb_database) == expected_tables(logs)[1]
+    with prepared(mariadb_database):
         pass
     if point == "fenced":
-        assert query_rows(maria, "SELECT revision FROM cqrs_projections") == [(1,)]
+        assert query_rows(mariadb_database, "SELECT revision FROM cqrs_projections") == [(1,)]
         swap_to_second_revision(
             live,
-            replace(live, database=dialect_of(maria).shadow_address(maria, live.name), owner="new"),
+            replace(
+                live,
+                database=dialect_of(mariadb_database).shadow_address(mariadb_database, live.name),
+                owner="new",
+            ),
             logs,
         )
-    assert query_rows(maria, "SELECT revision FROM cqrs_projections") == [(2,)]
-    assert buyers(maria) == expected_tables(logs)[1]
-    assert not has_shadow_tables(maria, dialect_of(maria).shadow_address(maria, live.name))
-    assert errors(run_projectors(make_plan(more, maria, "new"), more, second_revision())) == []
-    assert buyers(maria) == expected_tables(more)[1]
+    assert query_rows(mariadb_database, "SELECT revision FROM cqrs_projections") == [(2,)]
+    assert order_counts_by_buyer(mariadb_database) == expected_tables(logs)[1]
+    assert not has_shadow_tables(
+        mariadb_database, dialect_of(mariadb_database).shadow_address(mariadb_database, live.name)
+    )
+    assert (
+        error_texts(run_projectors(make_plan(more, mariadb_database, "new"), more, second_revision())) == []
+    )
+    assert order_counts_by_buyer(mariadb_database) == expected_tables(more)[1]
 
 
 @pytest.mark.slow
 @pytest.mark.covers("projected-once")
-def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabaseAddress) -> None:
+def test_server_killed_in_an_exchange(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
     """After the server is killed at any moment of a swap, all tables are old, or all are new."""
-    logs = {source(p): random_log(p, 30) for p in range(2)}
-    live, outcomes, wait = fill_live_tables(maria, logs), set[int](), 0.05
+    logs = {event_partition(partition): random_log(partition, 30) for partition in range(2)}
+    live, outcomes, wait = fill_live_tables(mariadb_database, logs), set[int](), 0.05
     for number in range(12):
         new = create_shadow_tables(live, second_revision(), f"new {number}")
         raise_first_error(run_projectors(replace(new, targets=live.targets), logs, second_revision()))
         thread = threading.Thread(target=failing_exchange, args=(live, new, logs))
         thread.start()
         thread.join(wait)
-        maria_server.kill()
-        maria_server.start()
+        mariadb_server.kill()
+        mariadb_server.start()
         thread.join()
-        with prepared(maria):
+        with prepared(mariadb_database):
             pass
-        ((revision,),) = query_rows(maria, "SELECT revision FROM cqrs_projections")
+        ((revision,),) = query_rows(mariadb_database, "SELECT revision FROM cqrs_projections")
         outcomes.add(revision)
         wait *= 1.6 if revision == 1 else 0.6  # aims at the moment when the tables are renamed
         if revision == 1:
-            assert read_tables(maria) == expected_tables(logs)
+            assert read_tables(mariadb_database) == expected_tables(logs)
             continue
-        assert buyers(maria) == expected_tables(logs)[1]
-        with open_engine(maria) as engine, engine.begin() as db:
+        assert order_counts_by_buyer(mariadb_database) == expected_tables(logs)[1]
+        with open_engine(mariadb_database) as engine, engine.begin() as db:
             db.execute(text("DROP TABLE recent_orders, buyers, cqrs_positions, cqrs_projections"))
-        live = fill_live_tables(maria, logs)
+        live = fill_live_tables(mariadb_database, logs)
     assert outcomes == {1, 2}
 
 
@@ -158,15 +168,15 @@ def failing_exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> N
         swap_to_second_revision(live, new, logs)
 
 
-def test_readers_miss_no_table(maria: DatabaseAddress) -> None:
+def test_readers_miss_no_table(mariadb_database: DatabaseAddress) -> None:
     """Readers read all the time: each read finds a table with all rows."""
-    logs = {source(0): random_log(0, 60)}
-    live = fill_live_tables(maria, logs)
+    logs = {event_partition(0): random_log(0, 60)}
+    live = fill_live_tables(mariadb_database, logs)
     new = create_shadow_tables(live, second_revision(), "new")
     stop, seen = threading.Event(), list[int]()
 
     def look() -> None:
-        with open_engine(maria) as engine:
+        with open_engine(mariadb_database) as engine:
             while not stop.is_set():
                 with engine.connect() as db:
                     seen.append(db.execute(text("SELECT count(*) FROM recent_orders")).scalar_one())
@@ -182,26 +192,28 @@ def test_readers_miss_no_table(maria: DatabaseAddress) -> None:
     assert set(seen) == {len(expected_tables(logs)[0])}
 
 
-def test_open_readers_delay_the_exchange(maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_readers_delay_the_exchange(
+    mariadb_database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A transaction that has read the live tables keeps them locked. The swap waits for it with repeated tries."""
     monkeypatch.setattr(mariadb, "RENAME_TIMEOUT", 1)
-    logs = {source(0): random_log(0, 30)}
-    live = fill_live_tables(maria, logs)
+    logs = {event_partition(0): random_log(0, 30)}
+    live = fill_live_tables(mariadb_database, logs)
     new = create_shadow_tables(live, second_revision(), "new")
-    with open_engine(maria) as engine, engine.connect() as reader:
+    with open_engine(mariadb_database) as engine, engine.connect() as reader:
         reader.execute(text("SELECT count(*) FROM recent_orders")).all()
         with pytest.raises(DBAPIError) as busy:
             swap_to_second_revision(live, new, logs)
         assert retry_policy(busy.value) == "again"
         reader.rollback()
-        assert read_tables(maria) == expected_tables(logs)
+        assert read_tables(mariadb_database) == expected_tables(logs)
     swap_to_second_revision(live, new, logs)
-    assert buyers(maria) == expected_tables(logs)[1]
+    assert order_counts_by_buyer(mariadb_database) == expected_tables(logs)[1]
 
 
-def test_one_run_prepares_at_a_time(maria: DatabaseAddress) -> None:
+def test_one_run_prepares_at_a_time(mariadb_database: DatabaseAddress) -> None:
     """The second run waits as long as the first run's session lives."""
-    with open_engine(maria) as engine:
+    with open_engine(mariadb_database) as engine:
         with (
             mariadb.exclusive_session(engine, "mine", 30),
             mariadb.exclusive_session(engine, "other", 30),
@@ -214,29 +226,29 @@ def test_one_run_prepares_at_a_time(maria: DatabaseAddress) -> None:
             pass
 
 
-def test_triggers_are_refused_before(maria: DatabaseAddress) -> None:
+def test_triggers_are_refused_before(mariadb_database: DatabaseAddress) -> None:
     """MariaDB renames no table with a trigger. The error comes before new tables are filled."""
-    fill_live_tables(maria, {source(0): random_log(0, 3)})
-    with open_engine(maria) as engine, engine.begin() as db:
+    fill_live_tables(mariadb_database, {event_partition(0): random_log(0, 3)})
+    with open_engine(mariadb_database) as engine, engine.begin() as db:
         dialect_of(db).check_swappable(db, ["recent_orders", "customers"])
         db.execute(text("CREATE TRIGGER mine AFTER INSERT ON customers FOR EACH ROW SET @x = 1"))
         with pytest.raises(ConfigurationError, match="table customers has trigger mine"):
             dialect_of(db).check_swappable(db, ["recent_orders", "customers"])
 
 
-def test_tables_refer_to_each_other_still(maria: DatabaseAddress) -> None:
+def test_tables_refer_to_each_other_still(mariadb_database: DatabaseAddress) -> None:
     """Foreign keys, with and without a name, refer to the new tables."""
-    logs, metadata = {source(0): random_log(0, 30)}, MetaData()
+    logs, metadata = {event_partition(0): random_log(0, 30)}, MetaData()
     Table("customers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer))
     to = ForeignKey("customers.customer", name="of_customer")
     Table("of", metadata, Column("customer", String, to), Column("other", ForeignKey("customers.customer")))
     loaded = replace(
         recent_orders(), projection=cqrs.Projection(lambda db, events: None, metadata, revision=2)
     )
-    live = fill_live_tables(maria, logs)
+    live = fill_live_tables(mariadb_database, logs)
     for number in range(2):
         new = create_shadow_tables(live, loaded, f"new {number}")
         swap_tables(live, new, lambda targets: None)
-        ((text_of,),) = [(row[1],) for row in query_rows(maria, "SHOW CREATE TABLE of")]
+        ((text_of,),) = [(row[1],) for row in query_rows(mariadb_database, "SHOW CREATE TABLE of")]
         assert "FOREIGN KEY (`customer`) REFERENCES `customers` (`customer`)" in text_of
         assert "`other` varchar(255)" in text_of

@@ -17,9 +17,9 @@ from cqrs_cli.following.projections.projection import Projection
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.core.personal.customer import CUSTOMER, Registered
 from tests.following.projections.projector_harness import (
+    event_record,
     make_plan,
     query_rows,
-    record,
     run_projectors,
     take_over,
 )
@@ -49,7 +49,7 @@ def fill_live_tables(
     `Erased` is for the first customer; the others have one event each.
     """
     ids = [0 if isinstance(one, Erased) else n for n, one in enumerate(events)]
-    log = [record(n, f"c-{ids[n]}", n + 1, one, aggregate="customer") for n, one in enumerate(events)]
+    log = [event_record(n, f"c-{ids[n]}", n + 1, one, aggregate="customer") for n, one in enumerate(events)]
     logs = {SOURCE: log}
     heard: frozenset[type[Event]] = frozenset({Registered, Erased})
     loaded = LoadedProjection("names", Projection(project, METADATA), {"customer": CUSTOMER}, heard, ("*",))

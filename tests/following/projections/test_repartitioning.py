@@ -16,23 +16,23 @@ from cqrs_cli.kafka.lineage_log import HiddenLineageError
 from tests.following.projections.projector_harness import (
     ListTail,
     Logs,
-    errors,
+    error_texts,
+    event_partition,
+    event_record,
     expected_tables,
     make_plan,
     open_engine,
     read_tables,
     recent_orders,
-    record,
     run_projectors,
-    source,
     take_over,
 )
 from tests.support.waiting import eventually
 
 #: Order `o` is placed in 0, and shipped in its target partition.
 LOGS: Logs = {
-    source(0): [record(0, "o", 1, Placed("ann")), record(1, "p", 1, Placed("bob"))],
-    source(1): [record(0, "o", 2, Shipped(), 1)],
+    event_partition(0): [event_record(0, "o", 1, Placed("ann")), event_record(1, "p", 1, Placed("bob"))],
+    event_partition(1): [event_record(0, "o", 2, Shipped(), 1)],
 }
 
 
@@ -67,7 +67,7 @@ def test_target_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
 
     plan, loaded = repartitioned_plan(sqlite_database), recent_orders()
     take_over(plan, loaded)
-    assert errors(run_projectors(plan, LOGS, loaded, tail=tail, notes=notes)) == []
+    assert error_texts(run_projectors(plan, LOGS, loaded, tail=tail, notes=notes)) == []
     assert notes == [
         "projection recent_orders, order.events partition 1: waits for its parent partition, which had its keys before"
     ]
@@ -77,8 +77,8 @@ def test_target_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
 @pytest.mark.parametrize("before_split", [False, True])
 def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_split: bool) -> None:
     """The projection started before partitions were added, or before the split. It reads the whole target partition."""
-    before: Logs = {source(0): LOGS[source(0)]}
-    during: Logs = {**before, source(1): []}
+    before: Logs = {event_partition(0): LOGS[event_partition(0)]}
+    during: Logs = {**before, event_partition(1): []}
     loaded = recent_orders()
     first = (
         (repartitioned_plan(sqlite_database, during, PendingSplitPlan), during)
@@ -90,7 +90,7 @@ def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_s
         create_tables(engine, loaded)
     for plan, logs in (first, (repartitioned_plan(sqlite_database), LOGS)):
         take_over(plan)
-        assert errors(run_projectors(plan, logs, loaded)) == []
+        assert error_texts(run_projectors(plan, logs, loaded)) == []
     assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
@@ -111,13 +111,13 @@ def test_projection_waits_for_hidden_split(sqlite_database: DatabaseAddress) -> 
     plan, loaded = repartitioned_plan(sqlite_database, plan_class=HiddenSplitPlan), recent_orders()
     take_over(plan, loaded)
     _HIDDEN_REASONS.append("it is hidden")
-    assert errors(run_projectors(plan, LOGS, loaded, notes=notes)) == []
+    assert error_texts(run_projectors(plan, LOGS, loaded, notes=notes)) == []
     assert not _HIDDEN_REASONS and any("it is hidden" in note for note in notes)
     assert read_tables(sqlite_database) == expected_tables(LOGS)
 
 
 def test_target_without_events_does_not_block(sqlite_database: DatabaseAddress) -> None:
-    logs: Logs = {source(0): [], source(1): []}
+    logs: Logs = {event_partition(0): [], event_partition(1): []}
     plan, loaded = repartitioned_plan(sqlite_database, logs), recent_orders()
     take_over(plan, loaded)
-    assert errors(run_projectors(plan, logs, loaded)) == []
+    assert error_texts(run_projectors(plan, logs, loaded)) == []

@@ -8,7 +8,8 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.projector_harness import (
     ListTail,
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     open_engine,
@@ -16,7 +17,6 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
 )
 
@@ -30,7 +30,7 @@ class TestSqlite(DatabaseContract):
 def test_busy_databases_are_waited_for(sqlite_database: DatabaseAddress) -> None:
     """Another program holds SQLite's write lock for longer than a batch waits."""
     sqlite_database = sqlite_database._replace(lock_timeout=0.01)
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+    logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
     plan = make_plan(logs, sqlite_database)
     take_over(plan, loaded)
     with open_engine(sqlite_database) as engine:
@@ -45,6 +45,6 @@ def test_busy_databases_are_waited_for(sqlite_database: DatabaseAddress) -> None
                 holder.close()
             return ListTail(logs[one], start, 100)
 
-        assert errors(run_projectors(plan, logs, loaded, tail=tail)) == []
+        assert error_texts(run_projectors(plan, logs, loaded, tail=tail)) == []
     assert len(tries) >= 3
     assert read_tables(sqlite_database) == expected_tables(logs)

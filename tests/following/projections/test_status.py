@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.status.projections import projection_statuses
 from tests.following.projections.projector_harness import command_line_url, random_log, recent_orders
-from tests.following.projections.topics import make_orders, write_events
+from tests.following.projections.topics import create_order_topics, write_events
 from tests.support import ROOT
 
 
@@ -28,7 +28,7 @@ def test_status_shows_projections_lag(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    topics, log = make_orders(connection, prefix, partitions=2), random_log(0, 60)
+    topics, log = create_order_topics(connection, prefix, partitions=2), random_log(0, 60)
     write_events(connection, topics.events, 0, log[:40])
     settings = load_settings({"topic_prefix": prefix}, ROOT)
     plan = prepare_projection(settings, connection, recent_orders(), database, print).live

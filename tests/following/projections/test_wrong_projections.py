@@ -6,20 +6,20 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.projector_harness import (
     Events,
-    errors,
+    error_texts,
+    event_partition,
     make_plan,
     next_offsets,
     random_log,
     recent_orders,
     run_projectors,
-    source,
     take_over,
     with_project_function,
 )
 
 
 def test_other_events_move_the_position(sqlite_database: DatabaseAddress) -> None:
-    logs, loaded = {source(0): random_log(0, 50)}, recent_orders()
+    logs, loaded = {event_partition(0): random_log(0, 50)}, recent_orders()
     plan = make_plan(logs, sqlite_database)
     take_over(plan, loaded)
     given: list[str] = []
@@ -27,15 +27,15 @@ def test_other_events_move_the_position(sqlite_database: DatabaseAddress) -> Non
     def project(db: Connection, events: Events) -> None:
         given.extend(type(event.event).__name__ for event in events)
 
-    assert errors(run_projectors(plan, logs, with_project_function(loaded, project))) == []
+    assert error_texts(run_projectors(plan, logs, with_project_function(loaded, project))) == []
     assert set(given) == {"Placed", "Shipped", "Cancelled", "Deleted"}
-    assert next_offsets(sqlite_database) == {0: logs[source(0)][-1].offset + 1}
+    assert next_offsets(sqlite_database) == {0: logs[event_partition(0)][-1].offset + 1}
 
 
 def test_unreadable_records_are_named(sqlite_database: DatabaseAddress) -> None:
     log = random_log(0, 10)
     log[5] = type(log[5])(log[5].offset, 0, b"k", b"?")
-    logs, loaded = {source(0): log}, recent_orders()
+    logs, loaded = {event_partition(0): log}, recent_orders()
     plan = make_plan(logs, sqlite_database)
     take_over(plan, loaded)
     (result,) = run_projectors(plan, logs, loaded)

@@ -10,10 +10,10 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import Settings
-from tests.following.projections.projector_harness import expected_tables, random_log, source
+from tests.following.projections.projector_harness import event_partition, expected_tables, random_log
 
 
-def make_orders(connection: Connection, prefix: str, partitions: int = 4) -> Topics:
+def create_order_topics(connection: Connection, prefix: str, partitions: int = 4) -> Topics:
     """Create the topics of the aggregate `order`."""
     topics = Topics("order", prefix)
     with Admin(connection) as admin:
@@ -28,13 +28,13 @@ def write_events(
     choice = random.Random(seed)
     producer = clients.producer(connection, transactional_id=f"test-{topic}-{partition}")
     producer.init_transactions(30)
-    left = list(log)
-    while left:
+    remaining = list(log)
+    while remaining:
         size = choice.randrange(1, 200)
-        piece, left = left[:size], left[size:]
+        records, remaining = remaining[:size], remaining[size:]
         for commit in choice.choice([[True], [False, True]]):
             producer.begin_transaction()
-            for record in piece:
+            for record in records:
                 producer.produce(
                     topic,
                     record.value,
@@ -50,12 +50,12 @@ def write_events(
 def write_logs(
     connection: Connection, settings: Settings, prefix: str, count: int, seed: int = 1
 ) -> dict[int, list[Record]]:
-    topics = make_orders(connection, prefix)
+    topics = create_order_topics(connection, prefix)
     logs = {partition: random_log(partition, count, seed=seed) for partition in range(4)}
     for partition, log in logs.items():
         write_events(connection, topics.events, partition, log)
     return logs
 
 
-def expected(logs: dict[int, list[Record]]) -> object:
-    return expected_tables({source(partition): log for partition, log in logs.items()})
+def expected_contents(logs: dict[int, list[Record]]) -> object:
+    return expected_tables({event_partition(partition): log for partition, log in logs.items()})

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.runs.other_runs import wait_for_idle_names
-from tests.ownership.claims import MINE
+from tests.ownership.claims import OWN_CLAIM
 
 PARTITION = Partition("counter", 0)
-OTHER_CLAIM = replace(MINE, run="other")
+OTHER_CLAIM = replace(OWN_CLAIM, run="other")
 
 
 def test_own_pauses_are_not_idle_time() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.other_runs import active_runs, undecided_part
-from tests.deciding.deferred.patient import count, decided, patient_topics, soon
+from tests.deciding.deferred.deferring_topics import count_command, deferring_topics, near_future, outcomes_of
 from tests.support.commands import FAR, increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -35,8 +35,8 @@ def test_due_deferred_commands_are_undecided(
     connection: Connection, prefix: str, tmp_path: Path, notes: list[str]
 ) -> None:
     """All commands are decided, one of them is deferred, and it becomes due while no owner runs."""
-    patients = patient_topics(connection, prefix, tmp_path)
-    patients.send(count("timed", notbefore=soon()), count("never", notbefore=FAR))
+    patients = deferring_topics(connection, prefix, tmp_path)
+    patients.send(count_command("timed", notbefore=near_future()), count_command("never", notbefore=FAR))
     earlier_plan = patients.plan()
     quietly(earlier_plan)
     due = patients.records("commands")[0].timestamp + 300
@@ -48,7 +48,7 @@ def test_due_deferred_commands_are_undecided(
     retire(earlier_plan)
     assert undecided_part(plan, notes.append, timeout=3600) == plan
     quietly(plan)
-    assert decided(patients, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
+    assert outcomes_of(patients, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
 
 
 def test_finished_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:

@@ -25,7 +25,7 @@ from cqrs_cli.runs.run_partitions import run_partitions
 from cqrs_cli.runs.run_plan import OperatorOverrides, plan_run
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own_partitions
-from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, orders
+from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, expected_payments
 from tests.support.commands import command
 from tests.support.driver import Context
 from tests.support.harness import IMPATIENT, TopicHarness
@@ -75,7 +75,7 @@ def test_one_run_decides_commands_and_reacts(harness: ProcessHarness, payments: 
     )  # a request and a deferred cancellation
     assert result.total("accepted") >= 1  # the process manager's commands may be decided, too
     assert result.summary()["processes"]["checkout"]["lag"] == 0
-    assert harness.payment_requests() == orders(0, 5) + Counter({"o-x": 1})
+    assert harness.payment_requests() == expected_payments(0, 5) + Counter({"o-x": 1})
     position, (_, claim) = harness.position(), payments.standing()
     assert position and claim and position.claim.run == claim.run
     assert position.claim.attempt == claim.attempt == TERMINAL

@@ -9,7 +9,7 @@ from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.verify import verify_erasure
 from cqrs_cli.scans.verify.checkpoints import new_generation
-from tests.deciding.personal import customers, erase, register
+from tests.deciding.customers import customer_topics, erase_command, register_command
 from tests.jobs.verify.customers import put_key
 from tests.support.commands import FAR, command
 from tests.support.harness import TopicHarness
@@ -34,13 +34,13 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
     Half are erased before the repartitioning, a quarter after it.
     """
-    people = customers(connection, prefix, tmp_path)
+    people = customer_topics(connection, prefix, tmp_path)
     waiting = [command("customer.Register", name, f"{name}.late", LATE_DATA, notbefore=FAR) for name in NAMES]
-    people.send(*map(register, NAMES), *waiting, *map(erase, NAMES[:4]))
+    people.send(*map(register_command, NAMES), *waiting, *map(erase_command, NAMES[:4]))
     quietly(people.plan())
     assert incremental_violations(people) == []
     grow(people, 2)
-    people.send(*(stale(register(name, 1), 1) for name in NAMES[:2]), *map(erase, NAMES[4:6]))
+    people.send(*(stale(register_command(name, 1), 1) for name in NAMES[:2]), *map(erase_command, NAMES[4:6]))
     people.send(*(command("cqrs.Release", name, f"{name}.go", {"id": f"{name}.late"}) for name in NAMES))
     quietly(people.plan())
     quietly(people.plan())

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.checkpoints import new_generation
-from tests.deciding.growing import counters, repartition_twice, round_of
+from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.jobs.verify.verification import certify, run_cqrs, verify
 from tests.support.foreign_records import append, edited
 from tests.support.harness import TopicHarness
@@ -77,11 +77,11 @@ def test_lost_command_is_found(repartitioned: TopicHarness) -> None:
 def test_certificates_hold_after_repartitioning(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """One certificate is older than the repartitioning. The other is newer, and contains the lineage topic."""
     harness = counters(connection, prefix, tmp_path)
-    harness.send(*round_of(0))
+    harness.send(*round_commands(0))
     quietly(harness.plan())
     before = certify(harness).certificate
     grow(harness, 4)
-    harness.send(*round_of(1))
+    harness.send(*round_commands(1))
     quietly(harness.plan())
     second = certify(harness, before)
     assert (second.changes, second.checked > 0, before.lineage) == ([], True, UNSET)

@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_whatif, summarize
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import counters, repartition_twice, round_of
+from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.support import AGGREGATES, ROOT
 from tests.support.foreign_records import append, edited
 from tests.support.harness import TopicHarness
@@ -69,11 +69,11 @@ def test_child_begins_as_early_as_its_parent(
 ) -> None:
     """The target got commands before the period, and decided them after its parent's decisions within the period."""
     single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_of(0))
+    single.send(*round_commands(0))
     quietly(single.plan())
     grow(single, 2)
-    single.send(*round_of(1))
-    single.send(*(stale(record, 1) for record in round_of(2)))
+    single.send(*round_commands(1))
+    single.send(*(stale(record, 1) for record in round_commands(2)))
     quietly(single.plan())
     late = next(record for record in single.records("commands", 0) if b".2" in (record.value or b""))
     assert again(single, "drafts.twice", since=late.timestamp).states == 12

@@ -13,47 +13,49 @@ from cqrs_cli.ownership.claim import (
     with_suspects,
 )
 from cqrs_cli.ownership.trials.suspects import Suspects
-from tests.ownership.claims import MINE
+from tests.ownership.claims import OWN_CLAIM
 
 
 def test_lost_predecessor_leaves_suspects() -> None:
-    lost = with_suspects(MINE, None, 5000)
+    lost = with_suspects(OWN_CLAIM, None, 5000)
     assert lost.untried and lost.suspects is None
-    assert with_suspects(replace(MINE, submission=2), lost, 5000).suspects == Suspects(5000)
-    assert with_suspects(replace(MINE, run_epoch=11), lost, 5000).suspects == Suspects(5000)
-    assert with_suspects(MINE, replace(MINE, run_epoch=9), 5000).untried is True
+    assert with_suspects(replace(OWN_CLAIM, submission=2), lost, 5000).suspects == Suspects(5000)
+    assert with_suspects(replace(OWN_CLAIM, run_epoch=11), lost, 5000).suspects == Suspects(5000)
+    assert with_suspects(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=9), 5000).untried is True
 
 
 @pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize("suspects", [None, Suspects(9).announce(7)])
 def test_own_error_and_end_are_no_deaths(suspects: Suspects | None) -> None:
     """Only an owner that died leaves a suspect: not an owner of this process, and not a retired run."""
-    before = replace(MINE, untried=True, suspects=suspects)
+    before = replace(OWN_CLAIM, untried=True, suspects=suspects)
     expected = suspects and replace(suspects, deciding=False)
-    assert with_suspects(replace(MINE, n=9), before, 5000).suspects == expected
-    ended_claim = terminal_claim(before, MINE.run)
-    assert with_suspects(replace(MINE, run_epoch=11), ended_claim, 5000).suspects == expected
+    assert with_suspects(replace(OWN_CLAIM, n=9), before, 5000).suspects == expected
+    ended_claim = terminal_claim(before, OWN_CLAIM.run)
+    assert with_suspects(replace(OWN_CLAIM, run_epoch=11), ended_claim, 5000).suspects == expected
 
 
 def test_progress_clears_the_suspicion() -> None:
-    before = replace(MINE, untried=True, suspects=Suspects(9).announce(7))
+    before = replace(OWN_CLAIM, untried=True, suspects=Suspects(9).announce(7))
     after = after_batch(before, Counts(accepted=1), 1, 8)
     assert (after.untried, after.suspects, after.counts.accepted) == (False, Suspects(8), 1)
     assert after_batch(after, after.counts, 8, 16).suspects is None
-    assert with_suspects(replace(MINE, submission=2), replace(after, suspects=None), 5000).suspects is None
-    assert after_batch(replace(MINE, untried=True), Counts(), 1, 8) == MINE
+    assert (
+        with_suspects(replace(OWN_CLAIM, submission=2), replace(after, suspects=None), 5000).suspects is None
+    )
+    assert after_batch(replace(OWN_CLAIM, untried=True), Counts(), 1, 8) == OWN_CLAIM
 
 
 def test_progress_before_the_suspect_keeps_it() -> None:
-    before = replace(MINE, suspects=Suspects(9).after_hang(7, 60))
+    before = replace(OWN_CLAIM, suspects=Suspects(9).after_hang(7, 60))
     remaining, after = (after_batch(before, Counts(), 1, end).suspects for end in (7, 8))
     assert remaining == replace(Suspects(9).after_hang(7, 60), count=8) and after == Suspects(8)
 
 
 @pytest.mark.covers("endless-command")
 def test_hung_command_is_named_in_the_claim() -> None:
-    claim = with_hung_command(replace(MINE, untried=True), 7, 60)
-    successor = with_suspects(replace(MINE, submission=2), claim, 5000)
+    claim = with_hung_command(replace(OWN_CLAIM, untried=True), 7, 60)
+    successor = with_suspects(replace(OWN_CLAIM, submission=2), claim, 5000)
     assert successor.suspects == Suspects().after_hang(7, 60)
-    assert judge(MINE, claim) is Judgement.OWN and claim.n == MINE.n + 1
+    assert judge(OWN_CLAIM, claim) is Judgement.OWN and claim.n == OWN_CLAIM.n + 1
     assert claim.untried is False

@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from tests.cli.conftest import cqrs
-from tests.deciding.personal import customers, register
+from tests.deciding.customers import customer_topics, register_command
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
 from tests.support.harness import TopicHarness
@@ -19,10 +19,10 @@ __all__ = ["cqrs"]
 @pytest.fixture
 def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
     """Topics with undecided commands: Ann and Bob have registered."""
-    customer_shop = customers(secured.administrator, prefix, tmp_path)
+    customer_shop = customer_topics(secured.administrator, prefix, tmp_path)
     with Admin(secured.administrator) as admin:
         create_lineage_topic(admin, customer_shop.topics)  # the ACLs of a missing topic show only Describe
-    customer_shop.send(register("ann"), register("bob"))
+    customer_shop.send(register_command("ann"), register_command("bob"))
     return customer_shop
 
 

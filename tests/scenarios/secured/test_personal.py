@@ -15,7 +15,7 @@ from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.verify import verify_erasure
-from tests.deciding.personal import NEEDLE, erase, key_records, register, use_keyring
+from tests.deciding.customers import PERSONAL_TEXT, erase_command, key_records, register_command, use_keyring
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
 from tests.scenarios.secured.kafka_users import a_user, allowed
@@ -48,7 +48,7 @@ def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop
             shop.plan()
         runner.again(need)
     quietly(shop.plan())
-    shop.send(erase("ann"))
+    shop.send(erase_command("ann"))
     quietly(shop.plan())
     assert [(name, key is None) for name, key in key_records(with_rights(shop, secured))] == [
         ("ann", False),
@@ -80,7 +80,7 @@ def test_losing_the_keys_ends_the_run(secured: Secured, made: list[User], shop: 
     with running(shop.plan(once=False)) as owner:
         eventually(lambda: shop.end("outcomes") > 0)
         runner.without(lost := RequiredAcl("Write", "topic", shop.topics.keys))
-        shop.send(register("cleo"))
+        shop.send(register_command("cleo"))
         error = owner.error()
     assert isinstance(error, ConfigurationError) and str(lost) in error.message
     runner.again(lost)
@@ -91,9 +91,11 @@ def test_losing_the_keys_ends_the_run(secured: Secured, made: list[User], shop: 
 def test_reader_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
     quietly(shop.plan())
     reader = a_user(made, secured, shop, "read")
-    assert NEEDLE in names(shop, allowed(shop, reader)) and NEEDLE not in names(shop, reader.connection)
+    assert PERSONAL_TEXT in names(shop, allowed(shop, reader)) and PERSONAL_TEXT not in names(
+        shop, reader.connection
+    )
     reader.without(acl := RequiredAcl("Read", "topic", shop.topics.keys))
-    assert NEEDLE not in names(shop, reader.connection)
+    assert PERSONAL_TEXT not in names(shop, reader.connection)
     with pytest.raises(ConfigurationError, match=f"{re.escape(str(acl))} is not allowed"):
         names(shop, allowed(shop, reader))
 
@@ -101,7 +103,7 @@ def test_reader_needs_its_rights_on_keys(secured: Secured, made: list[User], sho
 def test_proof_of_erasures_names_missing_acls_first(
     secured: Secured, made: list[User], shop: TopicHarness
 ) -> None:
-    shop.send(erase("ann"))
+    shop.send(erase_command("ann"))
     quietly(shop.plan())
     reader = a_user(made, secured, shop, "read")
 

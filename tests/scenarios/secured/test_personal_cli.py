@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.keys.address import keyring_at
 from tests.cli.conftest import CommandResult, Cqrs
-from tests.deciding.personal import NEEDLE
+from tests.deciding.customers import PERSONAL_TEXT
 from tests.scenarios.secured.acls import User, documented, grant, renamed, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.scenarios.secured.kafka_users import a_user, allowed
@@ -66,7 +66,7 @@ def test_erasing_takes_what_send_needs(
     lines = [json.loads(line) for line in Path("erasures.ndjson").read_text().splitlines()]
     assert [(line["id"], "key" in line) for line in lines] == [("ann", False), ("bob", True)]
     result = by(cqrs, sender, "erase", "customer", "ann", "--dry-run", "-o", "json")
-    assert (result.status, result.document["events"]) == (0, 2) and NEEDLE not in result.out
+    assert (result.status, result.document["events"]) == (0, 2) and PERSONAL_TEXT not in result.out
 
 
 def test_lost_right_to_send_is_named(

@@ -11,7 +11,12 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
-from tests.following.processes.process_harness import ProcessHarness, errors, orders, run_in_this_process
+from tests.following.processes.process_harness import (
+    ProcessHarness,
+    error_texts,
+    expected_payments,
+    run_in_this_process,
+)
 from tests.scenarios.secured.acls import grant, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.support.waiting import eventually
@@ -37,7 +42,7 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     harness.connection = Connection(secured.address("SASL"), settings.client_properties())
     with Admin(harness.connection) as admin:
         eventually(lambda: admin.missing_acls(needs) == [])
-        assert errors(run_in_this_process(harness.plan(beginning=True))) == []
+        assert error_texts(run_in_this_process(harness.plan(beginning=True))) == []
         for need in needs:
             take_away(secured, user, need)
             eventually(lambda: admin.missing_acls(needs))
@@ -46,4 +51,4 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
             grant(secured, user, [need])
             eventually(lambda: admin.missing_acls(needs) == [])
     harness.connection = secured.administrator
-    assert harness.payment_requests() == orders(0, 5)
+    assert harness.payment_requests() == expected_payments(0, 5)

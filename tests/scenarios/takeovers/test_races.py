@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
-from tests.deciding.growing import SUBJECTS
+from tests.deciding.repartitioned_counters import SUBJECTS
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly

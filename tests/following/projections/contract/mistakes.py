@@ -14,7 +14,8 @@ from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from tests.following.projections.projector_harness import (
     Events,
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     next_offsets,
@@ -24,7 +25,6 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
     with_project_function,
 )
@@ -35,18 +35,18 @@ import os, signal, sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.projector_harness import *
 database, mark = DatabaseAddress(sys.argv[1]), int(sys.argv[2])
-logs = {source(p): random_log(p, 300) for p in range(2)}
+logs = {event_partition(partition): random_log(partition, 300) for partition in range(2)}
 loaded = recent_orders()
-seen = [0]
+calls = [0]
 def project(db, events):
     half = len(events) // 2
     loaded.projection.project(db, events[:half])
-    seen[0] += 1
-    if seen[0] == mark:
+    calls[0] += 1
+    if calls[0] == mark:
         os.kill(os.getpid(), signal.SIGKILL)
     loaded.projection.project(db, events[half:])
 results = run_projectors(make_plan(logs, database), logs, with_project_function(loaded, project))
-sys.exit(bool(errors(results)))
+sys.exit(bool(error_texts(results)))
 """
 
 
@@ -56,24 +56,24 @@ class MistakesContract:
     @pytest.mark.covers("projected-once")
     def test_raising_event_is_named(self, database: DatabaseAddress) -> None:
         """If the projection raises, all earlier events are written, and nothing of the event that is named."""
-        logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
+        logs, loaded = {event_partition(0): random_log(0, 60)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
-        bad = logs[source(0)][33]
+        bad = logs[event_partition(0)][33]
 
         def project(db: Connection, events: Events) -> None:
             loaded.projection.project(db, events)
             if any(event.offset == bad.offset for event in events):
                 raise KeyError("price")
 
-        (error,) = errors(
+        (error,) = error_texts(
             run_projectors(
                 plan, logs, with_project_function(loaded, project, metadata=loaded.projection.metadata)
             )
         )
         assert f"order.events:0@{bad.offset}" in error
         assert "KeyError: 'price'" in error
-        before = {source(0): [plan for plan in logs[source(0)] if plan.offset < bad.offset]}
+        before = {event_partition(0): [plan for plan in logs[event_partition(0)] if plan.offset < bad.offset]}
         assert read_tables(database) == expected_tables(before)
         assert next_offsets(database)[0] <= bad.offset
 
@@ -81,25 +81,25 @@ class MistakesContract:
     def test_any_exception_ends_with_an_error(
         self, database: DatabaseAddress, cls: type[BaseException]
     ) -> None:
-        logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+        logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
 
         def project(db: Connection, events: Events) -> None:
             raise cls
 
-        (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+        (error,) = error_texts(run_projectors(plan, logs, with_project_function(loaded, project)))
         assert "raised on order." in error and cls.__name__ in error
 
     def test_databases_errors_name_the_event(self, database: DatabaseAddress) -> None:
-        logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+        logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
 
         def project(db: Connection, events: Events) -> None:
             db.execute(text("INSERT INTO customers (customer, orders) VALUES ('x', NULL)"))
 
-        (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+        (error,) = error_texts(run_projectors(plan, logs, with_project_function(loaded, project)))
         assert "raised on order." in error
         assert "IntegrityError" in error
         assert "INSERT" not in error
@@ -108,7 +108,7 @@ class MistakesContract:
     @pytest.mark.parametrize("ending", ["commit", "rollback"])
     def test_transactions_cannot_be_ended(self, database: DatabaseAddress, ending: str) -> None:
         """A projection that commits is refused, because it would separate rows and position."""
-        logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+        logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
 
@@ -116,13 +116,13 @@ class MistakesContract:
             loaded.projection.project(db, events)
             getattr(db, ending)()
 
-        (error,) = errors(run_projectors(plan, logs, with_project_function(loaded, project)))
+        (error,) = error_texts(run_projectors(plan, logs, with_project_function(loaded, project)))
         assert "a projection must not commit or roll back" in error
         assert read_tables(database) == ({}, {})
         assert next_offsets(database) == {0: 0}
 
     def test_changed_tables_are_named(self, database: DatabaseAddress) -> None:
-        logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+        logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
         with open_engine(database) as engine, engine.begin() as db:
@@ -145,8 +145,8 @@ class MistakesContract:
             with pytest.raises(CqrsError, match="cut off"):
                 create_tables(engine, loaded)
             event.remove(engine, "before_cursor_execute", cut_off)
-            plan = make_plan({source(0): []}, database)
-            prepare_tables(plan, loaded, engine, False, {source(0): 0}, engine.begin)
+            plan = make_plan({event_partition(0): []}, database)
+            prepare_tables(plan, loaded, engine, False, {event_partition(0): 0}, engine.begin)
         assert read_tables(database) == ({}, {})
         assert query_rows(database, "SELECT owner FROM cqrs_positions") == [("me",)]
 
@@ -154,7 +154,7 @@ class MistakesContract:
     @pytest.mark.covers("projected-once")
     def test_killed_batches_leave_nothing(self, database: DatabaseAddress) -> None:
         """After SIGKILL in the batches of several processes, the tables contain each event once."""
-        logs = {source(p): random_log(p, 300) for p in range(2)}
+        logs = {event_partition(partition): random_log(partition, 300) for partition in range(2)}
         take_over(make_plan(logs, database), recent_orders())
         killed = 0
         for mark in [1, 2, 5, 17, 30, 10_000]:

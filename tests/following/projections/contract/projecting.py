@@ -14,7 +14,8 @@ from cqrs_cli.projections import wait
 from tests.following.projections.projector_harness import (
     Events,
     ListTail,
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     next_offsets,
@@ -23,7 +24,6 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
     with_project_function,
 )
@@ -38,10 +38,10 @@ class ProjectingContract:
     @pytest.mark.parametrize("batch", [1, 7, 1000])
     def test_rows_are_the_sequential_models(self, database: DatabaseAddress, batch: int) -> None:
         """Four partitions, projected concurrently, give the rows of a sequential model."""
-        logs = {source(p): random_log(p, self.count) for p in range(4)}
+        logs = {event_partition(partition): random_log(partition, self.count) for partition in range(4)}
         loaded, plan = recent_orders(), make_plan(logs, database)
         take_over(plan, loaded)
-        assert errors(run_projectors(plan, logs, loaded, batch)) == []
+        assert error_texts(run_projectors(plan, logs, loaded, batch)) == []
         assert read_tables(database) == expected_tables(logs)
         assert next_offsets(database) == {
             plan.partition: target for plan, target in (plan.targets or {}).items()
@@ -49,19 +49,19 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     def test_stale_projectors_write_nothing(self, database: DatabaseAddress) -> None:
-        logs = {source(p): random_log(p, 50) for p in range(2)}
+        logs = {event_partition(partition): random_log(partition, 50) for partition in range(2)}
         loaded, plan = recent_orders(), make_plan(logs, database)
         take_over(plan, loaded)
         take_over(make_plan(logs, database, owner="other"))
         results = run_projectors(plan, logs, loaded)
         assert all(isinstance(result.error, TakenOverError) for result in results)
-        assert "run other took over projection recent_orders" in errors(results)[0]
+        assert "run other took over projection recent_orders" in error_texts(results)[0]
         assert read_tables(database) == ({}, {})
 
     @pytest.mark.covers("projected-once")
     def test_takeover_in_a_batch_stops_it(self, database: DatabaseAddress) -> None:
         """A takeover waits for the batch that holds the row's lock, and the next batch of the old run fails."""
-        logs = {source(0): random_log(0, 40)}
+        logs = {event_partition(0): random_log(0, 40)}
         loaded, plan = recent_orders(), make_plan(logs, database)
         take_over(plan, loaded)
         other = make_plan(logs, database, owner="other")
@@ -76,12 +76,12 @@ class ProjectingContract:
 
         results = run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(logs[plan], start, 7))
         assert isinstance(results[0].error, TakenOverError)
-        assert errors(run_projectors(other, logs, loaded)) == []
+        assert error_texts(run_projectors(other, logs, loaded)) == []
         assert read_tables(database) == expected_tables(logs)
 
     def test_idle_owners_notice_a_takeover(self, database: DatabaseAddress) -> None:
         """Without new events, no batch shows the takeover."""
-        logs = {source(0): random_log(0, 10)}
+        logs = {event_partition(0): random_log(0, 10)}
         loaded, plan = (
             recent_orders(),
             replace(make_plan(logs, database), targets=None, ownership_interval=0.0),
@@ -103,7 +103,7 @@ class ProjectingContract:
     def test_moved_positions_are_gone_on_from(self, database: DatabaseAddress, to: int) -> None:
         """After a restore of rows and positions, an active projector continues at the restored positions."""
         log = random_log(0, 60)
-        logs, loaded = {source(0): log}, recent_orders()
+        logs, loaded = {event_partition(0): log}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
         moved: list[bool] = []
@@ -118,8 +118,11 @@ class ProjectingContract:
                         db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
                 return super().poll(batch)
 
-        assert errors(run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(log, start, 7))) == []
-        rest = {source(0): [plan for plan in log if plan.offset >= to]}
+        assert (
+            error_texts(run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(log, start, 7)))
+            == []
+        )
+        rest = {event_partition(0): [plan for plan in log if plan.offset >= to]}
         if to == 0:
             assert read_tables(database) == expected_tables(rest)
         assert next_offsets(database) == {0: log[-1].offset + 1}
@@ -127,7 +130,7 @@ class ProjectingContract:
     @pytest.mark.covers("projected-once")
     def test_lost_answers_repeat_nothing(self, database: DatabaseAddress) -> None:
         """A commit that succeeded but returned an error is not repeated."""
-        logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
+        logs, loaded = {event_partition(0): random_log(0, 30)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
         lost: list[int] = []
@@ -140,14 +143,14 @@ class ProjectingContract:
                 held.cursor().execute("COMMIT")
                 raise OperationalError("COMMIT", None, sqlite3.OperationalError("database is locked"))
 
-        assert errors(run_projectors(plan, logs, with_project_function(loaded, project))) == []
+        assert error_texts(run_projectors(plan, logs, with_project_function(loaded, project))) == []
         assert len(lost) == 3
         assert read_tables(database) == expected_tables(logs)
 
     def test_waiting_ends_with_the_event(self, database: DatabaseAddress) -> None:
-        logs = {source(0): random_log(0, 20)}
+        logs = {event_partition(0): random_log(0, 20)}
         loaded, plan = recent_orders(), make_plan(logs, database)
-        last = logs[source(0)][-1].offset
+        last = logs[event_partition(0)][-1].offset
         with open_engine(database) as engine:
             with pytest.raises(ConfigurationError, match="no position of any projection on partition 0"):
                 wait(engine, 0, last)

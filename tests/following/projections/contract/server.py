@@ -12,7 +12,8 @@ from cqrs_cli.following.projections.databases.known import dialect_of
 from tests.following.projections.projector_harness import (
     Events,
     ListTail,
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     open_engine,
@@ -21,7 +22,6 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
     with_project_function,
 )
@@ -41,7 +41,7 @@ class ServerContract:
     @pytest.mark.parametrize("half", [False, True])
     def test_database_away_is_waited_for(self, database: DatabaseAddress, server: Server, half: bool) -> None:
         """A projector waits for a server that was killed before a statement of a batch, or before its commit."""
-        logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
+        logs, loaded, notes = {event_partition(0): random_log(0, 60)}, recent_orders(), list[str]()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
         killed: list[bool] = []
@@ -56,7 +56,9 @@ class ServerContract:
             if half:
                 loaded.projection.project(db, events)
 
-        assert errors(run_projectors(plan, logs, with_project_function(loaded, project), notes=notes)) == []
+        assert (
+            error_texts(run_projectors(plan, logs, with_project_function(loaded, project), notes=notes)) == []
+        )
         assert read_tables(database) == expected_tables(logs)
         assert f"no answer from {url_without_password(database)}" in notes[0]
         assert "still trying" in notes[0]
@@ -64,7 +66,7 @@ class ServerContract:
 
     def test_tables_gone_meanwhile_stop(self, database: DatabaseAddress) -> None:
         """A second rebuild swapped the tables, or cleared the new tables, while the first rebuild filled them."""
-        logs = {source(0): random_log(0, 60)}
+        logs = {event_partition(0): random_log(0, 60)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
 

@@ -15,7 +15,8 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.projector_harness import (
-    errors,
+    error_texts,
+    event_partition,
     expected_tables,
     make_plan,
     next_offsets,
@@ -25,14 +26,13 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
 )
 from tests.following.projections.table_swaps import (
-    buyers,
     catch_up,
     create_shadow_tables,
     fill_live_tables,
     has_shadow_tables,
+    order_counts_by_buyer,
     referencing_tables,
     second_revision,
     swap_to_second_revision,
@@ -44,14 +44,16 @@ OLDER_PROGRAM = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.projector_harness import *
-logs = {source(0): random_log(0, 60)}
+logs = {event_partition(0): random_log(0, 60)}
 class Tail(ListTail):
     def poll(self, batch):
         print("works", flush=True)
         return super().poll(batch)
 plan = make_plan(logs, DatabaseAddress(sys.argv[1]), "old")
 print("begins", flush=True)
-print(errors(run_projectors(plan, logs, recent_orders(), tail=lambda one, start: Tail(logs[one], start, 7))))
+def tail_of(partition, start):
+    return Tail(logs[partition], start, 7)
+print(error_texts(run_projectors(plan, logs, recent_orders(), tail=tail_of)))
 """
 
 
@@ -65,7 +67,7 @@ class ExchangeContract:
 
     @pytest.mark.covers("projected-once")
     def test_new_tables_replace_the_live(self, database: DatabaseAddress) -> None:
-        logs = {source(p): random_log(p, 60) for p in range(2)}
+        logs = {event_partition(partition): random_log(partition, 60) for partition in range(2)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
         half = {plan: log[:30] for plan, log in logs.items()}
@@ -77,7 +79,7 @@ class ExchangeContract:
             raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded))
 
         swap_tables(live, new, catch_up)
-        assert buyers(database) == expected_tables(logs)[1]
+        assert order_counts_by_buyer(database) == expected_tables(logs)[1]
         assert table_names(database) == {"recent_orders", "buyers", "cqrs_positions", "cqrs_projections"}
         assert query_rows(database, "SELECT DISTINCT owner FROM cqrs_positions") == [("new",)]
         assert query_rows(database, "SELECT revision FROM cqrs_projections") == [(2,)]
@@ -88,8 +90,8 @@ class ExchangeContract:
 
     @pytest.mark.covers("projected-once")
     def test_older_run_finds_itself_replaced(self, database: DatabaseAddress) -> None:
-        logs = {source(0): random_log(0, 60)}
-        half = {source(0): logs[source(0)][:30]}
+        logs = {event_partition(0): random_log(0, 60)}
+        half = {event_partition(0): logs[event_partition(0)][:30]}
         loaded, live = second_revision(), fill_live_tables(database, half)
         new = create_shadow_tables(live, loaded, "new")
         swap_tables(
@@ -102,14 +104,14 @@ class ExchangeContract:
         assert isinstance(result.error, TakenOverError)
         assert "run new took over" in str(result.error)
         newer = make_plan(logs, database, "new")
-        assert errors(run_projectors(newer, logs, loaded)) == []
-        assert buyers(database) == expected_tables(logs)[1]
+        assert error_texts(run_projectors(newer, logs, loaded)) == []
+        assert order_counts_by_buyer(database) == expected_tables(logs)[1]
 
     @pytest.mark.covers("projected-once")
     def test_live_tables_stand_still_meanwhile(self, database: DatabaseAddress) -> None:
         """An active live projector waits for the table swap, and then finds that it was taken over."""
-        logs = {source(0): random_log(0, 60)}
-        half = {source(0): logs[source(0)][:30]}
+        logs = {event_partition(0): random_log(0, 60)}
+        half = {event_partition(0): logs[event_partition(0)][:30]}
         loaded, live = second_revision(), fill_live_tables(database, half)
         new = create_shadow_tables(live, loaded, "new")
         older: list[subprocess.Popen[str]] = []
@@ -126,16 +128,16 @@ class ExchangeContract:
             assert older[0].stdout is not None
             assert f"{self.meanwhile}\n" in iter(older[0].stdout.readline, "")
             raise_first_error(run_projectors(replace(new, targets=targets), half, loaded))
-            assert next_offsets(database) == {0: half[source(0)][-1].offset + 1}
+            assert next_offsets(database) == {0: half[event_partition(0)][-1].offset + 1}
 
         swap_tables(live, new, catch_up)
         out, _ = older[0].communicate(timeout=60)
         assert "run new took over" in out
-        assert buyers(database) == expected_tables(half)[1]
+        assert order_counts_by_buyer(database) == expected_tables(half)[1]
 
     def test_other_projections_stay(self, database: DatabaseAddress) -> None:
         """Other projections in the same database keep tables and positions."""
-        logs = {source(0): random_log(0, 30)}
+        logs = {event_partition(0): random_log(0, 30)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         with open_engine(database) as engine, engine.begin() as db:
             db.execute(
@@ -154,23 +156,23 @@ class ExchangeContract:
     @pytest.mark.covers("projected-once")
     def test_finished_exchange_is_found(self, database: DatabaseAddress) -> None:
         """A run whose last reply was lost may repeat its table swap. Another run may not."""
-        logs = {source(0): random_log(0, 30)}
+        logs = {event_partition(0): random_log(0, 30)}
         live = fill_live_tables(database, logs)
         new = create_shadow_tables(live, second_revision(), "new")
         for _ in range(2):
             swap_to_second_revision(live, new, logs)
-        assert buyers(database) == expected_tables(logs)[1]
+        assert order_counts_by_buyer(database) == expected_tables(logs)[1]
         with pytest.raises(TakenOverError, match="run new took over"):
             swap_to_second_revision(live, replace(new, owner="another"), logs)
 
     def test_tables_refer_to_each_other_still(self, database: DatabaseAddress) -> None:
         """Foreign keys, with and without a name, refer to the new tables."""
-        logs, loaded = {source(0): random_log(0, 30)}, referencing_tables()
+        logs, loaded = {event_partition(0): random_log(0, 30)}, referencing_tables()
         live = fill_live_tables(database, logs)
         for number in range(2):
             new = create_shadow_tables(live, loaded, f"new {number}")
             swap_tables(live, new, partial(catch_up, new, logs, loaded))
-        assert buyers(database) == dict.fromkeys(expected_tables(logs)[1], 1)
+        assert order_counts_by_buyer(database) == dict.fromkeys(expected_tables(logs)[1], 1)
         with (
             open_engine(database) as engine,
             pytest.raises(IntegrityError),

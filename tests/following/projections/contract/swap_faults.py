@@ -16,6 +16,7 @@ from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.projector_harness import (
+    event_partition,
     expected_tables,
     open_engine,
     query_rows,
@@ -23,13 +24,12 @@ from tests.following.projections.projector_harness import (
     read_tables,
     recent_orders,
     run_projectors,
-    source,
     take_over,
 )
 from tests.following.projections.table_swaps import (
-    buyers,
     create_shadow_tables,
     fill_live_tables,
+    order_counts_by_buyer,
     second_revision,
 )
 from tests.support import ROOT
@@ -41,7 +41,7 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.table_swaps import *
 from tests.following.projections.projector_harness import *
 database = DatabaseAddress(sys.argv[1])
-logs = {source(p): random_log(p, 60) for p in range(2)}
+logs = {event_partition(partition): random_log(partition, 60) for partition in range(2)}
 loaded = second_revision()
 live = make_plan(logs, database, "old")
 new = replace(live, database=dialect_of(database).shadow_address(database, live.name), owner="new")
@@ -56,7 +56,7 @@ class ExchangeFaultsContract:
     """A subclass has a fixture `database`: an empty database."""
 
     def test_another_builder_stops_the_exchange(self, database: DatabaseAddress) -> None:
-        logs = {source(0): random_log(0, 30)}
+        logs = {event_partition(0): random_log(0, 30)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
         take_over(replace(new, owner="other"))
@@ -67,7 +67,7 @@ class ExchangeFaultsContract:
 
     def test_builder_without_its_tables_stops(self, database: DatabaseAddress) -> None:
         """A second rebuild cleared the new tables."""
-        logs = {source(0): random_log(0, 30)}
+        logs = {event_partition(0): random_log(0, 30)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
         with open_engine(database) as engine:
@@ -78,7 +78,7 @@ class ExchangeFaultsContract:
 
     def test_failing_exchange_changes_nothing(self, database: DatabaseAddress) -> None:
         """On PostgreSQL, a view prevents dropping a live table. In any case all tables stay unchanged."""
-        logs = {source(0): random_log(0, 30)}
+        logs = {event_partition(0): random_log(0, 30)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
 
@@ -93,7 +93,7 @@ class ExchangeFaultsContract:
     @pytest.mark.covers("projected-once")
     def test_older_code_takes_no_newer_tables(self, database: DatabaseAddress) -> None:
         """An older run cannot take over positions if the tables were swapped after it has read them."""
-        logs = {source(0): random_log(0, 30)}
+        logs = {event_partition(0): random_log(0, 30)}
         live, loaded = fill_live_tables(database, logs), second_revision()
         new = create_shadow_tables(live, loaded, "new")
         older = replace(live, owner="older")
@@ -107,11 +107,11 @@ class ExchangeFaultsContract:
             with pytest.raises(ConfigurationError, match="have revision 2, the code has revision 1"):
                 prepare_tables(older, recent_orders(), engine, False, dict.fromkeys(older.sources, 0), begin)
         assert query_rows(database, "SELECT owner FROM cqrs_positions") == [("new",)]
-        assert buyers(database) == expected_tables(logs)[1]
+        assert order_counts_by_buyer(database) == expected_tables(logs)[1]
 
     @pytest.mark.covers("projected-once")
     def test_killed_exchange_changes_nothing(self, database: DatabaseAddress) -> None:
-        logs = {source(p): random_log(p, 60) for p in range(2)}
+        logs = {event_partition(partition): random_log(partition, 60) for partition in range(2)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
         ran = subprocess.run([sys.executable, "-c", SWAP_PROGRAM, database.url], cwd=ROOT, check=False)
@@ -122,4 +122,4 @@ class ExchangeFaultsContract:
             new,
             lambda targets: raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded)),
         )
-        assert buyers(database) == expected_tables(logs)[1]
+        assert order_counts_by_buyer(database) == expected_tables(logs)[1]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.personal import STATE, customers, decrypted_states, register
+from tests.deciding.customers import CUSTOMER_STATE, customer_topics, decrypted_states, register_command
 from tests.support.hanging_transactions import Part, decide_hanging
 from tests.support.owners import quietly, running
 from tests.support.raw_requests import Raw
@@ -31,10 +31,10 @@ def test_half_a_transaction_with_keys(
 ) -> None:
     """After a hanging transaction, a committed data key stays, and an uncommitted key is created again."""
     visible, hidden = KEYED[half]
-    people = customers(connection, prefix, tmp_path)
-    people.send(register("c-1"))
+    people = customer_topics(connection, prefix, tmp_path)
+    people.send(register_command("c-1"))
     quietly(people.plan())
-    decide_hanging(people, broker, [register("c-2"), register("c-3")], visible, hidden)
+    decide_hanging(people, broker, [register_command("c-2"), register_command("c-3")], visible, hidden)
     with impatience(), running(people.plan()) as owner:
         assert owner.error() is None
         (note,) = owner.notes()
@@ -43,5 +43,5 @@ def test_half_a_transaction_with_keys(
     assert (
         decrypted_states(people)
         == decrypted_states(people, "other")
-        == dict.fromkeys(("c-1", "c-2", "c-3"), STATE)
+        == dict.fromkeys(("c-1", "c-2", "c-3"), CUSTOMER_STATE)
     )

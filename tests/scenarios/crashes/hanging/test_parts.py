@@ -13,9 +13,14 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.deciding.growing import check_decided_once, first_rounds, release_commands, round_of
-from tests.deciding.growing import counters as counters_on
-from tests.following.processes.process_harness import ProcessHarness, orders
+from tests.deciding.repartitioned_counters import (
+    check_decided_once,
+    release_commands,
+    round_commands,
+    run_first_rounds,
+)
+from tests.deciding.repartitioned_counters import counters as counters_on
+from tests.following.processes.process_harness import ProcessHarness, expected_payments
 from tests.support import ROOT, hanging_repartitioning
 from tests.support.checkout import verified
 from tests.support.commands import increments
@@ -174,7 +179,7 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
         notes = [note for result in results for note in result.notes]
         harness.place_orders(5, 2)
         harness.run_once()
-        assert harness.payment_requests() == orders(0, 7)
+        assert harness.payment_requests() == expected_payments(0, 7)
         report = verified(harness)
     assert (report.listed, report.changed_commands) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
@@ -209,7 +214,7 @@ def test_half_a_growth_is_settled(
     """The next owners resolve the transaction: the owner of each key decides its commands once."""
     hanging, visible, hidden = GROWTHS[half]
     single = counters_on(connection, prefix, tmp_path, 1)
-    first_rounds(single)
+    run_first_rounds(single)
     grow(single, 2)
     hanging_repartitioning.reach(single, broker, hanging)
     hanging(single).leave(connection, broker, visible, hidden)
@@ -217,7 +222,7 @@ def test_half_a_growth_is_settled(
         assert owner.error() is None
         assert any("KAFKA-20734" in note for note in owner.notes())
     rounds = (0, 2, 3, 1) if hanging is hanging_repartitioning.forward else (0, 3, 1)
-    single.send(*(stale(command, 1) for command in [*round_of(3), *release_commands(1)]))
+    single.send(*(stale(command, 1) for command in [*round_commands(3), *release_commands(1)]))
     with running(single.plan(once=False)):
         eventually(lambda: len(finals(single)) == 12 * (len(rounds) + 1))
     check_decided_once(single, *rounds)

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
 
-CODE = """
+AGGREGATE_CODE = """
 from collections.abc import Iterator
 from datetime import timedelta
 import cqrs_cli as cqrs
@@ -40,28 +40,28 @@ decider = cqrs.Decider(decide, evolve, Counter())
 """
 
 
-def patient_topics(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
+def deferring_topics(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
     """Return topics of an aggregate whose command is deferred until the count is `ready`."""
-    package = folder / "waiting"
+    package = folder / "deferring"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "patient.py").write_text(CODE)
-    return TopicHarness(connection, prefix, folder, "patient", package="waiting", root=folder)
+    (package / "threshold.py").write_text(AGGREGATE_CODE)
+    return TopicHarness(connection, prefix, folder, "threshold", package="deferring", root=folder)
 
 
-def count(id: str, subject: str = "a", ready: int = 0, **attributes: Any) -> Sent:
-    return command("patient.Count", subject, id, {"ready": ready}, **attributes)
+def count_command(id: str, subject: str = "a", ready: int = 0, **attributes: Any) -> Sent:
+    return command("threshold.Count", subject, id, {"ready": ready}, **attributes)
 
 
-def cancel(id: str, subject: str = "a") -> Sent:
+def cancel_command(id: str, subject: str = "a") -> Sent:
     return command("cqrs.Cancel", subject, f"cancel-{id}", {"id": id})
 
 
-def release(id: str, subject: str = "a") -> Sent:
+def release_command(id: str, subject: str = "a") -> Sent:
     return command("cqrs.Release", subject, f"release-{id}", {"id": id})
 
 
-def soon(milliseconds: int = 300) -> str:
+def near_future(milliseconds: int = 300) -> str:
     """Return a time shortly after the command arrives."""
     return rfc3339(time.time_ns() // 1_000_000 + milliseconds)
 
@@ -75,13 +75,13 @@ def outcome_summaries(harness: TopicHarness) -> list[tuple[str, ...]]:
     return summaries
 
 
-def entries(harness: TopicHarness) -> dict[str, Deferral]:
+def deferred_entries(harness: TopicHarness) -> dict[str, Deferral]:
     """Return the latest entries of the deferred topic, by command id."""
     latest = {record.key: record for record in harness.records("deferred")}
-    read = [read_deferral(key, record.value) for key, record in latest.items() if record.value is not None]
-    return {entry.id: entry for entry in read}
+    entries = [read_deferral(key, record.value) for key, record in latest.items() if record.value is not None]
+    return {entry.id: entry for entry in entries}
 
 
-def decided(harness: TopicHarness, id: str) -> list[tuple[str, ...]]:
+def outcomes_of(harness: TopicHarness, id: str) -> list[tuple[str, ...]]:
     """Return (status, reason) of a command's outcomes, in order."""
     return [(status, reason) for cause, status, reason in outcome_summaries(harness) if cause == id]

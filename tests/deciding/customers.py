@@ -22,13 +22,13 @@ from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
 
 #: A text that occurs in personal fields only.
-NEEDLE = "needle-8c2f51"
+PERSONAL_TEXT = "needle-8c2f51"
 
-STATE = Customer(NEEDLE, f"{NEEDLE}@home", "free")
-ERASED = mask(STATE)
+CUSTOMER_STATE = Customer(PERSONAL_TEXT, f"{PERSONAL_TEXT}@home", "free")
+MASKED_STATE = mask(CUSTOMER_STATE)
 
 
-def customers(connection: Connection, prefix: str, folder: Path, partitions: int = 1) -> TopicHarness:
+def customer_topics(connection: Connection, prefix: str, folder: Path, partitions: int = 1) -> TopicHarness:
     """Return the topics of customers, and write a keyring into the folder."""
     (folder / "ring.json").write_text(json.dumps({"2026-11": b64encode(b"m" * 64).decode()}))
     connection_with_keyring = replace(connection, keys=KeyRingAddress("file:ring.json", folder))
@@ -45,12 +45,12 @@ def use_keyring(harness: TopicHarness, **keks: bytes) -> None:
     harness.connection = replace(harness.connection, keys=KeyRingAddress(f"file:{name}", harness.folder))
 
 
-def register(subject: str, number: int = 0) -> Sent:
-    data = {"name": NEEDLE, "mail": f"{NEEDLE}@home"}
+def register_command(subject: str, number: int = 0) -> Sent:
+    data = {"name": PERSONAL_TEXT, "mail": f"{PERSONAL_TEXT}@home"}
     return command("customer.Register", subject, f"{subject}.{number}", data)
 
 
-def erase(subject: str, number: int = 0) -> Sent:
+def erase_command(subject: str, number: int = 0) -> Sent:
     return command("cqrs.Erase", subject, f"{subject}.erase.{number}", {})
 
 
@@ -65,11 +65,11 @@ def all_records(harness: TopicHarness, topic: str, partition: int) -> list[Recor
     return [record for batch in read(harness.connection, topic, partition, start, end) for record in batch]
 
 
-def events(harness: TopicHarness, partition: int = 0) -> list[EventEnvelope]:
+def event_envelopes(harness: TopicHarness, partition: int = 0) -> list[EventEnvelope]:
     return [read_event(record.value) for record in harness.records("events", partition)]
 
 
-def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
+def stored_states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
     """Return the serialized states in all shards."""
     return {
         name: saved.state
@@ -90,7 +90,7 @@ def decrypted_states(harness: TopicHarness, machine: str = "state") -> dict[str,
         if wrapped is not None
     }
     states_by_subject = {}
-    for name, data in states(harness, machine).items():
+    for name, data in stored_states(harness, machine).items():
         key, place = data_keys.get(name), ValueLocation("customer", name, "state", "")
         decrypted = data if key is None else decrypt_data(Customer, data, {key.kid: key}.get, place)
         states_by_subject[name] = decode(decrypted, type=Customer)
@@ -99,4 +99,6 @@ def decrypted_states(harness: TopicHarness, machine: str = "state") -> dict[str,
 
 def files_with_personal_data(folder: Path) -> Iterator[Path]:
     """Return the files that contain a personal value."""
-    return (file for file in folder.rglob("*") if file.is_file() and NEEDLE.encode() in file.read_bytes())
+    return (
+        file for file in folder.rglob("*") if file.is_file() and PERSONAL_TEXT.encode() in file.read_bytes()
+    )

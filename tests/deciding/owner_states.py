@@ -1,4 +1,4 @@
-"""An owner's states and keys of customers, with logs in lists: its commits, and its recovery from them."""
+"""An owner's states and keys of customers. Its logs are lists: it commits to them and recovers from them."""
 
 from collections.abc import Iterator
 
@@ -18,20 +18,20 @@ from cqrs_cli.state.memory import MemoryStore
 from tests.core.personal.batches import AT
 from tests.core.personal.customer import CUSTOMER, Customer
 
-_NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("customer"), 0)
+_UNREACHABLE_LOG = PartitionLog(Connection("127.0.0.1:1"), Topics("customer"), 0)
 
 KEYRING = Keyring({"2026-11": b"m" * 64})
 
 
-class ListedKeys:
-    """A keys topic of one partition. Compaction leaves holes."""
+class KeysTopicInMemory:
+    """A keys topic of one partition. A record that compaction has deleted is None."""
 
     topic = "customer.keys"
 
     def __init__(self) -> None:
         self.records: list[Record | None] = []
-        self.breaks_at: int | None = None  # the broker fails at this record
-        self.at_once = 1  # records in a batch
+        self.failing_offset: int | None = None  # the broker fails at this record
+        self.batch_size = 1  # records in a batch
 
     def partition_count(self) -> int:
         return 1
@@ -43,9 +43,9 @@ class ListedKeys:
         return 0, len(self.records)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        for first in range(start, end, self.at_once):
-            offsets = range(first, min(first + self.at_once, end))
-            if self.breaks_at in offsets:
+        for first in range(start, end, self.batch_size):
+            offsets = range(first, min(first + self.batch_size, end))
+            if self.failing_offset in offsets:
                 raise UnavailableError("no answer", "")
             if batch := [record for offset in offsets if (record := self.records[offset]) is not None]:
                 yield batch
@@ -53,12 +53,12 @@ class ListedKeys:
     def close(self) -> None: ...
 
 
-class Logs:
+class LogsInMemory:
     """The committed events and keys."""
 
     def __init__(self) -> None:
         self.events: list[Record] = []
-        self.keys = ListedKeys()
+        self.keys = KeysTopicInMemory()
 
     def append_keys(self, records: list[tuple[bytes | None, bytes]]) -> None:
         """Append records to the keys. A record is (value, subject)."""
@@ -79,15 +79,15 @@ class OwnerStates:
 
     def __init__(
         self,
-        logs: Logs,
+        logs: LogsInMemory,
         store: MemoryStore | None = None,
         cache: KeyStore | None = None,
-        ring: Keyring = KEYRING,
+        keyring: Keyring = KEYRING,
     ) -> None:
         self.logs = logs
         self.store = MemoryStore(AT) if store is None else store
         self.cache = MemoryKeys(("k", "e")) if cache is None else cache
-        self.keys = OwnerKeys(CUSTOMER, logs.keys, 0, ring, self.cache)
+        self.keys = OwnerKeys(CUSTOMER, logs.keys, 0, keyring, self.cache)
         self.states = StateCache(CUSTOMER, self.store, "", keys=self.keys)
 
     def recover(self, end: int | None = None) -> "OwnerStates":
@@ -96,7 +96,7 @@ class OwnerStates:
         records, index = self.logs.events[self.states.positions.events : end], 0
         while index < len(records):
             with self.states.reading():
-                states, index = fold_records(_NOWHERE, CUSTOMER, self.states, records, index)
+                states, index = fold_records(_UNREACHABLE_LOG, CUSTOMER, self.states, records, index)
             events_end = self.states.positions.events + index
             self.states.fold(self.states.positions._replace(events=events_end), states)
         if end is None:
@@ -128,6 +128,6 @@ class OwnerStates:
         assert isinstance(versioned.state, Customer)
         return versioned.state
 
-    def stored(self, subject: str = "c") -> bytes:
+    def stored_bytes(self, subject: str = "c") -> bytes:
         """Return the bytes of an aggregate's state in the shard."""
         return dict(self.store.items())[subject].state
