@@ -1,11 +1,13 @@
 """Reads the position of a process manager in each partition of its subscriptions."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.following.processes.plan import Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, decode_positions
@@ -29,8 +31,18 @@ class SubscriptionState(NamedTuple):
 class SubscriptionReader:
     """Reads a process manager's partitions. Repeated polls reuse the connections, and read new positions only."""
 
-    def __init__(self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]) -> None:
-        """Raises `ConfigurationError` if a topic does not exist."""
+    def __init__(
+        self,
+        connection: Connection,
+        topics: ProcessTopics,
+        aggregates: Iterable[str],
+        decode: Callable[[Iterable[Record]], dict[bytes, ProcessPosition]] | None = None,
+    ) -> None:
+        """`decode` returns the positions in records; by default an invalid record raises `ContradictionError`.
+
+        Raises `ConfigurationError` if a topic does not exist.
+        """
+        self._decode = decode or partial(decode_positions, topics.positions)
         self._connection, self._topics = connection, topics
         readers.partition_count(connection, topics.positions)
         self._sources = [
@@ -90,14 +102,17 @@ class SubscriptionReader:
         for records in readers.read_with(
             self._connection, self._committed_consumer, topic, POSITIONS_PARTITION, first, end
         ):
-            self._positions |= decode_positions(topic, records)
+            self._positions |= self._decode(records)
         self._committed_consumer.unassign()
         self._next_record = end
 
 
 def read_subscriptions(
-    connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]
+    connection: Connection,
+    topics: ProcessTopics,
+    aggregates: Iterable[str],
+    decode: Callable[[Iterable[Record]], dict[bytes, ProcessPosition]] | None = None,
 ) -> list[SubscriptionState]:
     """Return the state of every partition of a process manager's subscriptions, from one poll."""
-    with closing(SubscriptionReader(connection, topics, aggregates)) as reader:
+    with closing(SubscriptionReader(connection, topics, aggregates, decode)) as reader:
         return reader.read_states()

@@ -13,10 +13,12 @@ from cqrs_cli.core.messages.reaction_id import ReactionId
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.react import call_react
 from cqrs_cli.core.recorded import Recorded, read_recorded_event
-from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
+from cqrs_cli.following.processes.position_check import PositionCheck
+from cqrs_cli.following.processes.positions import POSITIONS_PARTITION
 from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_digest
 from cqrs_cli.following.processes.subscription_reader import SubscriptionState, read_subscriptions
 from cqrs_cli.kafka import readers
@@ -42,13 +44,16 @@ if TYPE_CHECKING:
 def verify_process(
     connection: Connection, settings: "Settings", loaded: LoadedProcess, report: Callable[[str], None]
 ) -> Reactions:
-    """Judge every event of the process manager's subscriptions and every command that it sent, even during a run.
+    """Judge the positions of the process manager, the events of its subscriptions, and the commands that it sent, even
+    during a run.
 
     Raises `ConfigurationError` for missing topics, `UsageError` for a process manager that has not started.
     """
     subscriptions = ProcessTopics(loaded.name, settings.topic_prefix), loaded.sources
-    states_before = read_subscriptions(connection, *subscriptions)
-    if all(state.position is None for state in states_before):
+    findings, positions = Reactions(), f"{subscriptions[0].positions}:{POSITIONS_PARTITION}"
+    check_positions = PositionCheck(positions, findings.add_violation)
+    states_before = read_subscriptions(connection, *subscriptions, check_positions.decode)
+    if not findings.count and all(state.position is None for state in states_before):
         raise UsageError(
             f"process {loaded.name} has not started: there is nothing to verify", "start it: cqrs run"
         )
@@ -61,14 +66,21 @@ def verify_process(
     }
     sent_commands, oldest = _read_commands(connection, ProcessCommands(loaded.name, masks), commands, report)
     sent = sent_commands.locations
-    states_after = {state.subscription: state for state in read_subscriptions(connection, *subscriptions)}
+    read_again = PositionCheck(
+        positions, lambda problem: None
+    ).decode  # with later records, which the next verify checks
+    states_after = {
+        state.subscription: state for state in read_subscriptions(connection, *subscriptions, read_again)
+    }
     composer = Composer(loaded.name, commands, settings.partitioner, aggregates.__getitem__)
-    findings, matched, is_complete = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()
+    matched, is_complete = defaultdict[str, set[str]](set), dict[str, bool]()
     for state in states_before:
         later, source = states_after[state.subscription], state.subscription.source
         reacted = _reacted_range(state, later)
         report(f"reading {source.topic} partition {source.partition}")
-        events = _subscribed_events(connection, loaded, composer, segments, masks, state, later.end)
+        events = _subscribed_events(
+            connection, loaded, composer, segments, masks, state, later.end, findings.add_violation
+        )
         topic_partition = f"{source.topic}:{source.partition}"
         if reacted.processed_upper > later.end:
             what = f"the position is {reacted.processed_upper}, and the log ends at {later.end}"
@@ -154,8 +166,11 @@ def _subscribed_events(
     masks: Mapping[str, MaskDocument],
     status: SubscriptionState,
     end: int,
+    report_violation: Callable[[str], None],
 ) -> Iterator[SubscribedEvent]:
-    """Yield the subscribed events of a partition, with the commands that `react` returns for each event now."""
+    """Yield the subscribed events of a partition, with the commands that `react` returns for each event now. An event
+    that cannot be read is a violation.
+    """
     source = status.subscription.source
     read = readers.read(connection, source.topic, source.partition, status.start, end)
     codec = connection.payload_codec()
@@ -170,10 +185,10 @@ def _subscribed_events(
                     record.offset,
                 )
             except FoldError as error:
-                raise ContradictionError(
-                    f"{source.topic}:{source.partition}@{record.offset}: {error}",
-                    "verify with code that can read the event",
-                ) from error
+                report_violation(
+                    f"{source.topic}:{source.partition}@{record.offset}: the event cannot be read: {error}"
+                )
+                continue
             if type(recorded.event) in loaded.events:
                 time = milliseconds_of(recorded.time)
                 first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)

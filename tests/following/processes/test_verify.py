@@ -82,6 +82,24 @@ def test_forged_commands_are_violations(
     assert main(["verify", "--process", "checkout", "--process", "order", *server]) == 2
 
 
+@pytest.mark.covers("reacted-once")
+def test_faulty_positions_and_events_are_violations(harness: ProcessHarness) -> None:
+    """None of them ends the verification."""
+    harness.run_once()
+    harness.place_orders(0, 2)
+    harness.run_once()
+    topic, key = harness.topics.positions, f"{harness.events}/0".encode()
+    producer = clients.producer(harness.connection)
+    producer.produce(topic, b"?", key, 0)
+    producer.produce(topic, b"{}", key, 0)
+    producer.produce(harness.events, b"?", b"o-1", 0)
+    assert producer.flush(10) == 0
+    first, second, third = verified(harness).listed
+    assert first.startswith(f"{topic}:0@") and "it is not a position: JSON is malformed" in first
+    assert "it is not a position: Object missing required field" in second
+    assert third.startswith(f"{harness.events}:0@") and "the event cannot be read" in third
+
+
 def test_repartitioned_target_is_no_violation(harness: ProcessHarness) -> None:
     """Older commands stay in their earlier partition, and a forwarded command counts once."""
     harness.run_once()
