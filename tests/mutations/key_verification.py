@@ -23,19 +23,19 @@ KEY_VERIFICATION = [
         "the events of a command may name two keys",
         "cqrs_cli/proof/events.py",
         (("if events.kid is not None and (events.kid, events.is_erasure) != key:", "if False:"),),
-        f"{_KEYS}::test_seal_of_another_key",
+        f"{_KEYS}::test_event_under_another_key_is_found",
     ),
     Mutation(
         "a lost key is passed over",
         "cqrs_cli/proof/keys.py",
         (("    if active_kid is None or (", "    if found is None or active_kid is None or ("),),
-        f"{_KEYS}::test_lost_key_is_told",
+        f"{_KEYS}::test_lost_key_is_a_violation",
     ),
     Mutation(
         "a key may come back",
         "cqrs_cli/proof/keys.py",
         (("    if topic_key is not None and topic_key.kid in trace.erased_kids:", "    if False:"),),
-        f"{_KEYS}::test_key_that_came_back",
+        f"{_KEYS}::test_restored_key_is_found",
     ),
     Mutation(
         "an erasure that came since is a loss",
@@ -47,13 +47,13 @@ KEY_VERIFICATION = [
         "damage in a seal is passed over",
         "cqrs_cli/proof/keys.py",
         (("kid_of(value) == wrapped.kid", "False"),),
-        f"{_KEYS}::test_damaged_seal_is_told",
+        f"{_KEYS}::test_damaged_encrypted_value_is_found",
     ),
     Mutation(
         "any command may end a key",
         "cqrs_cli/proof/key_rules.py",
         (("events.is_erasure != erases or", "False or"),),
-        f"{_KEYS}::test_end_of_key_is_of_its_command",
+        f"{_KEYS}::test_key_ends_only_by_an_erasure",
     ),
     Mutation(
         "an erase may leave the key in force",
@@ -71,7 +71,7 @@ KEY_VERIFICATION = [
         "a sender may seal",
         "cqrs_cli/proof/key_rules.py",
         (("if _was_decrypted(outcome) and _has_encrypted_values(envelope):", "if False:"),),
-        f"{_KEYS}::test_sender_may_not_seal",
+        f"{_KEYS}::test_sender_may_not_encrypt",
     ),
     Mutation(
         "a command is erased whose key is in force",
@@ -95,7 +95,7 @@ KEY_VERIFICATION = [
         "sealed commands are another command",
         "cqrs_cli/proof/documents.py",
         (("return with_data(document,", "return document or with_data(document,"),),
-        f"{_SEALED}::test_sealed_commands_are_explained",
+        f"{_SEALED}::test_encrypted_deferred_commands_are_clean",
     ),
     Mutation(
         "a deferred command may be sealed with any key",
@@ -106,13 +106,13 @@ KEY_VERIFICATION = [
                 "            elif False:",
             ),
         ),
-        f"{_SEALED}::test_parked_command_has_the_key_in_force",
+        f"{_SEALED}::test_deferred_command_is_under_current_key",
     ),
     Mutation(
         "the key of deferred commands may be lost",
         "cqrs_cli/proof/key_topic.py",
         (("                active_kid = kid\n", "                continue\n"),),
-        f"{_SEALED}::test_parked_command_keeps_the_key",
+        f"{_SEALED}::test_deferred_command_needs_its_key",
     ),
     Mutation(
         "what a process sent counts with its personal fields",

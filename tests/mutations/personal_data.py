@@ -199,7 +199,7 @@ PERSONAL_DATA = [
         "a proof knows the marks of today only",
         "cqrs_cli/proof/fingerprints.py",
         (("fingerprint_found == earlier(kind, data, expected)\n", "False\n"),),
-        f"{_PROOF}::test_earlier_code_had_fewer_marks",
+        f"{_PROOF}::test_earlier_code_had_fewer_annotations",
     ),
     Mutation(
         "an exception of the code is quoted",

@@ -152,13 +152,13 @@ REPARTITIONING = [
         "a parent may keep what waits of keys that it gave away",
         "cqrs_cli/proof/key_partitions.py",
         (("offset >= split.deferred\n                and owned_key\n", "False\n"),),
-        f"{_PROOF}::test_children_take_over_what_is_below",
+        f"{_PROOF}::test_moved_keys_leave_the_parent",
     ),
     Mutation(
         "what waits no more may be told behind the split",
         "cqrs_cli/proof/deferred_log.py",
         (("first = find_outcome(self._outcomes, position) if entry is None else None", "first = None"),),
-        f"{_PROOF}::test_children_take_over_what_is_below",
+        f"{_PROOF}::test_moved_keys_leave_the_parent",
     ),
     Mutation(
         "a child may take over what was deferred behind the split",

@@ -63,7 +63,7 @@ VERIFICATION = [
         "the data of events may be anything without the code",
         "cqrs_cli/proof/scope.py",
         (("        read_members(event.data)\n", ""),),
-        "tests/proof/test_events.py::test_data_of_no_event",
+        "tests/proof/test_events.py::test_data_without_fields_is_found",
     ),
     Mutation(
         "stopping passes commands that nobody has decided",
@@ -103,13 +103,13 @@ VERIFICATION = [
         "a parent may decide for its child",
         "cqrs_cli/proof/outcome_checks.py",
         (("elif outcome.movedto != target and not", "elif False and not"),),
-        f"{_GROWING}::test_parent_decides_for_its_child",
+        f"{_GROWING}::test_parent_decides_for_its_target",
     ),
     Mutation(
         "a key may move that is at home",
         "cqrs_cli/proof/outcome_checks.py",
         ((" or outcome.movedto is not None:", ":"),),
-        f"{_GROWING}::test_key_at_home_has_not_moved",
+        f"{_GROWING}::test_key_in_its_partition_is_not_forwarded",
     ),
     Mutation(
         "homes go by the last count",
@@ -120,7 +120,7 @@ VERIFICATION = [
                 "return self._count_after_splits(lambda split: True)",
             ),
         ),
-        f"{_GROWING}::test_owners_are_no_fault",
+        f"{_GROWING}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
         "events of moved keys may go on",
@@ -131,19 +131,19 @@ VERIFICATION = [
                 "return self.partition_among(key, self.lineage.first_count(self.partition))",
             ),
         ),
-        f"{_GROWING}::test_parent_decides_for_its_child",
+        f"{_GROWING}::test_parent_decides_for_its_target",
     ),
     Mutation(
         "a split parts no log",
         "cqrs_cli/proof/key_partitions.py",
         (("if (command < split.commands) != (offset < end):", "if False:"),),
-        f"{_GROWING}::test_logs_part_at_the_split",
+        f"{_GROWING}::test_split_names_the_ends_of_logs",
     ),
     Mutation(
         "a child may decide before it begins",
         "cqrs_cli/proof/key_partitions.py",
         (("return self.lineage.is_activated(self.partition)", "return True"),),
-        f"{_GROWING}::test_children_begin_before_they_decide",
+        f"{_GROWING}::test_targets_are_activated_before_deciding",
     ),
     Mutation(
         "a child's proof begins without its parents' ids",
@@ -154,7 +154,7 @@ VERIFICATION = [
                 "        if self.parent is None:\n            self._ids[subject, command_id] = decision\n",
             ),
         ),
-        f"{_GROWING}::test_ids_are_known_at_the_child",
+        f"{_GROWING}::test_ids_are_known_at_the_target",
     ),
     Mutation(
         "a child's proof begins without its parents' versions",
@@ -165,13 +165,13 @@ VERIFICATION = [
                 "        (self._states if self.parent is None else {})[aggregate_id] = StoredState(",
             ),
         ),
-        f"{_GROWING}::test_owners_are_no_fault",
+        f"{_GROWING}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
         "a child's proof begins with nothing that waits",
         "cqrs_cli/proof/rules.py",
         (("            self.deferrals.open_deferrals.update(inherited.open_deferrals)\n", ""),),
-        f"{_GROWING}::test_owners_are_no_fault",
+        f"{_GROWING}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
         "what parents left open may vanish",
@@ -182,7 +182,7 @@ VERIFICATION = [
                 '                (lambda *_: None)("deferred", self._scope.starts',
             ),
         ),
-        f"{_GROWING}::test_waiting_commands_move_on",
+        f"{_GROWING}::test_deferred_commands_move_to_targets",
     ),
     Mutation(
         "a repetition may point to any command of a parent",
@@ -229,7 +229,7 @@ VERIFICATION = [
         "an accepted outcome may have a code",
         "cqrs_cli/proof/verdict.py",
         (('if (verdict.code is not UNSET) != (reason == "BUSINESS_RULE"):', "if False:"),),
-        "tests/proof/deferred/test_verdicts.py::test_contradiction_is_spelled_out",
+        "tests/proof/deferred/test_verdicts.py::test_inconsistency_is_explained",
     ),
     Mutation(
         "a split may be beyond the log",
@@ -276,18 +276,18 @@ VERIFICATION = [
         "a process has sent all by the partitions of today",
         "cqrs_cli/proof/reactions.py",
         (("return self.partition, *self.earlier_partitions", "return (self.partition,)"),),
-        "tests/proof/process/test_reactions.py::test_command_of_before_a_growth_is_expected",
+        "tests/proof/process/test_reactions.py::test_command_from_before_repartitioning_matches",
     ),
     Mutation(
         "a moved command waits where it was sent",
         "cqrs_cli/scans/whatif/deferred_before.py",
         ((" and verdict.reason != Reason.MOVED.name", ""),),
-        "tests/jobs/whatif/test_settings.py::test_moved_commands_wait_elsewhere",
+        "tests/jobs/whatif/test_settings.py::test_forwarded_commands_are_not_deferred",
     ),
     Mutation(
         "a child's stretch begins behind its parent's",
         "cqrs_cli/scans/whatif/task.py",
         (("if plan.since is None or is_whole else", "if plan.since is None else"),),
-        "tests/jobs/whatif/test_repartitioned.py::test_child_begins_as_early_as_its_parent",
+        "tests/jobs/whatif/test_repartitioned.py::test_target_starts_as_early_as_its_parent",
     ),
 ]

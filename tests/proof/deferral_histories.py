@@ -14,18 +14,18 @@ from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.core.deferral.world import END, TOPIC, World, steps
-from tests.proof.incremental import IN_MEMORY, LOGS, Look, Topics, prove_piece
-from tests.proof.violations import event_of, outcome_of
+from tests.proof.incremental import IN_MEMORY, LOGS, Topics, VerifyRange, verify_piece
+from tests.proof.violations import command_of_event, command_of_outcome
 
 
 def scope_of(world: World) -> Scope:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
-    early = world.rules.limits.clock_tolerance
-    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, max_earliness=early)
+    max_earliness = world.rules.limits.clock_tolerance
+    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, max_earliness=max_earliness)
 
 
-def proved(world: World, deleted: int = 0) -> list[str]:
-    """Return the violations in a history without an active owner. `deleted` commands are gone by retention."""
+def violations_in(world: World, deleted: int = 0) -> list[str]:
+    """Return the violations in a history without an active owner. The first `deleted` commands were deleted."""
     scope = scope_of(world)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -36,88 +36,99 @@ def proved(world: World, deleted: int = 0) -> list[str]:
         proof = PartitionVerification(
             scope, Scratch(indexes[0], indexes[1], indexes[2], MemoryStore(24 * 3600 * 1000))
         )
-        proof.outcomes.read(records(world.outcomes))
-        proof.events.read(records(world.events))
+        proof.outcomes.read(log_records(world.outcomes))
+        proof.events.read(log_records(world.events))
         letters = enumerate(world.letters)
         proof.dead_letters.read(
-            Record(at, t, b"a", value, list(headers)) for at, (value, t, headers) in letters
+            Record(offset, timestamp, b"a", value, list(headers))
+            for offset, (value, timestamp, headers) in letters
         )
-        topic = [(at, *one) for at, one in enumerate(world.topic) if one is not None]
-        proof.deferred.read(Record(at, 0, key.encode(), value) for at, key, value in topic)
+        topic = [(offset, *entry) for offset, entry in enumerate(world.topic) if entry is not None]
+        proof.deferred.read(Record(offset, 0, key.encode(), value) for offset, key, value in topic)
         decided = proof.decided_range(world.position, world.position, deleted)
         commands = [world.record(offset) for offset in range(len(world.commands))]
         proof.check_commands(iter(commands[deleted : world.position]), decided)
         proof.check_deferred_topic(commands[world.position :])
-        return [f"{one.log} {one.problem}" for one in proof.report().violations]
+        return [f"{violation.log} {violation.problem}" for violation in proof.report().violations]
 
 
-def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
+def violations_in_pieces(world: World, planned: World, cut: int) -> list[str]:
     """Return the violations of a verify that continues from an earlier one at the commands before `cut`.
 
-    `planned` is the world without the fault, which defines how much of the logs existed then.
+    `planned` is the world without the fault, which defines the lengths of the logs at the time of the earlier verify.
     """
     scope = scope_of(world)
     letters = [
-        Record(at, t, b"a", value, list(headers)) for at, (value, t, headers) in enumerate(world.letters)
+        Record(offset, timestamp, b"a", value, list(headers))
+        for offset, (value, timestamp, headers) in enumerate(world.letters)
     ]
     commands = [world.record(offset) for offset in range(len(world.commands))]
-    topics = Topics(commands, records(world.outcomes), records(world.events), letters)
+    topics = Topics(commands, log_records(world.outcomes), log_records(world.events), letters)
     deferred = [
-        Record(at, 0, one[0].encode(), one[1]) for at, one in enumerate(world.topic) if one is not None
+        Record(offset, 0, entry[0].encode(), entry[1])
+        for offset, entry in enumerate(world.topic)
+        if entry is not None
     ]
     ends: dict[LogName, int] = {
-        "outcomes": sum(outcome_of(one) < cut for one in records(planned.outcomes)),
-        "events": sum(event_of(one) < cut for one in records(planned.events)),
+        "outcomes": sum(command_of_outcome(record) < cut for record in log_records(planned.outcomes)),
+        "events": sum(command_of_event(record) < cut for record in log_records(planned.events)),
         "dead-letters": len(letters),
     }
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         first, second = Path(folder) / "1", Path(folder) / "2"
-        prove_piece(scope, topics, Look(cut, cut, ends), None, first)
-        look = Look(world.position, world.position, dict.fromkeys(LOGS, 10**6))
+        verify_piece(scope, topics, VerifyRange(cut, cut, ends), None, first)
+        whole_range = VerifyRange(world.position, world.position, dict.fromkeys(LOGS, 10**6))
         topics = topics._replace(deferred=deferred)
         try:
-            report = prove_piece(scope, topics, look, first, second)
+            report = verify_piece(scope, topics, whole_range, first, second)
         except CheckpointUnusableError:
-            report = prove_piece(scope, topics, look, None, second)
-    return [f"{one.log} {one.problem}" for one in report.violations]
+            report = verify_piece(scope, topics, whole_range, None, second)
+    return [f"{violation.log} {violation.problem}" for violation in report.violations]
 
 
-def records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:
+def log_records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:
     """Return a log of a world."""
-    return [Record(at, timestamp, b"a", value, [*HEADERS]) for at, (value, timestamp) in enumerate(values)]
+    return [
+        Record(offset, timestamp, b"a", value, [*HEADERS]) for offset, (value, timestamp) in enumerate(values)
+    ]
 
 
-def walked(*sends: str, until: int = END) -> World:
+def simulate(*sends: str, until: int = END) -> World:
     """Return a correct history: clients send first, then all commands are decided, then time passes."""
-    return walked_on(World(sends, ()), until)
+    return simulate_from(World(sends, ()), until)
 
 
-def walked_on(world: World, until: int = END) -> World:
+def simulate_from(world: World, until: int = END) -> World:
     """Return the final world of a simulation from `world`."""
     while True:
-        after = [one for one in steps(world) if one.now <= until]
-        working = [one for one in after if one.now == world.now]
-        if not after:
+        next_worlds = [next_world for next_world in steps(world) if next_world.now <= until]
+        without_delay = [next_world for next_world in next_worlds if next_world.now == world.now]
+        if not next_worlds:
             return world
-        world = working[-1] if working else after[0]
+        world = without_delay[-1] if without_delay else next_worlds[0]
 
 
-WAITS = walked("x", until=1)
+WAITING = simulate("x", until=1)
 
 
-DECIDED = walked("x")
+DECIDED = simulate("x")
 
 
-def met(*sends: str, when: Callable[[World], bool]) -> World:
-    """Return a history without a fault, up to the first world that fulfils `when`."""
+def simulate_until(*sends: str, condition: Callable[[World], bool]) -> World:
+    """Return a history without a fault, up to the first world that fulfils `condition`."""
     world = World(sends, ())
-    while not when(world):
-        after = list(steps(world))
-        world = next((one for one in reversed(after) if one.now == world.now), after[0])
+    while not condition(world):
+        next_worlds = list(steps(world))
+        world = next(
+            (next_world for next_world in reversed(next_worlds) if next_world.now == world.now),
+            next_worlds[0],
+        )
     return world
 
 
-SAID = met("x", when=lambda one: len(one.commands) == 2 and not one.sends)
-LATER = walked("late", until=0)
-TWICE = walked("late", until=2)
-CANCELLING = met("x", "cancel", when=lambda one: len(one.outcomes) == 2)
+RESUBMITTED = simulate_until(
+    "x", condition=lambda next_world: len(next_world.commands) == 2 and not next_world.sends
+)
+DEFERRED_BY_DECIDE = simulate("late", until=0)
+DEFERRED_TWICE = simulate("late", until=2)
+CANCELLING = simulate_until("x", "cancel", condition=lambda next_world: len(next_world.outcomes) == 2)

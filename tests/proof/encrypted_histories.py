@@ -20,10 +20,10 @@ from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
 from tests.proof import history
-from tests.proof.history import Wish, with_value
+from tests.proof.history import PlannedCommand, with_value
 
-RING = Keyring({"m": bytes(64)})
-KEYS = "tally.keys"
+KEYRING = Keyring({"m": bytes(64)})
+KEYS_TOPIC = "tally.keys"
 
 
 class Add(cqrs.Command):
@@ -56,57 +56,59 @@ def key(number: int) -> DataKey:
     return DataKey.of_random(bytes([number]) * 72)
 
 
-def says(n: int, who: str, subject: str = "a", id: str = "") -> Wish:
-    return Wish(n, subject, id, attributes=(("data", {"n": n, "who": who}),))
+def add(n: int, who: str, subject: str = "a", id: str = "") -> PlannedCommand:
+    return PlannedCommand(n, subject, id, attributes=(("data", {"n": n, "who": who}),))
 
 
-def erase(subject: str = "a", id: str = "", key: DataKey | None = None) -> Wish:
+def erase(subject: str = "a", id: str = "", key: DataKey | None = None) -> PlannedCommand:
     data = {} if key is None else {"key": key.kid}
-    return Wish(0, subject, id, attributes=(("type", "cqrs.Erase"), ("data", data)))
+    return PlannedCommand(0, subject, id, attributes=(("type", "cqrs.Erase"), ("data", data)))
 
 
-class Sealed(history.History):
+class EncryptedHistory(history.History):
     """A history with the matching keys topic, by aggregate. The data keys are `key(1)`, `key(2)` and so on."""
 
     aggregate = TALLY
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = history.WINDOW) -> None:
         self.new_key = map(key, count(1)).__next__
-        self.since: list[Record] = []  # events that came while the keys were read
+        self.since: list[Record] = []  # events that were written while the keys were read
         super().decide(refused, window)
-        there = {subject: one for subject, one in self.decided.data_keys.items() if one is not None}
-        self.keys = {subject: RING.wrap(KEYS, subject, one) for subject, one in there.items()}
+        data_keys = {subject: key for subject, key in self.decided.data_keys.items() if key is not None}
+        self.keys = {subject: KEYRING.wrap(KEYS_TOPIC, subject, key) for subject, key in data_keys.items()}
 
-    def prove(
-        self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
+    def verify(
+        self, committed: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped))
-        return super().prove(
-            seen, on_disk, **{"has_fingerprint": fingerprint_check_of(TALLY), "personal": personal, **scope}
+        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrap))
+        return super().verify(
+            committed,
+            on_disk,
+            **{"has_fingerprint": fingerprint_check_of(TALLY), "personal": personal, **scope},
         )
 
-    def conclude(self, proof: PartitionVerification, store: Store) -> None:
-        noted = {subject: saved.state for subject, saved in store.items()}
-        names = noted | self.keys
+    def check_more(self, proof: PartitionVerification, store: Store) -> None:
+        recorded = {subject: saved.state for subject, saved in store.items()}
+        names = recorded | self.keys
         proof.keys.check_key_topic(
-            ((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since
+            ((name, recorded.get(name, b""), self.keys.get(name)) for name in names), self.since
         )
 
 
-def unwrapped(subject: str, wrapped: WrappedKey) -> DataKey:
-    return RING.unwrap(KEYS, subject, wrapped)
+def unwrap(subject: str, wrapped: WrappedKey) -> DataKey:
+    return KEYRING.unwrap(KEYS_TOPIC, subject, wrapped)
 
 
-def sealed(record: Record, by: DataKey, place: str = "") -> Record:
+def encrypt_event(record: Record, key: DataKey, record_id: str = "") -> Record:
     """Return the event encrypted with a key."""
     event = json.loads(record.value or b"")
     data = json.dumps(event["data"]).encode()
-    at = ValueLocation("tally", event["subject"], place or event["id"], "")
-    event["data"] = json.loads(encrypt_data(Added, data, by, at))
+    location = ValueLocation("tally", event["subject"], record_id or event["id"], "")
+    event["data"] = json.loads(encrypt_data(Added, data, key, location))
     return with_value(record, json.dumps(event).encode())
 
 
-def erased(subject: str, kid: str) -> bytes:
+def erased_value(subject: str, kid: str) -> bytes:
     """Return the value of an `Erased` event."""
     names = {"id": "1/9/0", "type": "cqrs.Erased", "subject": subject, "time": "", "causationid": "c"}
     return json.dumps(

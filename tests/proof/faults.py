@@ -3,70 +3,70 @@
 import json
 
 from cqrs_cli.core.messages.record import Record
-from tests.proof.history import History, appended, swapped, with_value
+from tests.proof.history import History, append_record, swap_records, with_value
 from tests.support.foreign_records import edited
 
 
-def drop(history: History, log: list[Record], at: int) -> None:
-    del log[at]
+def drop(history: History, log: list[Record], index: int) -> None:
+    del log[index]
 
 
-def double(history: History, log: list[Record], at: int) -> None:
-    appended(log, log[at])
+def repeat_at_end(history: History, log: list[Record], index: int) -> None:
+    append_record(log, log[index])
 
 
-def double_beside(history: History, log: list[Record], at: int) -> None:
-    log.insert(at, log[at])
+def repeat_in_place(history: History, log: list[Record], index: int) -> None:
+    log.insert(index, log[index])
 
 
-def swap(history: History, log: list[Record], at: int) -> None:
-    swapped(log, at - 1, at)
+def swap(history: History, log: list[Record], index: int) -> None:
+    swap_records(log, index - 1, index)
 
 
-def forge_version(history: History, log: list[Record], at: int) -> None:
+def forge_version(history: History, log: list[Record], index: int) -> None:
     name = "aggregateversion" if log is history.events else "version"
-    members = json.loads(log[at].value or b"")
-    found = members if log is history.events else members["data"]
-    forged = {name: found[name] + 1}
-    log[at] = edited(log[at], **forged) if log is history.events else edited(log[at], forged)
+    members = json.loads(log[index].value or b"")
+    data = members if log is history.events else members["data"]
+    forged = {name: data[name] + 1}
+    log[index] = edited(log[index], **forged) if log is history.events else edited(log[index], forged)
 
 
-def forge_count(history: History, log: list[Record], at: int) -> None:
-    members = json.loads(log[at].value or b"")
+def forge_count(history: History, log: list[Record], index: int) -> None:
+    members = json.loads(log[index].value or b"")
     if log is history.events:
-        log[at] = edited(log[at], eventcount=members["eventcount"] + 1)
+        log[index] = edited(log[index], eventcount=members["eventcount"] + 1)
     else:
-        log[at] = edited(log[at], {"events": members["data"]["events"] + 1})
+        log[index] = edited(log[index], {"events": members["data"]["events"] + 1})
 
 
-def garble(history: History, log: list[Record], at: int) -> None:
-    log[at] = with_value(log[at], b"?")
+def garble(history: History, log: list[Record], index: int) -> None:
+    log[index] = with_value(log[index], b"?")
 
 
-def forge_status(history: History, log: list[Record], at: int) -> None:
-    status = json.loads(log[at].value or b"")["data"].get("status")
+def forge_status(history: History, log: list[Record], index: int) -> None:
+    status = json.loads(log[index].value or b"")["data"].get("status")
     if status is None:  # an event has no status
-        log[at] = edited(log[at], id="1/0")
+        log[index] = edited(log[index], id="1/0")
     else:
-        log[at] = edited(log[at], {"status": "duplicate" if status != "duplicate" else "agreed"})
+        log[index] = edited(log[index], {"status": "duplicate" if status != "duplicate" else "agreed"})
 
 
-def forge_type(history: History, log: list[Record], at: int) -> None:
-    log[at] = edited(log[at], type="tally.Forgotten")
+def forge_type(history: History, log: list[Record], index: int) -> None:
+    log[index] = edited(log[index], type="tally.Forgotten")
 
 
-def forge_data(history: History, log: list[Record], at: int) -> None:
-    log[at] = edited(log[at], {"by": "x", "version": "x"})
+def forge_data(history: History, log: list[Record], index: int) -> None:
+    log[index] = edited(log[index], {"by": "x", "version": "x"})
 
 
-def empty(history: History, log: list[Record], at: int) -> None:
-    log[at] = with_value(log[at], None)
+def clear_value(history: History, log: list[Record], index: int) -> None:
+    log[index] = with_value(log[index], None)
 
 
 FAULTS = [
     drop,
-    double,
-    double_beside,
+    repeat_at_end,
+    repeat_in_place,
     swap,
     forge_version,
     forge_count,
@@ -74,5 +74,5 @@ FAULTS = [
     forge_type,
     forge_data,
     garble,
-    empty,
+    clear_value,
 ]

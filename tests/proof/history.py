@@ -62,7 +62,7 @@ AGGREGATE = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlannedCommand:
     """A planned command. `n` is the number of its events. Its key may belong to another partition."""
 
     n: int
@@ -70,12 +70,12 @@ class Wish:
     id: str = ""
     key: bytes | None = None
     value: bytes | None = None
-    wait: int = 1  # ms after the previous command
+    wait: int = 1  # in ms, after the previous command
     attributes: tuple[tuple[str, Any], ...] = ()
 
 
-def wish(n: int, subject: str = "a", id: str = "", **attributes: Any) -> Wish:
-    return Wish(n, subject, id, attributes=tuple(attributes.items()))
+def plan_command(n: int, subject: str = "a", id: str = "", **attributes: Any) -> PlannedCommand:
+    return PlannedCommand(n, subject, id, attributes=tuple(attributes.items()))
 
 
 class History:
@@ -83,84 +83,92 @@ class History:
 
     aggregate, new_key = AGGREGATE, staticmethod(random_key)
 
-    def __init__(self, wishes: Sequence[Wish], refused: frozenset[int] = frozenset()) -> None:
+    def __init__(self, planned: Sequence[PlannedCommand], refused: frozenset[int] = frozenset()) -> None:
         self.commands: list[Record] = []
         timestamp = NOW
-        for number, each in enumerate(wishes):
-            timestamp += each.wait
-            value = document(each, each.id or f"c{number}") if each.value is None else each.value
-            key = each.subject.encode() if each.key is None else each.key
+        for number, command in enumerate(planned):
+            timestamp += command.wait
+            value = (
+                command_document(command, command.id or f"c{number}")
+                if command.value is None
+                else command.value
+            )
+            key = command.subject.encode() if command.key is None else command.key
             self.commands.append(Record(_offset(number), timestamp, key, value, list(HEADERS)))
         self.committed: int | None = self.commands[-1].offset + 1 if self.commands else None
         self.decide(refused)
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Decide all commands, and replace the records."""
-        asked = (PARTITION, lambda *_: None, lambda *_: None, lambda: 0, home, TOPIC, window)
-        context = BatchContext(*asked, given_up_offsets=refused, new_data_key=self.new_key)
+        arguments = (PARTITION, lambda *_: None, lambda *_: None, lambda: 0, partition_of, TOPIC, window)
+        context = BatchContext(*arguments, given_up_offsets=refused, new_data_key=self.new_key)
         self.decided = decided = decide_batch(self.aggregate, self.commands, context)
-        self.outcomes = laid(decided.outcomes)
-        self.events = laid(decided.events)
+        self.outcomes = output_records(decided.outcomes)
+        self.events = output_records(decided.events)
         self.letters = [
             Record(_offset(n), letter.timestamp, letter.key, letter.value, letter.headers)
             for n, letter in enumerate(decided.dead_letters)
         ]
 
-    def prove(
-        self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
+    def verify(
+        self, committed: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
         """Verify the history, and return the findings.
 
-        `seen` are the offsets committed before and after the logs were read. With `on_disk`, the verification's memory
-        is written to its real store every few commands.
+        `committed` are the offsets committed before and after the logs were read. With `on_disk`, the verification's
+        memory is written to its real store every few commands.
         """
-        before, after = seen or (self.committed, self.committed)
+        before, after = committed or (self.committed, self.committed)
         scope.setdefault("decode_event", partial(decode_event, self.aggregate))
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
-        of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, command_at=self.command_at, **scope)
+        verify_scope = Scope(
+            "tally", TOPIC, PARTITION, starts, WINDOW, partition_of, command_at=self.command_at, **scope
+        )
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             outcomes, events, letters = (
-                stack.enter_context(closing(TraceIndex(_made(folder / name)))) for name in "oel"
+                stack.enter_context(closing(TraceIndex(_make_folder(folder / name)))) for name in "oel"
             )
             store = _store_on_disk(folder, stack) if on_disk else MemoryStore(WINDOW)
-            proof = PartitionVerification(of, Scratch(outcomes, events, letters, store, flush_every=2))
+            proof = PartitionVerification(
+                verify_scope, Scratch(outcomes, events, letters, store, flush_every=2)
+            )
             proof.outcomes.read(self.outcomes)
             proof.events.read(self.events)
             proof.dead_letters.read(self.letters)
             decided = proof.decided_range(before, after, self.commands[0].offset if self.commands else 0)
             end = proof.commands_end(decided)
             proof.check_commands((record for record in self.commands if record.offset < end), decided)
-            self.conclude(proof, store)
+            self.check_more(proof, store)
             return proof.report()
 
-    def conclude(self, proof: PartitionVerification, store: Store) -> None:
+    def check_more(self, proof: PartitionVerification, store: Store) -> None:
         """Hook for subclasses: verify more, once all records are read."""
 
     def command_at(self, offset: int) -> Record | None:
         return next((record for record in self.commands if record.offset == offset), None)
 
-    def violations(self, **how: Any) -> list[Violation]:
-        report = self.prove(**how)
+    def violations(self, **options: Any) -> list[Violation]:
+        report = self.verify(**options)
         assert len(report.violations) == report.violation_count
         return list(report.violations)
 
 
-def home(key: bytes) -> int:
+def partition_of(key: bytes) -> int:
     """Return the partition of a key. Keys that begin with z belong to another partition."""
     return PARTITION + key.startswith(b"z")
 
 
-def document(of: Wish, id: str) -> bytes:
-    attributes = dict(of.attributes)
+def command_document(planned: PlannedCommand, id: str) -> bytes:
+    attributes = dict(planned.attributes)
     return json.dumps(
         {
             "specversion": "1.0",
             "id": id,
             "source": "/test",
             "type": attributes.pop("type", "tally.Add"),
-            "subject": of.subject,
-            "data": {"n": of.n},
+            "subject": planned.subject,
+            "data": {"n": planned.n},
             **attributes,
         }
     ).encode()
@@ -170,60 +178,62 @@ def with_value(record: Record, value: bytes | None) -> Record:
     return Record(record.offset, record.timestamp, record.key, value, record.headers)
 
 
-def moved(record: Record, offset: int) -> Record:
+def with_offset(record: Record, offset: int) -> Record:
     """Return the record with another offset."""
     return Record(offset, record.timestamp, record.key, record.value, record.headers)
 
 
-def swapped(log: list[Record], one: int, other: int) -> None:
+def swap_records(log: list[Record], first_index: int, second_index: int) -> None:
     """Swap two records. The offsets stay."""
-    first, second = log[one], log[other]
-    log[one], log[other] = moved(second, first.offset), moved(first, second.offset)
+    first, second = log[first_index], log[second_index]
+    log[first_index], log[second_index] = with_offset(second, first.offset), with_offset(first, second.offset)
 
 
-def appended(log: list[Record], record: Record) -> int:
+def append_record(log: list[Record], record: Record) -> int:
     """Add a record at the end, and return its offset."""
     offset = log[-1].offset + 1 if log else 0
-    log.append(moved(record, offset))
+    log.append(with_offset(record, offset))
     return offset
 
 
-def drawn(seed: int, count: int = 40) -> list[Wish]:
+def random_commands(seed: int, count: int = 40) -> list[PlannedCommand]:
     """Draw commands whose outcomes have all statuses."""
-    choice = random.Random(seed)
-    return [_any(choice, number) for number in range(count)]
+    rng = random.Random(seed)
+    return [_random_command(rng, number) for number in range(count)]
 
 
-def _any(choice: random.Random, number: int) -> Wish:
-    subject = choice.choice("abcd")
-    n, wait = choice.randrange(-1, 4), choice.choice([0, 1, 50, 400])
+def _random_command(rng: random.Random, number: int) -> PlannedCommand:
+    subject = rng.choice("abcd")
+    n, wait = rng.randrange(-1, 4), rng.choice([0, 1, 50, 400])
     expected: dict[str, Any] = {}
-    if choice.random() < 0.3:
-        expected["expectedversion"] = choice.choice(["any", "none", "exists", "3", ">=2", "07", 2])
-    match choice.randrange(12):
+    if rng.random() < 0.3:
+        expected["expectedversion"] = rng.choice(["any", "none", "exists", "3", ">=2", "07", 2])
+    match rng.randrange(12):
         case 0:
-            return Wish(n, subject, value=b"\xff no JSON", wait=wait)
+            return PlannedCommand(n, subject, value=b"\xff no JSON", wait=wait)
         case 1:
-            return Wish(n, f"z{subject}", wait=wait)
+            return PlannedCommand(n, f"z{subject}", wait=wait)
         case 2:
-            return Wish(n, subject, key=b"another", wait=wait)
+            return PlannedCommand(n, subject, key=b"another", wait=wait)
         case 3:
-            return Wish(10, subject, wait=wait)
+            return PlannedCommand(10, subject, wait=wait)
         case 4:
-            return Wish(n, subject, wait=wait, attributes=(("type", "tally.Forget"),))
+            return PlannedCommand(n, subject, wait=wait, attributes=(("type", "tally.Forget"),))
         case 5 | 6 | 7:
-            return Wish(n, subject, f"again{choice.randrange(3)}", wait=wait)
+            return PlannedCommand(n, subject, f"again{rng.randrange(3)}", wait=wait)
         case 8:
-            return Wish(n, subject, wait=wait, attributes=(("correlationid", "x"), *expected.items()))
+            return PlannedCommand(
+                n, subject, wait=wait, attributes=(("correlationid", "x"), *expected.items())
+            )
         case _:
-            return Wish(n, subject, wait=wait, attributes=tuple(expected.items()))
+            return PlannedCommand(n, subject, wait=wait, attributes=tuple(expected.items()))
 
 
 def _offset(number: int) -> int:
     return number + number // 3
 
 
-def laid(outputs: Sequence[OutputRecord]) -> list[Record]:
+def output_records(outputs: Sequence[OutputRecord]) -> list[Record]:
     headers: Headers = [*HEADERS]
     return [
         Record(_offset(n), timestamp, key, value, headers)
@@ -232,19 +242,19 @@ def laid(outputs: Sequence[OutputRecord]) -> list[Record]:
 
 
 def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
-    stack.callback((store := LmdbStore(_made(folder / "recall"), WINDOW)).close_without_sync)
+    stack.callback((store := LmdbStore(_make_folder(folder / "recall"), WINDOW)).close_without_sync)
     return store
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 
 
-def begun_again(old: History, loss: Loss, second: str = "") -> History:
+def restarted_history(old: History, loss: Loss, second: str = "") -> History:
     """Return a history with two commands in a recreated topic, after the decisions of the old topic."""
-    history = History([Wish(1, wait=60_000, id="x"), wish(1, id=second)])
-    outcomes = [moved(one, loss.outcomes + at) for at, one in enumerate(history.outcomes)]
-    events = [moved(one, loss.events + at) for at, one in enumerate(history.events)]
+    history = History([PlannedCommand(1, wait=60_000, id="x"), plan_command(1, id=second)])
+    outcomes = [with_offset(record, loss.outcomes + index) for index, record in enumerate(history.outcomes)]
+    events = [with_offset(record, loss.events + index) for index, record in enumerate(history.events)]
     history.outcomes, history.events = old.outcomes + outcomes, old.events + events
     return history

@@ -17,8 +17,8 @@ from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder, loa
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
-from tests.proof.violations import event_of, letter_of, outcome_of
+from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, partition_of
+from tests.proof.violations import command_of_dead_letter, command_of_event, command_of_outcome
 
 #: A folder in memory, where a sync costs nothing, if it exists.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -27,7 +27,7 @@ LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
 
 
 @dataclass
-class Look:
+class VerifyRange:
     """The range of one verify: the offsets committed before and after it read, and `[start, end)` of each log."""
 
     before: int | None
@@ -37,32 +37,39 @@ class Look:
     loss: Loss | None = None
 
 
-class Pieces:
-    """The verifies of one history."""
+class IncrementalVerifier:
+    """Successive verifies of one history, each of which continues from the checkpoint of the previous verify."""
 
     def __init__(self, history: History, folder: Path) -> None:
-        self.again: list[str] = []  # the reasons why a verify started from the beginning again
+        self.restart_reasons: list[str] = []  # the reasons why a verify started from the beginning again
         self._history = history
         self._folder = folder
         self._count = 0
 
-    def verify(self, look: Look) -> Report:
+    def verify(self, verify_range: VerifyRange) -> Report:
         before = self._folder / str(self._count) if self._count else None
         self._count += 1
         after = self._folder / str(self._count)
         history = self._history
         scope = Scope(
-            *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0) | dict(look.starts), WINDOW, home),
-            loss=look.loss,
+            *(
+                "tally",
+                TOPIC,
+                PARTITION,
+                dict.fromkeys(LOGS, 0) | dict(verify_range.starts),
+                WINDOW,
+                partition_of,
+            ),
+            loss=verify_range.loss,
             command_at=history.command_at,
             decode_event=partial(decode_event, AGGREGATE),
         )
         topics = Topics(history.commands, history.outcomes, history.events, history.letters)
         try:
-            return prove_piece(scope, topics, look, before, after)
+            return verify_piece(scope, topics, verify_range, before, after)
         except CheckpointUnusableError as error:
-            self.again.append(str(error))
-            return prove_piece(scope, topics, look, None, after)
+            self.restart_reasons.append(str(error))
+            return verify_piece(scope, topics, verify_range, None, after)
 
 
 class Topics(NamedTuple):
@@ -75,13 +82,13 @@ class Topics(NamedTuple):
     deferred: Sequence[Record] | None = None
 
 
-def prove_piece(
+def verify_piece(
     scope: Scope,
     topics: Topics,
-    look: Look,
+    verify_range: VerifyRange,
     before: Path | None,
     after: Path,
-    conclude: Callable[[PartitionVerification, Store], object] = lambda *_: None,
+    check_more: Callable[[PartitionVerification, Store], object] = lambda *_: None,
 ) -> Report:
     """Run one verify, which continues from the folder `before` and writes the folder `after`."""
     earlier = None if before is None else load_checkpoint(before)
@@ -91,36 +98,44 @@ def prove_piece(
         store = LmdbStore(folders.store, scope.shortest_window, map_size=4 << 20)
         stack.callback(store.close_without_sync)
         scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
-        proof = PartitionVerification(scope, scratch, earlier)
-        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
+        verification = PartitionVerification(scope, scratch, earlier)
+        steps = (verification.outcomes.read, verification.events.read, verification.dead_letters.read)
         logs = (topics.outcomes, topics.events, topics.letters)
         for kind, step, records in zip(LOGS, steps, logs, strict=True):
             first = max(scope.starts[kind], 0 if earlier is None else earlier.read_until[kind])
-            step(one for one in records if first <= one.offset < look.ends[kind])
-        proof.deferred.read(topics.deferred or ())
-        decided = proof.decided_range(look.before, look.after, start := look.starts.get("commands", 0))
+            step(record for record in records if first <= record.offset < verify_range.ends[kind])
+        verification.deferred.read(topics.deferred or ())
+        decided = verification.decided_range(
+            verify_range.before, verify_range.after, start := verify_range.starts.get("commands", 0)
+        )
         first = max(start, 0 if earlier is None else earlier.verified_until)
-        end = proof.commands_end(decided)
-        proof.check_commands(
-            (one for one in topics.commands if first <= one.offset < end), decided, look.ends
+        end = verification.commands_end(decided)
+        verification.check_commands(
+            (command for command in topics.commands if first <= command.offset < end),
+            decided,
+            verify_range.ends,
         )
         if topics.deferred is not None:
-            proof.check_deferred_topic(one for one in topics.commands if one.offset >= decided.decided_lower)
-        assert proof.checkpoint is not None
-        conclude(proof, store)
+            verification.check_deferred_topic(
+                command for command in topics.commands if command.offset >= decided.decided_lower
+            )
+        assert verification.checkpoint is not None
+        check_more(verification, store)
         store.close()
-        write_checkpoint(after, proof.checkpoint, indexes)
-        return proof.report()
+        write_checkpoint(after, verification.checkpoint, indexes)
+        return verification.report()
 
 
 _COMMAND_OF: dict[LogName, Callable[[Record], int]] = {
-    "outcomes": outcome_of,
-    "events": event_of,
-    "dead-letters": letter_of,
+    "outcomes": command_of_outcome,
+    "events": command_of_event,
+    "dead-letters": command_of_dead_letter,
 }
 
 
-def looks(history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0, 0)) -> list[Look]:
+def verify_ranges(
+    history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0, 0)
+) -> list[VerifyRange]:
     """Return the ranges of several verifies of a correct history. The last verify reads all of it.
 
     Each earlier verify runs when the commands up to a cut are decided, while an owner is active. `ahead` has the number
@@ -128,14 +143,15 @@ def looks(history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0
     """
     offsets = [record.offset for record in history.commands]
     offsets += range(offsets[-1] + 1, offsets[-1] + 1 + sum(ahead) + 1)
-    found = []
+    ranges = []
     for cut in sorted(cuts):
         ends = {
-            kind: _end(history, kind, offsets[cut + more]) for kind, more in zip(LOGS, ahead[1:], strict=True)
+            kind: _end(history, kind, offsets[cut + count])
+            for kind, count in zip(LOGS, ahead[1:], strict=True)
         }
         committed = offsets[min(len(history.commands), cut + max(ahead))]
-        found.append(Look(offsets[cut], committed, ends))
-    return [*found, whole(history)]
+        ranges.append(VerifyRange(offsets[cut], committed, ends))
+    return [*ranges, whole_range(history)]
 
 
 def _end(history: History, kind: LogName, command: int) -> int:
@@ -144,5 +160,5 @@ def _end(history: History, kind: LogName, command: int) -> int:
     return later[0] if later else log[-1].offset + 1 if log else 0
 
 
-def whole(history: History) -> Look:
-    return Look(history.committed, history.committed, dict.fromkeys(LOGS, 10**6))
+def whole_range(history: History) -> VerifyRange:
+    return VerifyRange(history.committed, history.committed, dict.fromkeys(LOGS, 10**6))

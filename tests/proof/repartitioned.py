@@ -32,24 +32,24 @@ from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, Wish, document, wish
+from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, PlannedCommand, command_document, plan_command
 from tests.support.commands import FAR
 from tests.support.foreign_records import edited
 
 Log = defaultdict[int, list[Record]]
 
 
-def among(key: bytes, count: int) -> int:
+def partition_among(key: bytes, count: int) -> int:
     """Return the partition of a key; other keys than numbers belong to partition 0."""
     return int(key) % count if key.isdigit() else 0
 
 
-class Grown:
+class RepartitionedHistory:
     """One aggregate's partitions. All owners share a memory, so a target partition knows what its parent knew."""
 
     def __init__(self) -> None:
         self.lineage = PartitionLineage((1,))
-        self.growths: list[LineageRecord] = []  # the records of the lineage log
+        self.lineage_records: list[LineageRecord] = []  # the records of the lineage log
         self.logs: dict[LogName, Log] = {
             kind: defaultdict(list) for kind in ("commands", "outcomes", "events", "dead-letters", "deferred")
         }
@@ -58,24 +58,26 @@ class Grown:
         self._entries: dict[int, list[Deferral]] = defaultdict(list)
         self._time = NOW
 
-    def decide(self, partition: int, *wishes: Wish, **faults: Any) -> None:
+    def decide(self, partition: int, *planned_commands: PlannedCommand, **faults: Any) -> None:
         """Send commands to a partition, and let its owner decide all its commands.
 
         `faults` change the owner's context.
         """
-        for each in wishes:
-            id = each.id or f"c{len(self.logs['commands'][partition])}.{partition}"
-            self._send(partition, each.subject.encode(), document(each, id))
+        for planned in planned_commands:
+            id = planned.id or f"c{len(self.logs['commands'][partition])}.{partition}"
+            self._send(partition, planned.subject.encode(), command_document(planned, id))
         context = dataclasses.replace(self._context(partition), **faults)
         decided = decide_batch(AGGREGATE, self._undecided(partition), context)
         self._states |= decided.states
-        self._ids |= {key: (partition, one) for key, one in decided.dedup_entries.items()}
+        self._ids |= {key: (partition, entry) for key, entry in decided.dedup_entries.items()}
         self._append("outcomes", partition, decided.outcomes)
         self._append("events", partition, decided.events)
         for value, key, timestamp, headers in decided.dead_letters:
             log = self.logs["dead-letters"][partition]
             log.append(Record(len(log), timestamp, key, value, headers))
-        self._keep(partition, *(one for one in decided.deferral_changes.values() if one is not None))
+        self._append_entries(
+            partition, *(entry for entry in decided.deferral_changes.values() if entry is not None)
+        )
         for forward in decided.forwards:
             self._send(forward.partition, forward.key, forward.value)
 
@@ -90,25 +92,25 @@ class Grown:
         )
         clock = self._clock(partition)
         self._record(Split(partition, before, after, commands, events, outcomes, deferred, clock))
-        for child in range(after):
-            if self.lineage.phase(child, after) == "adopt":
-                self._keep(child, *self._inherited_entries(partition, after, child))
-                self._record(Begun(child))
+        for target in range(after):
+            if self.lineage.phase(target, after) == "adopt":
+                self._append_entries(target, *self._inherited_entries(partition, after, target))
+                self._record(Begun(target))
 
-    def prove(self, partition: int) -> Report:
+    def verify(self, partition: int) -> Report:
         with ExitStack() as stack:
             folder, store = Path(stack.enter_context(TemporaryDirectory())), MemoryStore(WINDOW)
             inherited = None
-            if ancestry := self.lineage.inherited_splits(partition):
+            if splits := self.lineage.inherited_splits(partition):
                 inherited = ParentResults()
-                for split in ancestry:
+                for split in splits:
                     parent = self._scope(split.partition, key_partitions=None, for_child=True)
                     traces = _scratch(stack, folder / str(split.partition), store)
-                    read = partial(self._below, split, partition)
+                    read = partial(self._records_for_target, split, partition)
                     inherited = verify_parent(split, parent, traces, inherited, read)
-            homes = KeyPartitions(self.lineage, partition, among)
+            key_partitions = KeyPartitions(self.lineage, partition, partition_among)
             proof = PartitionVerification(
-                self._scope(partition, key_partitions=homes),
+                self._scope(partition, key_partitions=key_partitions),
                 _scratch(stack, folder / "own", store),
                 None,
                 inherited,
@@ -122,10 +124,10 @@ class Grown:
             proof.check_deferred_topic(())
             return proof.report()
 
-    def edit(self, partition: int, at: int, data: dict[str, Any]) -> None:
+    def edit(self, partition: int, index: int, data: dict[str, Any]) -> None:
         """Alter the data of an outcome."""
         log = self.logs["outcomes"][partition]
-        log[at] = edited(log[at], data)
+        log[index] = edited(log[index], data)
 
     def change_split(self, **ends: int) -> None:
         """Alter the record of the first split."""
@@ -133,23 +135,23 @@ class Grown:
         splits = (replace(first, **ends), *others)
         self.lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.activated)
 
-    def found(self) -> list[str]:
+    def violations(self) -> list[str]:
         """Return the violations of all partitions."""
-        reports = {partition: self.prove(partition) for partition in range(self.lineage.counts[-1])}
+        reports = {partition: self.verify(partition) for partition in range(self.lineage.counts[-1])}
         return [
-            f"{kind} {number}@{offset} {what}"
-            for number, one in reports.items()
-            for kind, offset, what in one.violations
+            f"{kind} {number}@{offset} {problem}"
+            for number, report in reports.items()
+            for kind, offset, problem in report.violations
         ]
 
-    def _record(self, growth: LineageRecord) -> None:
-        self.growths.append(growth)
-        self.lineage = self.lineage.with_record(growth)
+    def _record(self, record: LineageRecord) -> None:
+        self.lineage_records.append(record)
+        self.lineage = self.lineage.with_record(record)
 
     def _clock(self, partition: int) -> int:
         """Return the greatest timestamp of a partition's decisions, including imported decisions."""
         inherited = [split.clock for split in self.lineage.inherited_splits(partition)]
-        return max([0, *inherited, *(one.timestamp for one in self.logs["outcomes"][partition])])
+        return max([0, *inherited, *(outcome.timestamp for outcome in self.logs["outcomes"][partition])])
 
     def _scope(self, partition: int, **more: Any) -> Scope:
         starts: dict[LogName, int] = dict.fromkeys(self.logs, 0)
@@ -158,43 +160,57 @@ class Grown:
         return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, ends=ends, **more)
 
     def _context(self, partition: int) -> BatchContext:
-        homes = KeyPartitions(self.lineage, partition, among)
+        key_partitions = KeyPartitions(self.lineage, partition, partition_among)
         at = self._end("commands", partition)
         return BatchContext(
             partition,
             self._states.get,
             lambda *key: self._remembered(partition, key),
             lambda: 0,
-            lambda key: homes.partition_at_command(key, at),
+            lambda key: key_partitions.partition_at_command(key, at),
             TOPIC,
             WINDOW,
-            forward_target_of=lambda key: homes.forward_target(key, at),
+            forward_target_of=lambda key: key_partitions.forward_target(key, at),
         )
 
     def _remembered(self, partition: int, key: tuple[str, str]) -> DedupEntry | None:
-        by, found = self._ids.get(key, (partition, None))
-        return found if found is None or by == partition else replace(found, partition=by)
+        partition_before, entry = self._ids.get(key, (partition, None))
+        return (
+            entry
+            if entry is None or partition_before == partition
+            else replace(entry, partition=partition_before)
+        )
 
     def _undecided(self, partition: int) -> list[Record]:
         ids = [json.loads(one.value or b"")["id"] for one in self.logs["outcomes"][partition]]
         decided = {int(id.split("/")[1]) for id in ids}
-        return [one for one in self.logs["commands"][partition] if one.offset not in decided]
+        return [command for command in self.logs["commands"][partition] if command.offset not in decided]
 
-    def _below(self, split: Split, child: int, kind: LogName) -> list[list[Record]]:
+    def _records_for_target(self, split: Split, target: int, kind: LogName) -> list[list[Record]]:
         end = getattr(split, kind)
-        count = self.lineage.initial_count(child)
+        count = self.lineage.initial_count(target)
         log = self.logs[kind][split.partition]
-        return [[one for one in log if one.offset < end and among(one.key or b"0", count) == child]]
+        return [
+            [
+                record
+                for record in log
+                if record.offset < end and partition_among(record.key or b"0", count) == target
+            ]
+        ]
 
-    def _inherited_entries(self, parent: int, count: int, child: int) -> list[Deferral]:
-        found = [one for one in self._entries[parent] if among(one.subject.encode(), count) == child]
-        return [inherited_entry(one, parent) for one in found]
+    def _inherited_entries(self, parent: int, count: int, target: int) -> list[Deferral]:
+        entries = [
+            entry
+            for entry in self._entries[parent]
+            if partition_among(entry.subject.encode(), count) == target
+        ]
+        return [inherited_entry(entry, parent) for entry in entries]
 
-    def _keep(self, partition: int, *entries: Deferral) -> None:
-        for one in entries:
+    def _append_entries(self, partition: int, *entries: Deferral) -> None:
+        for entry in entries:
             log = self.logs["deferred"][partition]
-            log.append(Record(len(log), 0, one.key.encode(), one.value()))
-            self._entries[partition].append(one)
+            log.append(Record(len(log), 0, entry.key.encode(), entry.value()))
+            self._entries[partition].append(entry)
 
     def _send(self, partition: int, key: bytes, value: bytes) -> None:
         self._time += 1
@@ -211,22 +227,24 @@ class Grown:
         return log[-1].offset + 1 if log else 0
 
 
-def grown_partitions() -> Grown:
+def repartitioned_history() -> RepartitionedHistory:
     """Return partitions after two repartitionings.
 
     Key 1 has moved from 0 to 1, and key 3 on to 3. Each key has a repetition, a deferred and a late command."""
-    history = Grown()
-    history.decide(0, wish(1, "0"), wish(2, "1", "one"), wish(1, "3", "three"))
-    history.decide(0, wish(1, "3", "late", notbefore=FAR), wish(1, "2", notbefore=FAR))
+    history = RepartitionedHistory()
+    history.decide(0, plan_command(1, "0"), plan_command(2, "1", "one"), plan_command(1, "3", "three"))
+    history.decide(0, plan_command(1, "3", "late", notbefore=FAR), plan_command(1, "2", notbefore=FAR))
     history.split(0, 2)
-    history.decide(0, wish(1, "0"), wish(1, "1"), wish(1, "3"), wish(2, "1", "one"))
-    history.decide(1, wish(1, "1"), wish(1, "3", "three"))
+    history.decide(
+        0, plan_command(1, "0"), plan_command(1, "1"), plan_command(1, "3"), plan_command(2, "1", "one")
+    )
+    history.decide(1, plan_command(1, "1"), plan_command(1, "3", "three"))
     history.split(0, 4)
     history.split(1, 4)
-    history.decide(0, wish(1, "3"), wish(-1, "2"))
-    history.decide(1, wish(1, "3"), wish(1, "3", "three"))
-    history.decide(3, wish(1, "3"))
-    history.decide(2, wish(1, "2"))
+    history.decide(0, plan_command(1, "3"), plan_command(-1, "2"))
+    history.decide(1, plan_command(1, "3"), plan_command(1, "3", "three"))
+    history.decide(3, plan_command(1, "3"))
+    history.decide(2, plan_command(1, "2"))
     return history
 
 

@@ -3,19 +3,21 @@
 import pytest
 
 from cqrs_cli.core.messages.record import Headers, Record
-from tests.proof.history import History, Wish, appended, wish, with_value
-from tests.proof.violations import described, only, remade
+from tests.proof.history import History, PlannedCommand, append_record, plan_command, with_value
+from tests.proof.violations import only_violation, violation_texts, with_members
 
 
 def test_dead_letter_with_another_reason(history: History) -> None:
     headers = [("cqrs.reason", b"KEY_MISSING"), *(history.letters[0].headers or [])[-4:]]
     before = (history.letters[0].headers or [])[:-5]
-    history.letters[0] = remade(history.letters[0], headers=[*before, *headers])
-    assert only(history) == ("dead-letters 0 has another reason, key or timestamp than its command's outcome")
+    history.letters[0] = with_members(history.letters[0], headers=[*before, *headers])
+    assert only_violation(history) == (
+        "dead-letters 0 has another reason, key or timestamp than its command's outcome"
+    )
 
 
 @pytest.mark.parametrize(
-    ("headers", "what"),
+    ("headers", "problem"),
     [
         (
             [],
@@ -29,84 +31,90 @@ def test_dead_letter_with_another_reason(history: History) -> None:
         ([("cqrs.offset", str(2**63).encode())], f"it is of offset '{2**63}'"),
     ],
 )
-def test_letter_of_no_command_is_named(history: History, headers: Headers, what: str) -> None:
-    found = dict(history.letters[0].headers or []) | dict(headers)
-    history.letters[0] = remade(history.letters[0], headers=list(found.items()) if headers else None)
-    assert f"dead-letters 0 is not a dead letter: {what}" in described(history)
+def test_letter_of_no_command_is_named(history: History, headers: Headers, problem: str) -> None:
+    headers_by_name = dict(history.letters[0].headers or []) | dict(headers)
+    history.letters[0] = with_members(
+        history.letters[0], headers=list(headers_by_name.items()) if headers else None
+    )
+    assert f"dead-letters 0 is not a dead letter: {problem}" in violation_texts(history)
 
 
 def test_letter_of_an_unknown_command_is_named(history: History) -> None:
     headers = {**dict(history.letters[0].headers or []), "cqrs.offset": b"99"}
-    history.letters.append(remade(history.letters[0], offset=1, headers=list(headers.items())))
-    assert only(history) == "dead-letters 1 is of command 99, which is not decided yet"
+    history.letters.append(with_members(history.letters[0], offset=1, headers=list(headers.items())))
+    assert only_violation(history) == "dead-letters 1 is of command 99, which is not decided yet"
 
 
 def test_missing_dead_letter_is_found(history: History) -> None:
     history.letters.clear()
-    assert only(history) == "outcomes 9 is of command 9, which has no dead letter"
+    assert only_violation(history) == "outcomes 9 is of command 9, which has no dead letter"
 
 
 def test_first_dead_letter_is_missed() -> None:
-    history = History([Wish(0, value=b"?")])
+    history = History([PlannedCommand(0, value=b"?")])
     history.letters.clear()
-    assert only(history) == "outcomes 0 is of command 0, which has no dead letter"
+    assert only_violation(history) == "outcomes 0 is of command 0, which has no dead letter"
 
 
-def test_letters_after_a_strange_one_count() -> None:
-    history = History([Wish(0, value=b"?") for _ in range(2)])
-    history.letters[0] = remade(history.letters[0], headers=None)
-    strange, missing = described(history)
-    assert strange.startswith("dead-letters 0 is not a dead letter")
+def test_letters_after_unreadable_letter_count() -> None:
+    history = History([PlannedCommand(0, value=b"?") for _ in range(2)])
+    history.letters[0] = with_members(history.letters[0], headers=None)
+    unreadable, missing = violation_texts(history)
+    assert unreadable.startswith("dead-letters 0 is not a dead letter")
     assert missing == "outcomes 0 is of command 0, which has no dead letter"
 
 
 def test_deleted_dead_letters_add_up() -> None:
-    history = History([Wish(0, value=b"?") for _ in range(3)])
+    history = History([PlannedCommand(0, value=b"?") for _ in range(3)])
     del history.letters[:2]
-    report = history.prove(starts={"dead-letters": 2})
+    report = history.verify(starts={"dead-letters": 2})
     assert (report.deleted["dead-letters"], report.violations) == (2, ())
 
 
 def test_dead_letter_with_other_bytes(history: History) -> None:
     history.letters[0] = with_value(history.letters[0], b"other")
-    assert only(history) == "dead-letters 0 does not have the bytes and headers of command 9"
+    assert only_violation(history) == "dead-letters 0 does not have the bytes and headers of command 9"
 
 
 def test_dead_letter_of_accepted_command(history: History) -> None:
     letter = history.letters[0]
     headers = [*(letter.headers or [])[:-1], ("cqrs.offset", b"1")]
-    at = appended(history.letters, Record(0, letter.timestamp, letter.key, letter.value, headers))
-    assert ("dead-letters", at, "is of command 1, whose outcome is accepted") in history.violations()
+    offset = append_record(history.letters, Record(0, letter.timestamp, letter.key, letter.value, headers))
+    assert ("dead-letters", offset, "is of command 1, whose outcome is accepted") in history.violations()
 
 
 @pytest.fixture
 def given_up() -> History:
     """Three commands. The second and the third are given up, and the third has a key that is too long for a subject."""
-    long = Wish(1, key=b"k" * 1025)
-    return History([wish(1), wish(1), long], refused=frozenset([1, 2]))
+    long_key_command = PlannedCommand(1, key=b"k" * 1025)
+    return History([plan_command(1), plan_command(1), long_key_command], refused=frozenset([1, 2]))
 
 
 @pytest.mark.covers("verifiable")
 def test_given_up_commands_are_counted(given_up: History) -> None:
     assert [letter.value for letter in given_up.letters] == [None, None]
     assert [outcome.key for outcome in given_up.outcomes] == [b"a", b"a", None]
-    report = given_up.prove()
+    report = given_up.verify()
     assert (report.given_up, report.dead_letters, report.violations) == (2, 2, ())
 
 
 def test_given_up_command_with_bytes(given_up: History) -> None:
     given_up.letters[0] = with_value(given_up.letters[0], given_up.commands[1].value)
-    assert only(given_up) == "dead-letters 0 keeps bytes or headers of command 1, which was given up"
+    assert (
+        only_violation(given_up) == "dead-letters 0 keeps bytes or headers of command 1, which was given up"
+    )
 
 
 def test_given_up_command_with_headers(given_up: History) -> None:
     headers = [("a", b"b"), *(given_up.letters[0].headers or [])]
-    given_up.letters[0] = remade(given_up.letters[0], headers=headers)
+    given_up.letters[0] = with_members(given_up.letters[0], headers=headers)
     del given_up.commands[:2]
-    assert only(given_up) == "dead-letters 0 keeps bytes or headers of command 1, which was given up"
+    assert (
+        only_violation(given_up) == "dead-letters 0 keeps bytes or headers of command 1, which was given up"
+    )
 
 
 def test_given_up_command_with_long_key(given_up: History) -> None:
-    for log, at in ((given_up.outcomes, 2), (given_up.letters, 1)):
-        log[at] = remade(log[at], key=b"k" * 1025)
-    assert "its command b'kkk" in only(given_up)
+    for log, index in ((given_up.outcomes, 2), (given_up.letters, 1)):
+        log[index] = with_members(log[index], key=b"k" * 1025)
+    assert "its command b'kkk" in only_violation(given_up)

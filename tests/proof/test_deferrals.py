@@ -10,36 +10,36 @@ from msgspec.structs import replace
 from cqrs_cli.core.deferral.entry import read_deferral
 from tests.core.deferral.random_histories import played
 from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
-from tests.proof.deferral_histories import DECIDED, WAITS, proved, proved_in_pieces, walked
+from tests.proof.deferral_histories import DECIDED, WAITING, simulate, violations_in, violations_in_pieces
 from tests.proof.history import seeds
 
 #: The number of histories of each scenario that are verified.
-PROVED = 40
+SAMPLE_SIZE = 40
 
 
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "skipped"])
 def test_clean_deferrals_are_silent(scenario: str) -> None:
     """A correct history has no violation at any moment: deferred, resubmitted, cancelled, decided."""
-    open_ = [begun(scenario)]
-    seen = dict.fromkeys(open_)
-    while open_ and len(seen) < 20 * PROVED:
-        for after in steps(open_.pop(0)):
-            if after not in seen:
-                seen[after] = None
-                open_.append(after)
-    chosen = sorted((one for one in seen if one.is_up), key=lambda one: len(one.outcomes))
-    for world in chosen[:: max(1, len(chosen) // PROVED)]:
-        assert proved(world) == []
-        assert proved(world, deleted=min(1, world.position)) == []
+    unvisited = [begun(scenario)]
+    worlds = dict.fromkeys(unvisited)
+    while unvisited and len(worlds) < 20 * SAMPLE_SIZE:
+        for next_world in steps(unvisited.pop(0)):
+            if next_world not in worlds:
+                worlds[next_world] = None
+                unvisited.append(next_world)
+    sample = sorted((world for world in worlds if world.is_up), key=lambda world: len(world.outcomes))
+    for world in sample[:: max(1, len(sample) // SAMPLE_SIZE)]:
+        assert violations_in(world) == []
+        assert violations_in(world, deleted=min(1, world.position)) == []
 
 
 @pytest.mark.covers("verifiable")
 @settings(max_examples=150, deadline=None)
 @given(seeds)
-def test_nothing_sent_breaks_verify(seed: int) -> None:
+def test_any_commands_cause_no_violation(seed: int) -> None:
     """No commands of clients, about any ids and decided at any time, cause a violation."""
-    assert proved(played(seed)) == []
+    assert violations_in(played(seed)) == []
 
 
 def outcome(number: int, old: bytes, new: bytes) -> Callable[[World], World]:
@@ -56,14 +56,14 @@ def outcome(number: int, old: bytes, new: bytes) -> Callable[[World], World]:
 
 
 def entry(**members: Any) -> Callable[[World], World]:
-    """Change the last entry of the deferred topic. `gone` removes it."""
+    """Change the last entry of the deferred topic. `is_removed` deletes it."""
 
     def change(world: World) -> World:
         last = world.topic[-1]
         assert last is not None and last[1] is not None
         value = (
             None
-            if "gone" in members
+            if "is_removed" in members
             else replace(read_deferral(last[0].encode(), last[1]), **members).value()
         )
         return world._replace(topic=(*world.topic[:-1], (last[0], value)))
@@ -71,32 +71,39 @@ def entry(**members: Any) -> Callable[[World], World]:
     return change
 
 
-CANCELLED = walked("x", "cancel")
-COPIED = walked("late", "copy", "y")
+CANCELLED = simulate("x", "cancel")
+COPIED = simulate("late", "copy", "y")
 
 
-def test_walks_end_as_they_should() -> None:
+def test_simulations_end_as_expected() -> None:
     ends = [
-        [one.data.reason or one.data.status for one in each.read()] for each in (WAITS, DECIDED, CANCELLED)
+        [outcome.data.reason or outcome.data.status for outcome in world.read()]
+        for world in (WAITING, DECIDED, CANCELLED)
     ]
     assert ends == [["NOT_YET"], ["NOT_YET", "accepted"], ["NOT_YET", "unchanged", "CANCELLED"]]
-    for each in (WAITS, DECIDED, CANCELLED, COPIED):
-        assert proved(each) == []
-        assert [proved_in_pieces(each, each, cut) for cut in range(each.position)] == [[]] * each.position
+    for world in (WAITING, DECIDED, CANCELLED, COPIED):
+        assert violations_in(world) == []
+        assert [violations_in_pieces(world, world, cut) for cut in range(world.position)] == [
+            []
+        ] * world.position
 
 
 @pytest.mark.parametrize(
-    ("world", "fault", "found"),
+    ("world", "fault", "problem"),
     [
-        (WAITS, entry(gone=True), "the deferred topic does not have it"),
-        (WAITS, entry(cancelled=True), "says that command 0 is cancelled"),
+        (WAITING, entry(is_removed=True), "the deferred topic does not have it"),
+        (WAITING, entry(cancelled=True), "says that command 0 is cancelled"),
         (
-            WAITS,
+            WAITING,
             entry(resubmitted_offset=7, resubmitted_topic=TOPIC),
             "stands again at 7: there it waits for nobody",
         ),
-        (WAITS, outcome(0, b'"due":', b'"dues":'), "without a time when it is due"),
-        (DECIDED, lambda one: one._replace(topic=one.topic[:-1]), "is of command 0, which is not deferred"),
+        (WAITING, outcome(0, b'"due":', b'"dues":'), "without a time when it is due"),
+        (
+            DECIDED,
+            lambda world: world._replace(topic=world.topic[:-1]),
+            "is of command 0, which is not deferred",
+        ),
         (DECIDED, outcome(1, b'"0/0"}', b'"0/9"}'), "says deferredfrom '0/9'"),
         (DECIDED, outcome(1, b',"deferredfrom":"0/0"', b""), "no owner has said its command again"),
         (DECIDED, outcome(1, b'"x"', b'"z"'), "has another subject or id"),
@@ -105,18 +112,18 @@ def test_walks_end_as_they_should() -> None:
         (DECIDED, outcome(0, b'"NOT_YET"', b'"CANCELLED"'), "is deferred with the reason CANCELLED"),
     ],
 )
-def test_planted_fault_is_found(world: World, fault: Callable[[World], World], found: str) -> None:
-    faulty = fault(world)
-    violations = proved(faulty)
-    assert any(found in violation for violation in violations), violations
+def test_planted_fault_is_found(world: World, fault: Callable[[World], World], problem: str) -> None:
+    faulty_world = fault(world)
+    violations = violations_in(faulty_world)
+    assert any(problem in violation for violation in violations), violations
     for cut in range(world.position + 1):
-        assert proved_in_pieces(faulty, world, cut) == violations
+        assert violations_in_pieces(faulty_world, world, cut) == violations
 
 
 def test_second_decision_is_found() -> None:
     """The command is resubmitted and decided a second time."""
     value, timestamp = DECIDED.outcomes[1]
-    again = (
+    second_outcome = (
         value.replace(b'"0/1"', b'"0/2"')
         .replace(b'"offset":1', b'"offset":2')
         .replace(b'"version":1', b'"version":2')
@@ -124,8 +131,8 @@ def test_second_decision_is_found() -> None:
     event = DECIDED.events[0][0].replace(b'"0/1/0"', b'"0/2/0"').replace(b'version":1', b'version":2')
     world = DECIDED._replace(
         commands=(*DECIDED.commands, DECIDED.commands[1]),
-        outcomes=(*DECIDED.outcomes, (again, timestamp)),
+        outcomes=(*DECIDED.outcomes, (second_outcome, timestamp)),
         events=(*DECIDED.events, (event, timestamp)),
         position=3,
     )
-    assert any("is not deferred any more" in violation for violation in proved(world))
+    assert any("is not deferred any more" in violation for violation in violations_in(world))

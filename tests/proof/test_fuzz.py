@@ -9,16 +9,23 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
 from tests.fuzz.damage import damaged, documents
-from tests.proof.history import History, Wish, document, drawn, wish, with_value
+from tests.proof.history import (
+    History,
+    PlannedCommand,
+    command_document,
+    plan_command,
+    random_commands,
+    with_value,
+)
 
 COMMANDS: list[dict[str, Any]] = [
-    json.loads(document(each, "c"))
-    for each in (
-        wish(1),
-        wish(2, "b", expectedversion="exists", correlationid="x"),
-        wish(3, expirytime="1970-01-01T00:00:00Z", expectedversion=7),
-        wish(0, expirytime="9999-12-31T23:59:59-23:59", data=None),
-        wish(1, data={"n": 1, "m": 2}),
+    json.loads(command_document(planned, "c"))
+    for planned in (
+        plan_command(1),
+        plan_command(2, "b", expectedversion="exists", correlationid="x"),
+        plan_command(3, expirytime="1970-01-01T00:00:00Z", expectedversion=7),
+        plan_command(0, expirytime="9999-12-31T23:59:59-23:59", data=None),
+        plan_command(1, data={"n": 1, "m": 2}),
     )
 ]
 
@@ -35,9 +42,9 @@ def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
 
 @pytest.mark.covers("verifiable")
 @given(st.lists(st.tuples(values, keys), max_size=6))
-def test_decided_commands_are_clean(sent: list[tuple[bytes | None, bytes | None]]) -> None:
-    history = History([wish(1)])
-    for value, key in sent:
+def test_decided_commands_are_clean(values_and_keys: list[tuple[bytes | None, bytes | None]]) -> None:
+    history = History([plan_command(1)])
+    for value, key in values_and_keys:
         before = history.commands[-1]
         history.commands.append(Record(before.offset + 2, before.timestamp + 300, key, value, before.headers))
     history.committed = history.commands[-1].offset + 1
@@ -47,20 +54,20 @@ def test_decided_commands_are_clean(sent: list[tuple[bytes | None, bytes | None]
 
 @given(st.data(), st.sampled_from(["outcomes", "events"]))
 def test_any_log_is_read_to_end(data: st.DataObject, kind: str) -> None:
-    history = History(drawn(1))
+    history = History(random_commands(1))
     log: list[Record] = getattr(history, kind)
-    at = data.draw(st.integers(0, len(log) - 1))
-    log[at] = with_value(log[at], data.draw(from_log(log)))
-    report = history.prove(on_disk=True)
+    index = data.draw(st.integers(0, len(log) - 1))
+    log[index] = with_value(log[index], data.draw(from_log(log)))
+    report = history.verify(on_disk=True)
     assert (report.outcomes, report.events) == (len(history.outcomes), len(history.events))
 
 
 @given(st.data())
 def test_dead_letter_with_any_headers(data: st.DataObject) -> None:
-    history = History([Wish(0, value=b"?")])
+    history = History([PlannedCommand(0, value=b"?")])
     letter = history.letters[0]
     valid = letter.headers or []
     content = st.none() | damaged([value or b"" for _, value in valid])
     headers = [(name, data.draw(content)) for name, _ in valid[data.draw(st.integers(0, 2)) :]]
     history.letters[0] = Record(0, letter.timestamp, letter.key, letter.value, headers)
-    assert history.prove().dead_letters == 1
+    assert history.verify().dead_letters == 1

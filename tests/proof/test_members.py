@@ -16,21 +16,27 @@ from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.repartitioning import lineage_value, read_lineage_record
 from tests.core.deferral.world import World
-from tests.proof.deferral_histories import CANCELLING, LATER, SAID, TWICE, proved
-from tests.proof.history import History, Wish, drawn, seeds, wish
-from tests.proof.repartitioned import grown_partitions
+from tests.proof.deferral_histories import (
+    CANCELLING,
+    DEFERRED_BY_DECIDE,
+    DEFERRED_TWICE,
+    RESUBMITTED,
+    violations_in,
+)
+from tests.proof.history import History, PlannedCommand, plan_command, random_commands, seeds
+from tests.proof.repartitioned import repartitioned_history
 
 Path = tuple[str, ...]
 
 #: Members whose other text no record contradicts.
-FREE = {("data", "message"), ("data", "code")}
+UNCHECKED = {("data", "message"), ("data", "code")}
 #: Values of any type that a changed member may have.
 OTHER_VALUES = [None, -1, 0, 1, 1.5, 2**63, 10**30, "", "x", "9/9", True, [1], {"a": 1}]
-OTHERS = st.sampled_from(OTHER_VALUES)
-RARE = [
-    wish(1, "a", traceparent="00-1", tracestate="y"),
-    Wish(11, "b"),
-    wish(1, "c", expirytime="1970-01-01T00:00:00Z"),
+other_values = st.sampled_from(OTHER_VALUES)
+RARE_COMMANDS = [
+    plan_command(1, "a", traceparent="00-1", tracestate="y"),
+    PlannedCommand(11, "b"),
+    plan_command(1, "c", expirytime="1970-01-01T00:00:00Z"),
 ]
 
 
@@ -43,12 +49,12 @@ def members_of(document: bytes, path: Path = ()) -> Iterator[Path]:
     yield (*path, "further")
 
 
-def changed(document: bytes, path: Path, value: bytes | None) -> bytes:
+def with_member(document: bytes, path: Path, value: bytes | None) -> bytes:
     """Return the document with another value of a member, or without it. All other bytes stay."""
     members = read_members(document)
     first, *rest = path
     if rest:
-        value = changed(bytes(members[first]), tuple(rest), value)
+        value = with_member(bytes(members[first]), tuple(rest), value)
     if value is None:
         members.pop(first, None)
     else:
@@ -57,57 +63,59 @@ def changed(document: bytes, path: Path, value: bytes | None) -> bytes:
 
 
 @st.composite
-def changes(draw: st.DrawFn, document: bytes, kept: frozenset[Path] = frozenset()) -> bytes:
+def changes(draw: st.DrawFn, document: bytes, excluded: frozenset[Path] = frozenset()) -> bytes:
     """Change one member of a document, or add or remove one."""
-    path = draw(st.sampled_from([path for path in members_of(document) if path not in kept]))
-    value = draw(st.none() | OTHERS.map(encode_json))
-    return changed(document, path, value)
+    path = draw(st.sampled_from([path for path in members_of(document) if path not in excluded]))
+    value = draw(st.none() | other_values.map(encode_json))
+    return with_member(document, path, value)
 
 
 @pytest.mark.covers("verifiable")
 @given(st.data(), seeds, st.sampled_from(["outcomes", "events"]))
 def test_every_changed_member_is_found(data: st.DataObject, seed: int, kind: str) -> None:
     """The data of events belong to the aggregate, and texts about a rejection to its code."""
-    history = History([*drawn(seed, 20), *RARE])
+    history = History([*random_commands(seed, 20), *RARE_COMMANDS])
     log: list[Record] = getattr(history, kind)
-    at = data.draw(st.integers(0, len(log) - 1))
-    value = log[at].value or b""
-    free = [path for path in members_of(value) if path[0] == "data" and (kind == "events" or path in FREE)]
-    after = data.draw(changes(value, frozenset(free)))
-    log[at] = replace(log[at], value=after)
-    assert json.loads(after) == json.loads(value) or history.violations() != []
+    index = data.draw(st.integers(0, len(log) - 1))
+    value = log[index].value or b""
+    unchecked = [
+        path for path in members_of(value) if path[0] == "data" and (kind == "events" or path in UNCHECKED)
+    ]
+    altered = data.draw(changes(value, frozenset(unchecked)))
+    log[index] = replace(log[index], value=altered)
+    assert json.loads(altered) == json.loads(value) or history.violations() != []
 
 
 @given(st.data(), seeds)
 def test_every_changed_command_is_found(data: st.DataObject, seed: int) -> None:
     """No other record repeats the `source` of a command, or an attribute that `cqrs` does not know."""
-    history = History([*drawn(seed, 20), *RARE])
-    at = data.draw(st.integers(0, len(history.commands) - 1))
-    value = history.commands[at].value or b""
+    history = History([*random_commands(seed, 20), *RARE_COMMANDS])
+    index = data.draw(st.integers(0, len(history.commands) - 1))
+    value = history.commands[index].value or b""
     assume(value.startswith(b"{"))
-    after = data.draw(changes(value, frozenset({("source",), ("further",)})))
-    history.commands[at] = replace(history.commands[at], value=after)
-    assert json.loads(after) == json.loads(value) or history.violations() != []
+    altered = data.draw(changes(value, frozenset({("source",), ("further",)})))
+    history.commands[index] = replace(history.commands[index], value=altered)
+    assert json.loads(altered) == json.loads(value) or history.violations() != []
 
 
 @pytest.mark.covers("verifiable")
-@pytest.mark.parametrize("world", [SAID, LATER, TWICE, CANCELLING])
+@pytest.mark.parametrize("world", [RESUBMITTED, DEFERRED_BY_DECIDE, DEFERRED_TWICE, CANCELLING])
 @pytest.mark.parametrize("other", OTHER_VALUES, ids=str)
 def test_every_other_topic_is_found(world: World, other: object) -> None:
     """A deferred command is resubmitted to its own commands topic only."""
     key, value = world.topic[-1] or ("", None)
     assert value is not None
-    after = changed(value, ("topic",), encode_json(other))
-    assert is_same_entry(key, value, after) or proved(entry(world, key, after)) != []
+    altered = with_member(value, ("topic",), encode_json(other))
+    assert is_same_entry(key, value, altered) or violations_in(entry(world, key, altered)) != []
 
 
 @pytest.mark.covers("verifiable")
-@given(st.data(), st.sampled_from([SAID, LATER, TWICE, CANCELLING]))
+@given(st.data(), st.sampled_from([RESUBMITTED, DEFERRED_BY_DECIDE, DEFERRED_TWICE, CANCELLING]))
 def test_every_changed_entry_is_found(data: st.DataObject, world: World) -> None:
     key, value = world.topic[-1] or ("", None)
     assert value is not None
-    after = data.draw(changes(value))
-    assert is_same_entry(key, value, after) or proved(entry(world, key, after)) != []
+    altered = data.draw(changes(value))
+    assert is_same_entry(key, value, altered) or violations_in(entry(world, key, altered)) != []
 
 
 def is_same_entry(key: str, value: bytes, other: bytes) -> bool:
@@ -118,69 +126,71 @@ def is_same_entry(key: str, value: bytes, other: bytes) -> bool:
         return False
 
 
-@given(st.sampled_from([SAID, LATER]), st.text("T/0129", max_size=30))
+@given(st.sampled_from([RESUBMITTED, DEFERRED_BY_DECIDE]), st.text("T/0129", max_size=30))
 def test_every_other_key_is_found(world: World, key: str) -> None:
     last, value = world.topic[-1] or ("", None)
-    assert key == last or proved(entry(world, key, value)) != []
+    assert key == last or violations_in(entry(world, key, value)) != []
 
 
 def entry(world: World, key: str, value: bytes | None) -> World:
     return world._replace(topic=(*world.topic[:-1], (key, value)))
 
 
-GROWN = grown_partitions()
+REPARTITIONED = repartitioned_history()
 
 
 @pytest.mark.covers("verifiable")
 @given(st.data())
 def test_any_changed_history_is_found(data: st.DataObject) -> None:
     """Only texts of a request, and a `deferred` that no record crosses, may differ."""
-    records = [lineage_value(growth) for growth in GROWN.growths]
-    at = data.draw(st.integers(0, len(records) - 1))
+    records = [lineage_value(growth) for growth in REPARTITIONED.lineage_records]
+    index = data.draw(st.integers(0, len(records) - 1))
     match data.draw(st.sampled_from(["drop", "double", "swap", "truncate", "change"])):
         case "drop":
-            del records[at]
+            del records[index]
         case "double":
-            records.append(records[at])
+            records.append(records[index])
         case "swap":
-            records[at - 1], records[at] = records[at], records[at - 1]
+            records[index - 1], records[index] = records[index], records[index - 1]
         case "truncate":
-            del records[at:]
+            del records[index:]
         case _:
-            free = {("grow", "time"), ("grow", "by"), ("split", "deferred")}
-            records[at] = data.draw(changes(records[at], frozenset(free)))
-    grown = copy(GROWN)
+            unchecked = {("grow", "time"), ("grow", "by"), ("split", "deferred")}
+            records[index] = data.draw(changes(records[index], frozenset(unchecked)))
+    history = copy(REPARTITIONED)
     try:
-        grown.lineage = fold_lineage(map(read_lineage_record, records), 1)
+        history.lineage = fold_lineage(map(read_lineage_record, records), 1)
     except ValueError:
         return  # exit code 5
-    if grown.lineage.counts[-1] == 4 and grown.lineage != GROWN.lineage:
-        assert grown.found() != []
+    if history.lineage.counts[-1] == 4 and history.lineage != REPARTITIONED.lineage:
+        assert history.violations() != []
 
 
 @pytest.mark.parametrize("kind", ["commands", "events", "outcomes", "deferred"])
 def test_split_beyond_the_log_is_found(kind: str) -> None:
-    grown = copy(GROWN)
-    grown.change_split(**{kind: 2**40})
-    what = "is where the split from 1 to 2 partitions is, and the log ends at"
-    assert any(f"{kind} 0@{2**40} {what}" in one for one in grown.found())
+    history = copy(REPARTITIONED)
+    history.change_split(**{kind: 2**40})
+    problem = "is where the split from 1 to 2 partitions is, and the log ends at"
+    assert any(f"{kind} 0@{2**40} {problem}" in violation for violation in history.violations())
 
 
 def test_history_without_splits_is_found() -> None:
-    grown = copy(GROWN)
-    grown.lineage = PartitionLineage((1, 2, 4))
-    assert "outcomes 1@0 is of a partition that has not begun" in "; ".join(grown.found())
+    history = copy(REPARTITIONED)
+    history.lineage = PartitionLineage((1, 2, 4))
+    assert "outcomes 1@0 is of a partition that has not begun" in "; ".join(history.violations())
 
 
 @given(st.data())
 def test_every_changed_header_is_found(data: st.DataObject) -> None:
     """A dead letter repeats the message of its outcome."""
-    history = History([Wish(0, value=b"?"), Wish(11), wish(1, type="tally.Forget")])
-    at = data.draw(st.integers(0, len(history.letters) - 1))
-    headers = [*(history.letters[at].headers or [])]
-    place = data.draw(st.integers(0, len(headers) - 1))
-    name, content = headers[place]
+    history = History(
+        [PlannedCommand(0, value=b"?"), PlannedCommand(11), plan_command(1, type="tally.Forget")]
+    )
+    index = data.draw(st.integers(0, len(history.letters) - 1))
+    headers = [*(history.letters[index].headers or [])]
+    position = data.draw(st.integers(0, len(headers) - 1))
+    name, content = headers[position]
     other = data.draw(st.none() | st.binary(max_size=3))
-    headers[place] = (name, other)
-    history.letters[at] = replace(history.letters[at], headers=headers)
+    headers[position] = (name, other)
+    history.letters[index] = replace(history.letters[index], headers=headers)
     assert other == content or history.violations() != []

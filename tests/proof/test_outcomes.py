@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from tests.proof.history import History, appended, swapped, with_value
-from tests.proof.violations import described, only, places
+from tests.proof.history import History, append_record, swap_records, with_value
+from tests.proof.violations import only_violation, violation_positions, violation_texts
 from tests.support.foreign_records import edited
 
 
 def test_missing_outcome_is_named(history: History) -> None:
     del history.outcomes[3]
-    assert only(history) == "commands 4 has no outcome"
+    assert only_violation(history) == "commands 4 has no outcome"
 
 
 def test_missing_first_outcome_is_named(history: History) -> None:
     del history.outcomes[0]
-    assert "commands 0 has no outcome" in described(history)
+    assert "commands 0 has no outcome" in violation_texts(history)
 
 
 def test_missing_outcome_orphans_its_letter(history: History) -> None:
     del history.outcomes[7]
-    letter = "is of command 9, which has no outcome"
-    assert history.violations() == [("commands", 9, "has no outcome"), ("dead-letters", 0, letter)]
+    violation = "is of command 9, which has no outcome"
+    assert history.violations() == [("commands", 9, "has no outcome"), ("dead-letters", 0, violation)]
 
 
 def test_missing_outcome_orphans_its_events(history: History) -> None:
@@ -35,54 +35,55 @@ def test_missing_outcome_orphans_its_events(history: History) -> None:
 
 
 def test_repeated_outcome_is_found(history: History) -> None:
-    at = appended(history.outcomes, history.outcomes[2])
-    assert only(history) == f"outcomes {at} is of command 2, as is the record at offset 2"
+    offset = append_record(history.outcomes, history.outcomes[2])
+    assert only_violation(history) == f"outcomes {offset} is of command 2, as is the record at offset 2"
 
 
 def test_outcome_above_committed_offset(history: History) -> None:
     history.committed = 10
-    assert ("outcomes", 10) in places(history)
+    assert ("outcomes", 10) in violation_positions(history)
     assert "only those below 10 are decided" in history.violations()[-1].problem
 
 
 def test_outcome_without_command_is_found(history: History) -> None:
     del history.commands[2]
-    assert only(history) == "outcomes 2 is of command 2, which does not exist"
+    assert only_violation(history) == "outcomes 2 is of command 2, which does not exist"
 
 
 def test_swapped_outcomes_are_found(history: History) -> None:
-    swapped(history.outcomes, 2, 3)
-    assert only(history) == "outcomes 4 is of command 2, and comes after command 4"
+    swap_records(history.outcomes, 2, 3)
+    assert only_violation(history) == "outcomes 4 is of command 2, and comes after command 4"
 
 
 def test_forged_outcome_version_is_found(history: History) -> None:
     history.outcomes[2] = edited(history.outcomes[2], {"version": 7})
-    assert only(history) == "outcomes 2 says that 'a' is at version 7, which is at 2"
+    assert only_violation(history) == "outcomes 2 says that 'a' is at version 7, which is at 2"
 
 
 def test_wrong_number_of_events(history: History) -> None:
     history.outcomes[5] = edited(history.outcomes[5], {"events": 2})
-    assert "events 4 is one of 3 events of command 6, whose outcome says 2" in described(history)
+    assert "events 4 is one of 3 events of command 6, whose outcome says 2" in violation_texts(history)
 
 
 def test_outcome_on_wrong_partition(history: History) -> None:
-    at = appended(history.outcomes, edited(history.outcomes[2], {"partition": 0}, id="0/2"))
-    assert only(history) == f"outcomes {at} is of a command on partition 0"
+    offset = append_record(history.outcomes, edited(history.outcomes[2], {"partition": 0}, id="0/2"))
+    assert only_violation(history) == f"outcomes {offset} is of a command on partition 0"
 
 
 def test_broken_expected_version_is_found(history: History) -> None:
     history.commands[0] = edited(history.commands[0], expectedversion="exists")
-    assert "outcomes 0 says that version none was expected, its command exists" in described(history)
+    assert "outcomes 0 says that version none was expected, its command exists" in violation_texts(history)
     history.outcomes[0] = edited(history.outcomes[0], {"expected": "exists"})
-    assert "outcomes 0 is accepted, expecting version exists of an aggregate at version 0" in described(
+    assert "outcomes 0 is accepted, expecting version exists of an aggregate at version 0" in violation_texts(
         history
     )
 
 
 def test_false_version_conflict_is_found(history: History) -> None:
     history.outcomes[4] = edited(history.outcomes[4], {"expected": "2"})
-    assert "outcomes 5 is VERSION_CONFLICT, expecting version 2 of an aggregate at version 2" in described(
-        history
+    assert (
+        "outcomes 5 is VERSION_CONFLICT, expecting version 2 of an aggregate at version 2"
+        in violation_texts(history)
     )
 
 
@@ -122,11 +123,11 @@ def test_false_version_conflict_is_found(history: History) -> None:
 )
 def test_outcome_with_wrong_member(history: History, members: dict[str, Any], data: dict[str, Any]) -> None:
     history.outcomes[5] = edited(history.outcomes[5], data, **members)
-    assert ("outcomes", 6) in places(history, on_disk=True)
+    assert ("outcomes", 6) in violation_positions(history, on_disk=True)
 
 
 @pytest.mark.parametrize(
-    ("at", "data", "what"),
+    ("index", "data", "problem"),
     [
         (3, {"status": "agreed"}, "has the status 'agreed', which is unknown"),
         (3, {"reason": "KEY_MISSING"}, "is rejected with the reason KEY_MISSING"),
@@ -151,8 +152,10 @@ def test_outcome_with_wrong_member(history: History, members: dict[str, Any], da
         ),
     ],
 )
-def test_contradictory_verdict_is_found(history: History, at: int, data: dict[str, Any], what: str) -> None:
-    outcome = json.loads(history.outcomes[at].value or b"")
+def test_inconsistent_outcome_is_found(
+    history: History, index: int, data: dict[str, Any], problem: str
+) -> None:
+    outcome = json.loads(history.outcomes[index].value or b"")
     outcome["data"] = {name: value for name, value in (outcome["data"] | data).items() if value is not None}
-    history.outcomes[at] = with_value(history.outcomes[at], json.dumps(outcome).encode())
-    assert f"outcomes {history.outcomes[at].offset} {what}" in described(history)
+    history.outcomes[index] = with_value(history.outcomes[index], json.dumps(outcome).encode())
+    assert f"outcomes {history.outcomes[index].offset} {problem}" in violation_texts(history)

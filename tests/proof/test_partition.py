@@ -8,10 +8,10 @@ from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.state.memory import MemoryStore
-from tests.proof.traces import Outcomes
+from tests.proof.traces import OutcomeIndex
 
 
-class Last(Outcomes):
+class IndexWithLast(OutcomeIndex):
     """An index whose highest command is known."""
 
     def last_command(self) -> int | None:
@@ -31,22 +31,25 @@ class Last(Outcomes):
 )
 def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:
     """The end is the decided range's. Without a committed offset, only the last outcome is known."""
-    assert proof(Last() if last is None else Last({last: None})).commands_end(decided) == end  # type: ignore[dict-item]
+    index = IndexWithLast() if last is None else IndexWithLast({last: None})  # type: ignore[dict-item]
+    assert verification(index).commands_end(decided) == end
 
 
 def test_nothing_is_reported_before_it_is_read() -> None:
-    report = proof(Last()).report()
+    report = verification(IndexWithLast()).report()
     assert report == Report()
     assert report.deleted == {}
 
 
-def proof(index: Last) -> PartitionVerification:
+def verification(index: IndexWithLast) -> PartitionVerification:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
     scratch = Scratch(index, index, index, MemoryStore(1))  # type: ignore[arg-type]
     return PartitionVerification(Scope("way", "", 0, starts, 1), scratch)
 
 
-def test_unreadable_entry_is_told() -> None:
-    of = proof(Last())
-    of.deferred.read([Record(3, 0, b"?", b"?", [])])
-    assert [(one.log, one.offset) for one in of.report().violations] == [("deferred", 3)]
+def test_unreadable_entry_is_reported() -> None:
+    partition = verification(IndexWithLast())
+    partition.deferred.read([Record(3, 0, b"?", b"?", [])])
+    assert [(violation.log, violation.offset) for violation in partition.report().violations] == [
+        ("deferred", 3)
+    ]

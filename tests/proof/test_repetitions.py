@@ -11,122 +11,136 @@ from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace
 from cqrs_cli.state.memory import MemoryStore
 from tests.proof.history import WINDOW
-from tests.proof.traces import Outcomes, outcome
+from tests.proof.traces import OutcomeIndex, outcome_entry
 
 #: The decision on id `x`, and its immediate repetitions.
-FIRST = outcome(events=1)
-PLACE = (0, "accepted", 1, 1)
-AGAIN = outcome("duplicate", original=PLACE)
-REUSED = outcome("rejected", "ID_REUSED", original=PLACE, fingerprint=6)
+FIRST = outcome_entry(events=1)
+ORIGINAL = (0, "accepted", 1, 1)
+DUPLICATE = outcome_entry("duplicate", original=ORIGINAL)
+REUSED = outcome_entry("rejected", "ID_REUSED", original=ORIGINAL, fingerprint=6)
 
 
-def judged(
+def problems_of(
     *outcomes: OutcomeTrace,
     window: int = WINDOW,
     longest: int | None = None,
-    unknown: bool = False,
+    without_index: bool = False,
     **decided: Any,
 ) -> list[str]:
-    """Return the findings for the outcomes of the commands from 0 on. With `unknown`, the index has no outcomes."""
-    findings, index = Findings(), Outcomes() if unknown else Outcomes(enumerate(outcomes))
-    seen = DecidedRange(99, 99, **decided)
+    """Return the findings for the outcomes of the commands from 0 on. `without_index`: the index has no outcomes."""
+    findings, index = Findings(), OutcomeIndex() if without_index else OutcomeIndex(enumerate(outcomes))
+    decided_range = DecidedRange(99, 99, **decided)
     scope = Scope("way", "", 0, {}, window, longest_window=longest)
     with DedupIndex(MemoryStore(window)) as dedup:
-        rules = Duplicates(scope, seen, Losses(seen, None, findings), index, dedup, findings)
-        for offset, one in enumerate(outcomes):
-            dedup.advance_clock(one.timestamp)
-            rules.check_decision(offset, one)
-    assert {one[:2] for one in findings.listed} <= {("outcomes", 10)}
-    return [one.problem for one in findings.listed]
+        rules = Duplicates(
+            scope, decided_range, Losses(decided_range, None, findings), index, dedup, findings
+        )
+        for offset, outcome in enumerate(outcomes):
+            dedup.advance_clock(outcome.timestamp)
+            rules.check_decision(offset, outcome)
+    assert {finding[:2] for finding in findings.listed} <= {("outcomes", 10)}
+    return [finding.problem for finding in findings.listed]
 
 
-def late(one: OutcomeTrace, timestamp: int, **members: Any) -> OutcomeTrace:
-    return outcome(
-        **{name: getattr(one, name) for name in one.__struct_fields__} | {"timestamp": timestamp} | members
+def at_time(entry: OutcomeTrace, timestamp: int, **members: Any) -> OutcomeTrace:
+    return outcome_entry(
+        **{name: getattr(entry, name) for name in entry.__struct_fields__}
+        | {"timestamp": timestamp}
+        | members
     )
 
 
-DEFERRED = outcome("deferred", "LATER")
-WAITING = outcome("duplicate", original=(1, "deferred", 1, 0))
+DEFERRED = outcome_entry("deferred", "LATER")
+DUPLICATE_OF_DEFERRED = outcome_entry("duplicate", original=(1, "deferred", 1, 0))
 
 
 @pytest.mark.parametrize(
     "outcomes",
     [
-        (FIRST, AGAIN, REUSED, AGAIN),
-        (FIRST, late(AGAIN, WINDOW)),
-        (FIRST, late(FIRST, WINDOW + 1), late(AGAIN, WINDOW + 1, original=(1, "accepted", 1, 1))),
-        (outcome("failed", "HANDLER_ERROR"), FIRST),
-        (FIRST, outcome(subject="b"), outcome(cause="y")),
-        (FIRST, outcome("failed", "KEY_MISMATCH"), outcome("failed", "INVALID_ENVELOPE", fingerprint=None)),
-        (FIRST, outcome("rejected", "ID_REUSED"), outcome("duplicate")),
-        (FIRST, late(DEFERRED, WINDOW + 1), late(WAITING, WINDOW + 1)),
-        (FIRST, late(DEFERRED, WINDOW + 1), late(WAITING, 9 * WINDOW)),
+        (FIRST, DUPLICATE, REUSED, DUPLICATE),
+        (FIRST, at_time(DUPLICATE, WINDOW)),
+        (FIRST, at_time(FIRST, WINDOW + 1), at_time(DUPLICATE, WINDOW + 1, original=(1, "accepted", 1, 1))),
+        (outcome_entry("failed", "HANDLER_ERROR"), FIRST),
+        (FIRST, outcome_entry(subject="b"), outcome_entry(cause="y")),
+        (
+            FIRST,
+            outcome_entry("failed", "KEY_MISMATCH"),
+            outcome_entry("failed", "INVALID_ENVELOPE", fingerprint=None),
+        ),
+        (FIRST, outcome_entry("rejected", "ID_REUSED"), outcome_entry("duplicate")),
+        (FIRST, at_time(DEFERRED, WINDOW + 1), at_time(DUPLICATE_OF_DEFERRED, WINDOW + 1)),
+        (FIRST, at_time(DEFERRED, WINDOW + 1), at_time(DUPLICATE_OF_DEFERRED, 9 * WINDOW)),
     ],
 )
-def test_what_owners_decide_is_no_fault(outcomes: tuple[OutcomeTrace, ...]) -> None:
-    assert judged(*outcomes) == []
+def test_correct_repetitions_have_no_problem(outcomes: tuple[OutcomeTrace, ...]) -> None:
+    assert problems_of(*outcomes) == []
 
 
-OTHERS = "points to command 0, whose outcome is another's"
-UNLIKE = "points to command 0, whose status, version or number of events is another"
-OLD = "points to command 0 1001 ms before, though an id is remembered for 1000 ms"
+OTHER_COMMAND = "points to command 0, whose outcome is another's"
+OTHER_DECISION = "points to command 0, whose status, version or number of events is another"
+TOO_OLD = "points to command 0 1001 ms before, though an id is remembered for 1000 ms"
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "what"),
+    ("outcomes", "problem"),
     [
         ((FIRST, FIRST), "decides id 'x' of 'a' again, as command 0 0 ms before"),
-        ((FIRST, late(FIRST, WINDOW)), "decides id 'x' of 'a' again, as command 0 1000 ms before"),
+        ((FIRST, at_time(FIRST, WINDOW)), "decides id 'x' of 'a' again, as command 0 1000 ms before"),
         (
-            (FIRST, outcome("failed", "HANDLER_ERROR")),
+            (FIRST, outcome_entry("failed", "HANDLER_ERROR")),
             "decides id 'x' of 'a' again, as command 0 0 ms before",
         ),
-        ((FIRST, outcome("duplicate", original=(0, "unchanged", 1, 1))), UNLIKE),
-        ((FIRST, outcome("duplicate", original=(0, "accepted", 2, 1))), UNLIKE),
-        ((FIRST, outcome("duplicate", original=(0, "accepted", 1, 2))), UNLIKE),
-        ((FIRST, outcome("duplicate", original=PLACE, subject="b")), OTHERS),
-        ((FIRST, outcome("duplicate", original=PLACE, cause="y")), OTHERS),
-        ((FIRST, outcome("duplicate", original=PLACE, fingerprint=6)), "is duplicate, which contradicts the"),
-        ((FIRST, outcome("rejected", "ID_REUSED", original=PLACE)), "is ID_REUSED, which contradicts the"),
-        ((FIRST, late(AGAIN, WINDOW + 1)), OLD),
+        ((FIRST, outcome_entry("duplicate", original=(0, "unchanged", 1, 1))), OTHER_DECISION),
+        ((FIRST, outcome_entry("duplicate", original=(0, "accepted", 2, 1))), OTHER_DECISION),
+        ((FIRST, outcome_entry("duplicate", original=(0, "accepted", 1, 2))), OTHER_DECISION),
+        ((FIRST, outcome_entry("duplicate", original=ORIGINAL, subject="b")), OTHER_COMMAND),
+        ((FIRST, outcome_entry("duplicate", original=ORIGINAL, cause="y")), OTHER_COMMAND),
         (
-            (FIRST, late(FIRST, WINDOW + 1), late(AGAIN, WINDOW + 1)),
+            (FIRST, outcome_entry("duplicate", original=ORIGINAL, fingerprint=6)),
+            "is duplicate, which contradicts the",
+        ),
+        (
+            (FIRST, outcome_entry("rejected", "ID_REUSED", original=ORIGINAL)),
+            "is ID_REUSED, which contradicts the",
+        ),
+        ((FIRST, at_time(DUPLICATE, WINDOW + 1)), TOO_OLD),
+        (
+            (FIRST, at_time(FIRST, WINDOW + 1), at_time(DUPLICATE, WINDOW + 1)),
             "points to command 0, though command 1 was",
         ),
         (
-            (FIRST, AGAIN, outcome("duplicate", original=(1, "duplicate", 1, 0))),
+            (FIRST, DUPLICATE, outcome_entry("duplicate", original=(1, "duplicate", 1, 0))),
             "points to command 1, whose outcome is another's",
         ),
     ],
 )
-def test_faulty_repetition_is_named(outcomes: tuple[OutcomeTrace, ...], what: str) -> None:
-    (found,) = judged(*outcomes)
-    assert found.startswith(what)
-    assert judged(*outcomes, topic_recreated=True) == ([] if outcomes[-1].original else [found])
+def test_faulty_repetition_is_named(outcomes: tuple[OutcomeTrace, ...], problem: str) -> None:
+    (violation,) = problems_of(*outcomes)
+    assert violation.startswith(problem)
+    assert problems_of(*outcomes, topic_recreated=True) == ([] if outcomes[-1].original else [violation])
 
 
-@pytest.mark.parametrize("place", [1, 2, 9])
-def test_first_decision_comes_before(place: int) -> None:
-    again = outcome("duplicate", original=(place, "accepted", 1, 1))
-    missing = f"points to command {place}, which has no outcome before it"
-    assert judged(FIRST, again, late(FIRST, WINDOW + 1)) == [missing]
+@pytest.mark.parametrize("offset", [1, 2, 9])
+def test_first_decision_comes_before(offset: int) -> None:
+    duplicate = outcome_entry("duplicate", original=(offset, "accepted", 1, 1))
+    missing = f"points to command {offset}, which has no outcome before it"
+    assert problems_of(FIRST, duplicate, at_time(FIRST, WINDOW + 1)) == [missing]
 
 
 def test_first_decision_may_be_deleted() -> None:
     missing = "points to command 0, which has no outcome before it"
-    assert judged(FIRST, AGAIN, unknown=True) == [missing]
-    assert judged(FIRST, AGAIN, unknown=True, first_outcome=1) == []
+    assert problems_of(FIRST, DUPLICATE, without_index=True) == [missing]
+    assert problems_of(FIRST, DUPLICATE, without_index=True, first_outcome=1) == []
 
 
 def test_longest_window_counts_for_repetitions() -> None:
-    assert judged(FIRST, late(AGAIN, WINDOW + 1), longest=WINDOW + 1) == []
-    assert judged(FIRST, late(AGAIN, WINDOW + 1), longest=1) == [OLD]
-    assert len(judged(FIRST, late(FIRST, WINDOW), longest=1)) == 1
-    assert judged(FIRST, late(FIRST, WINDOW + 1), longest=9 * WINDOW) == []
+    assert problems_of(FIRST, at_time(DUPLICATE, WINDOW + 1), longest=WINDOW + 1) == []
+    assert problems_of(FIRST, at_time(DUPLICATE, WINDOW + 1), longest=1) == [TOO_OLD]
+    assert len(problems_of(FIRST, at_time(FIRST, WINDOW), longest=1)) == 1
+    assert problems_of(FIRST, at_time(FIRST, WINDOW + 1), longest=9 * WINDOW) == []
 
 
 def test_window_of_nothing_remembers_nothing() -> None:
     old = "points to command 0 1 ms before, though an id is remembered for 0 ms"
-    assert judged(FIRST, AGAIN, window=0) == []
-    assert judged(FIRST, late(AGAIN, 1), window=0) == [old]
+    assert problems_of(FIRST, DUPLICATE, window=0) == []
+    assert problems_of(FIRST, at_time(DUPLICATE, 1), window=0) == [old]

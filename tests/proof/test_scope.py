@@ -7,15 +7,15 @@ from tests.core.notes import event
 
 
 @pytest.mark.parametrize(
-    ("members", "complaint"),
+    ("members", "message"),
     [
         ({"data": []}, "its data is not a JSON object: Expected `object`, got `array`"),
         ({"type": "notes."}, "its type 'notes.' names no event"),
         ({"type": "notes.7"}, "its type 'notes.7' names no event"),
     ],
 )
-def test_shape_that_no_event_has(members: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_shape_that_no_event_has(members: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check_shape(event(1, **members))
 
 

@@ -4,41 +4,52 @@ from typing import Any
 
 import pytest
 
-from tests.proof.history import History, Wish, wish
-from tests.proof.violations import described, only, without
+from tests.proof.history import History, PlannedCommand, plan_command
+from tests.proof.violations import only_violation, violation_texts, without_members
 from tests.support.foreign_records import edited
 
 
 @pytest.fixture
-def unread() -> History:
+def unread_commands() -> History:
     """Three unreadable commands: not JSON, without a key, given up.
 
     Two commands whose keys differ from their subjects.
     """
-    wishes = [Wish(0, value=b"\xff"), Wish(0, key=b""), wish(1), Wish(0, key=b"b"), Wish(0, key=b"\xff")]
+    wishes = [
+        PlannedCommand(0, value=b"\xff"),
+        PlannedCommand(0, key=b""),
+        plan_command(1),
+        PlannedCommand(0, key=b"b"),
+        PlannedCommand(0, key=b"\xff"),
+    ]
     return History(wishes, refused=frozenset([2]))
 
 
-def test_unread_commands_are_clean(unread: History) -> None:
-    assert unread.violations() == []
+def test_unread_commands_are_clean(unread_commands: History) -> None:
+    assert unread_commands.violations() == []
 
 
 @pytest.mark.covers("verifiable")
-@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("index", [0, 1, 2])
 @pytest.mark.parametrize("member", ["subject", "causationid", "correlationid"])
-def test_name_of_unread_command_is_found(unread: History, at: int, member: str) -> None:
-    unread.outcomes[at] = edited(unread.outcomes[at], None, **{member: "a"})
-    reason = ("INVALID_ENVELOPE", "KEY_MISSING", "TOO_LARGE")[at]
-    assert f" is {reason}, and names {member} of a command that was not read" in only(unread)
+def test_name_of_unread_command_is_found(unread_commands: History, index: int, member: str) -> None:
+    unread_commands.outcomes[index] = edited(unread_commands.outcomes[index], None, **{member: "a"})
+    reason = ("INVALID_ENVELOPE", "KEY_MISSING", "TOO_LARGE")[index]
+    assert f" is {reason}, and names {member} of a command that was not read" in only_violation(
+        unread_commands
+    )
 
 
-def test_type_of_unread_command_is_found(unread: History) -> None:
-    unread.outcomes[0] = edited(unread.outcomes[0], type="tally.Add.failed")
-    assert only(unread) == "outcomes 0 has the type 'tally.Add.failed' of a command that was not read"
+def test_type_of_unread_command_is_found(unread_commands: History) -> None:
+    unread_commands.outcomes[0] = edited(unread_commands.outcomes[0], type="tally.Add.failed")
+    assert (
+        only_violation(unread_commands)
+        == "outcomes 0 has the type 'tally.Add.failed' of a command that was not read"
+    )
 
 
 @pytest.mark.parametrize(
-    ("at", "data", "what"),
+    ("index", "data", "problem"),
     [
         (0, {"expected": "1"}, "is INVALID_ENVELOPE, and says that version 1 was expected"),
         (2, {"expected": "1"}, "is TOO_LARGE, and says that version 1 was expected"),
@@ -47,30 +58,34 @@ def test_type_of_unread_command_is_found(unread: History) -> None:
         (3, {"fingerprint": None}, "has no fingerprint"),
     ],
 )
-def test_member_of_unread_command_is_found(unread: History, at: int, data: dict[str, Any], what: str) -> None:
+def test_member_of_unread_command_is_found(
+    unread_commands: History, index: int, data: dict[str, Any], problem: str
+) -> None:
     removed = [name for name, value in data.items() if value is None]
-    forged = edited(unread.outcomes[at], {name: value for name, value in data.items() if value is not None})
-    unread.outcomes[at] = without(forged, *removed)
-    assert f"outcomes {unread.outcomes[at].offset} {what}" in described(unread)
+    forged = edited(
+        unread_commands.outcomes[index], {name: value for name, value in data.items() if value is not None}
+    )
+    unread_commands.outcomes[index] = without_members(forged, *removed)
+    assert f"outcomes {unread_commands.outcomes[index].offset} {problem}" in violation_texts(unread_commands)
 
 
 def test_missing_name_is_found_without_command(history: History) -> None:
     history.outcomes[0] = edited(history.outcomes[0], causationid=None, correlationid=None)
     del history.commands[0], history.events[:2]
-    found = "outcomes 0 is accepted, and does not name the causationid and correlationid of its command"
-    assert found in described(history)
+    text = "outcomes 0 is accepted, and does not name the causationid and correlationid of its command"
+    assert text in violation_texts(history)
 
 
 def test_all_names_are_found_missing(history: History) -> None:
     names = dict.fromkeys(("subject", "causationid", "correlationid"))
     history.outcomes[3] = edited(history.outcomes[3], **names)
     missing = "and does not name the subject and causationid and correlationid of its command"
-    assert f"outcomes 4 is BUSINESS_RULE, {missing}" in described(history)
+    assert f"outcomes 4 is BUSINESS_RULE, {missing}" in violation_texts(history)
 
 
-@pytest.mark.parametrize(("at", "subject"), [(3, None), (4, "a")])
-def test_names_follow_the_key(unread: History, at: int, subject: str | None) -> None:
+@pytest.mark.parametrize(("index", "subject"), [(3, None), (4, "a")])
+def test_names_follow_the_key(unread_commands: History, index: int, subject: str | None) -> None:
     """A key that is text may be another command's subject. Then subject and cause are named, otherwise not."""
-    names = dict.fromkeys(("causationid", "correlationid"), None if subject is None else f"c{at}")
-    unread.outcomes[at] = edited(unread.outcomes[at], None, subject=subject, **names)
-    assert "has subject, causationid and correlationid" in only(unread)
+    names = dict.fromkeys(("causationid", "correlationid"), None if subject is None else f"c{index}")
+    unread_commands.outcomes[index] = edited(unread_commands.outcomes[index], None, subject=subject, **names)
+    assert "has subject, causationid and correlationid" in only_violation(unread_commands)

@@ -8,7 +8,7 @@ import msgspec
 from cqrs_cli.proof.traces import OutcomeTrace
 
 
-class Outcomes(dict[int, OutcomeTrace]):
+class OutcomeIndex(dict[int, OutcomeTrace]):
     """A read-only index in memory."""
 
     def find_entry(self, command: int) -> bytes | None:
@@ -18,7 +18,7 @@ class Outcomes(dict[int, OutcomeTrace]):
         return ((command, msgspec.msgpack.encode(trace)) for command, trace in sorted(self.items()))
 
 
-def outcome(status: str = "accepted", reason: str = "", **members: Any) -> OutcomeTrace:
+def outcome_entry(status: str = "accepted", reason: str = "", **members: Any) -> OutcomeTrace:
     """Return the index entry of an outcome of command `x`, or of a command about it, at offset 10."""
     trace = OutcomeTrace(
         10,

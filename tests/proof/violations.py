@@ -9,41 +9,41 @@ from cqrs_cli.core.messages.record import Record
 from tests.proof.history import History, with_value
 
 
-def places(history: History, **how: Any) -> list[tuple[str, int]]:
-    return [(kind, offset) for kind, offset, _ in history.violations(**how)]
+def violation_positions(history: History, **options: Any) -> list[tuple[str, int]]:
+    return [(kind, offset) for kind, offset, _ in history.violations(**options)]
 
 
-def only(history: History, **how: Any) -> str:
+def only_violation(history: History, **options: Any) -> str:
     """Return the only violation as text."""
-    ((kind, offset, what),) = history.violations(**how)
-    return f"{kind} {offset} {what}"
+    ((kind, offset, problem),) = history.violations(**options)
+    return f"{kind} {offset} {problem}"
 
 
-def described(history: History, **how: Any) -> list[str]:
-    return [f"{kind} {offset} {what}" for kind, offset, what in history.violations(**how)]
+def violation_texts(history: History, **options: Any) -> list[str]:
+    return [f"{kind} {offset} {problem}" for kind, offset, problem in history.violations(**options)]
 
 
-def remade(record: Record, **members: Any) -> Record:
+def with_members(record: Record, **members: Any) -> Record:
     """Return the record with another key, timestamp or headers."""
     return msgspec.structs.replace(record, **members)
 
 
-def outcome_of(record: Record) -> int:
+def command_of_outcome(record: Record) -> int:
     """Return the command offset of an outcome."""
     return int(json.loads(record.value or b"")["data"]["offset"])
 
 
-def event_of(record: Record) -> int:
+def command_of_event(record: Record) -> int:
     """Return the command offset of an event."""
     return int(json.loads(record.value or b"")["id"].split("/")[1])
 
 
-def letter_of(record: Record) -> int:
+def command_of_dead_letter(record: Record) -> int:
     """Return the command offset of a dead letter."""
     return int(dict(record.headers or [])["cqrs.offset"] or b"")
 
 
-def without(record: Record, *members: str) -> Record:
+def without_members(record: Record, *members: str) -> Record:
     """Return the record without these members of its data."""
     document = json.loads(record.value or b"")
     for name in members:

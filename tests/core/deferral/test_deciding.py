@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Record
 from tests.core.deferral.batches import AT, context, decided, parked, record, result, verdicts
 from tests.core.deferral.world import TOPIC, WAY
-from tests.proof.history import moved
+from tests.proof.history import with_offset
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_clients_word_releases_nothing() -> None:
 def test_id_of_a_waiting_command_is_taken() -> None:
     table, first = DeferralTable(), record(data={"after": 1})
     table.apply_changes(decided(first).deferral_changes)
-    again, other = verdicts(decided(moved(first, 1), record(2, data={"after": 2}), table=table))
+    again, other = verdicts(decided(with_offset(first, 1), record(2, data={"after": 2}), table=table))
     original = {"offset": 0, "status": "deferred", "version": 0, "events": 0}
     assert (again["status"], again["original"]) == ("duplicate", original)
     assert (other["reason"], other["original"]) == ("ID_REUSED", original)

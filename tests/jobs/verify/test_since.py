@@ -17,8 +17,8 @@ from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_ve
 from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint, write_checkpoint_file
 from cqrs_cli.scans.verify.checkpoints import HEAD_FILE, CheckpointScope, new_generation
 from tests.jobs.verify.verification import verify
-from tests.proof.history import History, drawn
-from tests.proof.incremental import LOGS, Pieces, looks
+from tests.proof.history import History, random_commands
+from tests.proof.incremental import LOGS, IncrementalVerifier, verify_ranges
 from tests.support import ROOT
 from tests.support.commands import mixture
 from tests.support.foreign_records import append
@@ -125,8 +125,8 @@ def test_damaged_file_is_named(
 def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A partition's folder as a verify leaves it."""
     folder = tmp_path_factory.mktemp("left")
-    history = History(drawn(7))
-    Pieces(history, folder).verify(looks(history, [20], (3, 3, 2, 1))[0])
+    history = History(random_commands(7))
+    IncrementalVerifier(history, folder).verify(verify_ranges(history, [20], (3, 3, 2, 1))[0])
     return folder / "1"
 
 

@@ -20,13 +20,13 @@ from cqrs_cli.scans.whatif.descendants import open_stores
 from cqrs_cli.scans.whatif.simulation import BATCH, Simulation
 from tests.core.deferral.world import World
 from tests.proof import history as tally
-from tests.proof.deferral_histories import records
-from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
+from tests.proof.deferral_histories import log_records
+from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, partition_of
 
-RULES = DecisionRules(PARTITION, TOPIC, "", home, None, WINDOW, MAX_BYTES, DeferralLimits(), inf)
+RULES = DecisionRules(PARTITION, TOPIC, "", partition_of, None, WINDOW, MAX_BYTES, DeferralLimits(), inf)
 
 
-def code(
+def tally_with(
     decide: Callable[[Add, Tally], Iterator[Added]] = tally.decide,
     evolve: Callable[[Tally, Added], Tally] = tally.evolve,
 ) -> Aggregate:
@@ -34,12 +34,12 @@ def code(
     return Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
 
 
-def again(
+def differences_of(
     history: History, other: Aggregate = AGGREGATE, start: int = 0, batch: int = BATCH
 ) -> list[HistoryDifference]:
     """Return the differences of the commands from an offset on."""
     logs = Logs(history.commands, history.outcomes, history.events)
-    return decided_again(logs, RULES, AGGREGATE, other, start, batch)
+    return simulate_history(logs, RULES, AGGREGATE, other, start, batch)
 
 
 class Logs(NamedTuple):
@@ -53,33 +53,33 @@ class Logs(NamedTuple):
 def logs_of(world: World) -> Logs:
     """Return the commands of clients and an owner's results, as far as the commands were decided."""
     commands = [world.record(offset) for offset in range(world.position)]
-    return Logs(commands, records(world.outcomes), records(world.events))
+    return Logs(commands, log_records(world.outcomes), log_records(world.events))
 
 
-def decided_again(
-    logs: Logs, rules: DecisionRules, today: Aggregate, other: Aggregate, start: int = 0, batch: int = BATCH
+def simulate_history(
+    logs: Logs, rules: DecisionRules, current: Aggregate, other: Aggregate, start: int = 0, batch: int = BATCH
 ) -> list[HistoryDifference]:
     outcomes = Lookahead(decoded_outcomes(logs.outcomes))
     events = Lookahead(decoded_events(logs.events))
     with ExitStack() as stack:
-        redeciding = Simulation(rules, today, other, *open_stores(stack, rules.dedup_window), batch=batch)
-        redeciding.fold_before(events.take_before(start))
-        redeciding.remember_before(outcomes.take_before(start))
+        simulation = Simulation(rules, current, other, *open_stores(stack, rules.dedup_window), batch=batch)
+        simulation.fold_before(events.take_before(start))
+        simulation.remember_before(outcomes.take_before(start))
         commands = [record for record in logs.commands if record.offset >= start]
-        differences = list(redeciding.decide(join_history(commands, outcomes, events)))
-        return [*differences, *redeciding.states()]
+        differences = list(simulation.decide(join_history(commands, outcomes, events)))
+        return [*differences, *simulation.states()]
 
 
-def decided_by(history: History, other: Aggregate) -> dict[int, list[object]]:
+def decisions_of(history: History, other: Aggregate) -> dict[int, list[object]]:
     """Return the other code's decision on each command: its outcome, without our own messages, and its events."""
-    context = BatchContext(PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW)
+    context = BatchContext(PARTITION, lambda _: None, lambda *_: None, lambda: 0, partition_of, TOPIC, WINDOW)
     decisions = decide_batch(other, history.commands, context)
-    records: dict[int, list[object]] = {}
+    decisions_by_offset: dict[int, list[object]] = {}
     for value, _, _ in decisions.outcomes:
         verdict = read_outcome(value).data
         if verdict.reason != "BUSINESS_RULE":
             verdict.message = ""
-        records[verdict.offset] = [verdict]
+        decisions_by_offset[verdict.offset] = [verdict]
     for value, _, _ in decisions.events:
-        records[read_event(value).position()[1]].append(value)
-    return records
+        decisions_by_offset[read_event(value).position()[1]].append(value)
+    return decisions_by_offset

@@ -21,13 +21,13 @@ from tests.support.owners import quietly
 from tests.support.project import Project
 from tests.support.results import lines_of
 
-Ask = Callable[..., WhatifPlan]
+MakePlan = Callable[..., WhatifPlan]
 
 
-LENDING = ("amount > account.balance:", "amount > account.balance + 50:")
+OVERDRAFT_CHANGE = ("amount > account.balance:", "amount > account.balance + 50:")
 
 
-def drafted(folder: Path, name: str, old: str, new: str) -> None:
+def write_draft(folder: Path, name: str, old: str, new: str) -> None:
     """Write a changed draft of the bank account into a project."""
     source = (AGGREGATES / "bank_account.py").read_text()
     assert old in source
@@ -36,37 +36,39 @@ def drafted(folder: Path, name: str, old: str, new: str) -> None:
 
 
 @pytest.fixture
-def ask(bank: TopicHarness, tmp_path: Path) -> Ask:
+def make_plan(bank: TopicHarness, tmp_path: Path) -> MakePlan:
     """A function that plans a simulation of accounts on two partitions, with code that allows an overdraft of 50."""
     bank.send(*mixture(120))
     quietly(bank.plan())
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
-    drafted(tmp_path, "lending", *LENDING)
+    write_draft(tmp_path, "lending", *OVERDRAFT_CHANGE)
     settings = bank.settings.model_copy(update={"root": tmp_path})
 
-    def planned(module: str = "drafts.lending", **times: int) -> WhatifPlan:
+    def plan(module: str = "drafts.lending", **times: int) -> WhatifPlan:
         return plan_whatif(bank.connection, bank.topics, settings, module, **times)
 
-    return planned
+    return plan
 
 
 @pytest.mark.kafka
-def test_partitions_are_decided_again(ask: Ask, bank: TopicHarness) -> None:
+def test_partitions_are_simulated(make_plan: MakePlan, bank: TopicHarness) -> None:
     """Both simulations agree, and no topic has new records."""
-    ends = [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
-    summaries, other = ([decide_partition_again(ask(), n) for n in (0, 1)] for _ in range(2))
+    ends = [bank.end(kind, partition) for kind in KINDS for partition in (0, 1)]
+    summaries, other = (
+        [decide_partition_again(make_plan(), partition) for partition in (0, 1)] for _ in range(2)
+    )
     assert summaries == other
     summary = summarize(summaries, 1.0)
     assert (summary.commands, summary.not_asked, summary.deleted) == (120, 0, [])
     assert summary.decisions >= summary.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
-    same = [decide_partition_again(ask("aggregates.bank_account"), n) for n in (0, 1)]
+    same = [decide_partition_again(make_plan("aggregates.bank_account"), partition) for partition in (0, 1)]
     assert [(difference.error, dict(difference.counts)) for difference in same] == [(None, {})] * 2
-    assert ends == [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
+    assert ends == [bank.end(kind, partition) for kind in KINDS for partition in (0, 1)]
 
 
 @pytest.mark.kafka
-def test_differences_are_rows(ask: Ask) -> None:
-    differences = list(simulate(ask(), WhatifResult(0)))
+def test_differences_are_rows(make_plan: MakePlan) -> None:
+    differences = list(simulate(make_plan(), WhatifResult(0)))
     (table,) = difference_rows(iter(differences), "parquet")
     (lines,) = difference_rows(iter(differences), "json")
     rows = table.to_pylist()
@@ -80,32 +82,32 @@ def test_differences_are_rows(ask: Ask) -> None:
 
 
 @pytest.mark.kafka
-def test_stretch_is_cut_by_time(ask: Ask, bank: TopicHarness) -> None:
+def test_period_is_limited_by_time(make_plan: MakePlan, bank: TopicHarness) -> None:
     records = bank.records("commands")
     since, until = records[20].timestamp, records[40].timestamp
-    inside = [record for record in records if since <= record.timestamp <= until]
-    summary = decide_partition_again(ask("aggregates.bank_account", since=since, until=until), 0)
-    assert (summary.error, summary.commands, dict(summary.counts)) == (None, len(inside), {})
-    assert decide_partition_again(ask(since=records[-1].timestamp + 60_000), 0).commands == 0
-    assert decide_partition_again(ask(until=records[0].timestamp - 1), 0).commands == 0
+    period = [record for record in records if since <= record.timestamp <= until]
+    summary = decide_partition_again(make_plan("aggregates.bank_account", since=since, until=until), 0)
+    assert (summary.error, summary.commands, dict(summary.counts)) == (None, len(period), {})
+    assert decide_partition_again(make_plan(since=records[-1].timestamp + 60_000), 0).commands == 0
+    assert decide_partition_again(make_plan(until=records[0].timestamp - 1), 0).commands == 0
     bank.send(command("bank_account.Deposit", "acc-1", "undecided", {"amount": 1}))
-    assert sum(decide_partition_again(ask(), number).commands for number in (0, 1)) == 120
+    assert sum(decide_partition_again(make_plan(), number).commands for number in (0, 1)) == 120
 
 
 @pytest.mark.kafka
-def test_unreadable_event_is_named(ask: Ask, bank: TopicHarness, tmp_path: Path) -> None:
+def test_unreadable_event_is_named(make_plan: MakePlan, bank: TopicHarness, tmp_path: Path) -> None:
     bank.send(command("bank_account.Deposit", "acc-1", "late", {"amount": 1}))
     quietly(bank.plan())
-    drafted(tmp_path, "renamed", "Deposited", "PaidIn")
-    home = bank.home("acc-1")
-    late = bank.records("commands", home)[-1].timestamp
-    difference = decide_partition_again(ask("drafts.renamed", since=late), home)
+    write_draft(tmp_path, "renamed", "Deposited", "PaidIn")
+    partition = bank.home("acc-1")
+    last_timestamp = bank.records("commands", partition)[-1].timestamp
+    difference = decide_partition_again(make_plan("drafts.renamed", since=last_timestamp), partition)
     assert isinstance(difference.error, ContradictionError)
-    assert f"bank_account.events partition {home} offset" in str(difference.error)
+    assert f"bank_account.events partition {partition} offset" in str(difference.error)
     assert "the code knows no event bank_account.Deposited" in str(difference.error)
 
 
-def test_other_code_lies_in_a_folder() -> None:
+def test_other_code_is_a_module_in_a_folder() -> None:
     with pytest.raises(UsageError, match=r"there is no module 'drafts.gone' in a folder of"):
         load_from("bank_account", "drafts.gone", ROOT)
     with pytest.raises(UsageError, match=r"write FOLDER\.NAME"):
@@ -122,9 +124,9 @@ def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None
     bank = project.harness()
     bank.send(*mixture(60), command("bank_account.Withdraw", "acc-0", "much", {"amount": 10**9}))
     quietly(bank.plan())
-    drafted(project.folder, "sealed", 'code="OVERDRAWN"', 'code="TOO_MUCH"')
-    out = ("--out", str(tmp_path / "difference"), "--master", "local[2]")
-    summary = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *out)
+    write_draft(project.folder, "sealed", 'code="OVERDRAWN"', 'code="TOO_MUCH"')
+    options = ("--out", str(tmp_path / "difference"), "--master", "local[2]")
+    summary = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *options)
     assert summary["commands"] == 61, summary
     (difference,) = summary["differences"]
     assert (summary["commands"], summary["states"], summary["not_asked"]) == (61, 0, 0)
@@ -137,12 +139,14 @@ def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None
     assert {row["id"] for row in rows} >= {"much"}
 
 
-def test_differences_are_told_to_people() -> None:
+def test_differences_are_printed_as_text() -> None:
     difference = HistoryDifference(
         "outcome", "accepted", "unchanged", 0, 7, "a", "1", "bank_account.Close", b"{}", b"{}" * 200
     )
-    gone = HistoryDifference("state", "exists", "absent", 0, None, "b", None, None, b'{"version":1}', b"null")
-    counts = Counter({gone.label: 1, difference.label: 1200})
+    missing_state = HistoryDifference(
+        "state", "exists", "absent", 0, None, "b", None, None, b'{"version":1}', b"null"
+    )
+    counts = Counter({missing_state.label: 1, difference.label: 1200})
     same: list[tuple[DifferenceKind, str]] = [
         ("outcome", "duplicate"),
         ("outcome", "rejected BUSINESS_RULE"),
@@ -154,7 +158,9 @@ def test_differences_are_told_to_people() -> None:
         "rejected BUSINESS_RULE: another message",
         "accepted: other events",
     ]
-    summary = DecidedAgain(2000, 3, 4, [], counts, {difference.label: [difference], gone.label: [gone]}, 2.0)
+    summary = DecidedAgain(
+        2000, 3, 4, [], counts, {difference.label: [difference], missing_state.label: [missing_state]}, 2.0
+    )
     assert lines_of(whatif_result("bank_account", "drafts.kept", summary, None)) == [
         "    1,200  accepted → unchanged",
         "           0@7  a  bank_account.Close",

@@ -13,15 +13,25 @@ from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_out
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.descendants import open_stores
 from cqrs_cli.scans.whatif.simulation import Simulation
-from tests.jobs.whatif.histories import RULES, Logs, decided_again
-from tests.proof.deferred.encrypted_command import Parked, later
-from tests.proof.encrypted_histories import TALLY, Add, Added, Sealed, Tally, erase, evolve, key, says
+from tests.jobs.whatif.histories import RULES, Logs, simulate_history
+from tests.proof.deferred.encrypted_command import DeferredHistory, deferred_command
+from tests.proof.encrypted_histories import (
+    TALLY,
+    Add,
+    Added,
+    EncryptedHistory,
+    Tally,
+    add,
+    erase,
+    evolve,
+    key,
+)
 from tests.proof.history import History
 
 
-def again(history: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDifference]:
+def differences_of(history: History, other: Aggregate = TALLY, **options: Any) -> list[HistoryDifference]:
     logs = Logs(history.commands, history.outcomes, history.events)
-    return decided_again(logs, replace(RULES, topic_id="T"), TALLY, other, **how)
+    return simulate_history(logs, replace(RULES, topic_id="T"), TALLY, other, **options)
 
 
 @pytest.mark.covers("whatif")
@@ -29,51 +39,60 @@ def again(history: History, other: Aggregate = TALLY, **how: Any) -> list[Histor
 @pytest.mark.parametrize("start", [0, 1, 2, 5])
 def test_erasures_make_no_difference(start: int, batch: int) -> None:
     """A simulation from any command on, in any batches, finds a key where history had a key."""
-    history = Sealed([says(2, "Ann"), says(1, "Bob", "b"), erase(), erase(), says(1, "Cem"), erase("b")])
-    assert again(history, start=start, batch=batch) == []
+    history = EncryptedHistory(
+        [add(2, "Ann"), add(1, "Bob", "b"), erase(), erase(), add(1, "Cem"), erase("b")]
+    )
+    assert differences_of(history, start=start, batch=batch) == []
 
 
 @pytest.mark.covers("whatif")
 @pytest.mark.parametrize("batch", [1, 100])
 @pytest.mark.parametrize("start", [0, 1])
 def test_named_keys_make_no_difference(start: int, batch: int) -> None:
-    history = Sealed([says(1, "Ann"), erase(key=key(1)), says(1, "Ann"), erase(key=key(1)), says(1, "Bob")])
-    assert again(history, start=start, batch=batch) == []
+    history = EncryptedHistory(
+        [add(1, "Ann"), erase(key=key(1)), add(1, "Ann"), erase(key=key(1)), add(1, "Bob")]
+    )
+    assert differences_of(history, start=start, batch=batch) == []
 
 
 @pytest.mark.covers("whatif")
 @pytest.mark.parametrize("batch", [1, 100])
 @pytest.mark.parametrize(
-    "told", [Parked(later("Ann")), Parked(later("Ann"), erase()), Parked(later("Ann"), says(1, "Bob"))]
+    "history",
+    [
+        DeferredHistory(deferred_command("Ann")),
+        DeferredHistory(deferred_command("Ann"), erase()),
+        DeferredHistory(deferred_command("Ann"), add(1, "Bob")),
+    ],
 )
-def test_deferred_commands_are_decided_as_sent(told: Parked, batch: int) -> None:
-    assert again(told, batch=batch) == []
+def test_deferred_commands_are_decided_as_sent(history: DeferredHistory, batch: int) -> None:
+    assert differences_of(history, batch=batch) == []
 
 
-def test_temporary_files_are_sealed() -> None:
-    history = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
+def test_temporary_files_are_encrypted() -> None:
+    history = EncryptedHistory([add(1, "Ann"), add(1, "Bob"), add(2, "Cem", "b")])
     with ExitStack() as stack:
         stores = open_stores(stack, RULES.dedup_window)
-        redeciding = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
+        simulation = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
         outcomes = Lookahead(decoded_outcomes(history.outcomes))
         events = Lookahead(decoded_events(history.events))
-        assert list(redeciding.decide(join_history(history.commands, outcomes, events))) == []
+        assert list(simulation.decide(join_history(history.commands, outcomes, events))) == []
         states = [saved.state for store in stores for _, saved in store.items()]
     assert len(states) == 4 and any(b"$sealed" in state for state in states)
     assert not any(name in state for state in states for name in (b"Ann", b"Bob", b"Cem"))
 
 
-def greeting(command: Add, tally: Tally) -> Iterator[Added]:
+def decide_greeting(command: Add, tally: Tally) -> Iterator[Added]:
     if command.who == "Ann":
         yield Added(7, f"Dear {command.who}")
 
 
-OTHER = Aggregate.of("tally", cqrs.Decider(greeting, evolve, Tally()))
+CHANGED_CODE = Aggregate.of("tally", cqrs.Decider(decide_greeting, evolve, Tally()))
 
 
 def test_values_are_decided_on_and_not_shown() -> None:
-    history = Sealed([says(1, "Ann"), says(1, "Bob")])
-    first, second, state = again(history, OTHER)
+    history = EncryptedHistory([add(1, "Ann"), add(1, "Bob")])
+    first, second, state = differences_of(history, CHANGED_CODE)
     assert (first.kind, second.kind, second.would_result, state.kind) == (
         "events",
         "outcome",

@@ -16,77 +16,84 @@ from tests.support.repartitioning import grow, reasons, stale
 
 pytestmark = pytest.mark.kafka
 
-Again = Callable[..., DecidedAgain]
+Simulate = Callable[..., DecidedAgain]
 
 
 @pytest.fixture
-def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    single = counters(connection, prefix, tmp_path, 1)
-    repartition_twice(single)
-    return single
+def repartitioned(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    harness = counters(connection, prefix, tmp_path, 1)
+    repartition_twice(harness)
+    return harness
 
 
 @pytest.fixture
-def again(tmp_path: Path) -> Again:
+def simulate(tmp_path: Path) -> Simulate:
     """A function that simulates all commands with the same code, or with code that counts twice."""
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     (tmp_path / "drafts").mkdir()
     source = (AGGREGATES / "counter.py").read_text()
-    twice = source.replace("yield Incremented(by)", "yield from [Incremented(by)] * 2")
-    (tmp_path / "drafts" / "twice.py").write_text(twice)
+    changed_source = source.replace("yield Incremented(by)", "yield from [Incremented(by)] * 2")
+    (tmp_path / "drafts" / "twice.py").write_text(changed_source)
 
-    def decided(counters: TopicHarness, module: str = "aggregates.counter", **times: int) -> DecidedAgain:
+    def run_simulation(
+        counters: TopicHarness, module: str = "aggregates.counter", **times: int
+    ) -> DecidedAgain:
         settings = counters.settings.model_copy(update={"root": tmp_path})
         plan = plan_whatif(counters.connection, counters.topics, settings, module, **times)
         results = [decide_partition_again(plan, number) for number in plan.families]
         assert [result.error for result in results] == [None]
         return summarize(results, 1.0)
 
-    return decided
+    return run_simulation
 
 
-def test_same_code_makes_no_difference(again: Again, grown: TopicHarness) -> None:
-    summary = again(grown)
+def test_same_code_makes_no_difference(simulate: Simulate, repartitioned: TopicHarness) -> None:
+    summary = simulate(repartitioned)
     assert (dict(summary.counts), summary.aggregates) == ({}, 12)
-    assert summary.commands == sum(len(grown.outcomes(number)) for number in range(4))
+    assert summary.commands == sum(len(repartitioned.outcomes(number)) for number in range(4))
 
 
-def test_other_code_is_compared_once(again: Again, grown: TopicHarness) -> None:
+def test_other_code_is_compared_once(simulate: Simulate, repartitioned: TopicHarness) -> None:
     """Each command is compared where it was decided, and each aggregate where it is now."""
-    summary = again(grown, "drafts.twice")
-    accepted = sum(reasons(grown, number)["accepted"] for number in range(4))
+    summary = simulate(repartitioned, "drafts.twice")
+    accepted = sum(reasons(repartitioned, number)["accepted"] for number in range(4))
     assert (summary.counts["events", "accepted", "accepted"], summary.states) == (accepted, 12)
 
 
-def test_stretches_may_begin_and_end_anywhere(again: Again, grown: TopicHarness) -> None:
-    times = sorted({record.timestamp for number in range(4) for record in grown.records("commands", number)})
-    counts = [again(grown, since=time).counts + again(grown, until=time).counts for time in times[::3]]
+def test_periods_may_start_and_end_anywhere(simulate: Simulate, repartitioned: TopicHarness) -> None:
+    times = sorted(
+        {record.timestamp for number in range(4) for record in repartitioned.records("commands", number)}
+    )
+    counts = [
+        simulate(repartitioned, since=time).counts + simulate(repartitioned, until=time).counts
+        for time in times[::3]
+    ]
     assert len(counts) > 2 and counts == [{}] * len(counts)
 
 
-def test_child_begins_as_early_as_its_parent(
-    again: Again, connection: Connection, prefix: str, tmp_path: Path
+def test_target_starts_as_early_as_its_parent(
+    simulate: Simulate, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     """The target got commands before the period, and decided them after its parent's decisions within the period."""
-    single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_commands(0))
-    quietly(single.plan())
-    grow(single, 2)
-    single.send(*round_commands(1))
-    single.send(*(stale(record, 1) for record in round_commands(2)))
-    quietly(single.plan())
-    late = next(record for record in single.records("commands", 0) if b".2" in (record.value or b""))
-    assert again(single, "drafts.twice", since=late.timestamp).states == 12
+    harness = counters(connection, prefix, tmp_path, 1)
+    harness.send(*round_commands(0))
+    quietly(harness.plan())
+    grow(harness, 2)
+    harness.send(*round_commands(1))
+    harness.send(*(stale(record, 1) for record in round_commands(2)))
+    quietly(harness.plan())
+    late_command = next(record for record in harness.records("commands", 0) if b".2" in (record.value or b""))
+    assert simulate(harness, "drafts.twice", since=late_command.timestamp).states == 12
 
 
-def test_unreadable_event_is_named_at_its_place(grown: TopicHarness, tmp_path: Path) -> None:
+def test_unreadable_event_on_target_is_named(repartitioned: TopicHarness, tmp_path: Path) -> None:
     """The event may be on a target partition, too."""
     append(
-        grown,
+        repartitioned,
         "events",
-        edited(grown.records("events", 3)[-1], type="counter.Gone", aggregateversion=99),
+        edited(repartitioned.records("events", 3)[-1], type="counter.Gone", aggregateversion=99),
         partition=3,
     )
-    settings = grown.settings.model_copy(update={"root": ROOT})
-    plan = plan_whatif(grown.connection, grown.topics, settings, "aggregates.counter")
+    settings = repartitioned.settings.model_copy(update={"root": ROOT})
+    plan = plan_whatif(repartitioned.connection, repartitioned.topics, settings, "aggregates.counter")
     assert "counter.events partition 3 offset" in str(decide_partition_again(plan, 0).error)

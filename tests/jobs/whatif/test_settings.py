@@ -22,21 +22,21 @@ from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.settings.settings import load_settings
 from tests.core.deferral.random_histories import played
 from tests.core.deferral.world import TOPIC, WAY
-from tests.jobs.whatif.histories import decided_again, logs_of
-from tests.proof.deferral_histories import records
-from tests.proof.history import seeds, wish
-from tests.proof.repartitioned import Grown
+from tests.jobs.whatif.histories import logs_of, simulate_history
+from tests.proof.deferral_histories import log_records
+from tests.proof.history import plan_command, seeds
+from tests.proof.repartitioned import RepartitionedHistory
 from tests.support import ROOT
 
 
-def split(
+def split_at(
     outcomes: Iterator[OwnerRecord[OutcomeEnvelope]], cut: int
 ) -> tuple[list[OwnerRecord[OutcomeEnvelope]], list[OwnerRecord[OutcomeEnvelope]]]:
-    placed = list(outcomes)
-    return placed[:cut], placed[cut:]
+    records = list(outcomes)
+    return records[:cut], records[cut:]
 
 
-def known(entry: Deferral) -> Deferral:
+def comparable(entry: Deferral) -> Deferral:
     return replace(entry, command=b"", due=0, resubmitted_offset=None, resubmitted_topic="")
 
 
@@ -69,44 +69,44 @@ def test_same_code_and_settings_differ_nowhere(
 ) -> None:
     """A simulation with the same code and settings equals history, for commands that reach any limit."""
     logs = logs_of(played(seed, rules))
-    assert decided_again(logs, rules, WAY, WAY, start, batch) == []
+    assert simulate_history(logs, rules, WAY, WAY, start, batch) == []
 
 
 @settings(max_examples=300, deadline=None)
 @example(seed=7, most=15, cut=3)  # cancelled
 @example(seed=20, most=25, cut=8)  # deferred again with a later version
 @given(seeds, st.integers(0, 60), st.integers(0, 12))
-def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
+def test_outcomes_show_deferred_commands(seed: int, most: int, cut: int) -> None:
     """The entries equal the owner's, except for the command, its due time and its resubmission."""
     world = played(seed, most=most)
-    first, then = split(decoded_outcomes(records(world.outcomes)), cut)
-    before = deferred_changes(first, lambda _: None, TOPIC)
-    changes = before | deferred_changes(then, before.get, TOPIC)
-    waits = {change.key: known(change) for change in world.shard.entries}
-    assert {key: known(change) for key, change in changes.items() if change is not None} == waits
+    earlier, later = split_at(decoded_outcomes(log_records(world.outcomes)), cut)
+    earlier_changes = deferred_changes(earlier, lambda _: None, TOPIC)
+    changes = earlier_changes | deferred_changes(later, earlier_changes.get, TOPIC)
+    expected = {change.key: comparable(change) for change in world.shard.entries}
+    assert {key: comparable(change) for key, change in changes.items() if change is not None} == expected
 
 
-def test_moved_commands_wait_elsewhere() -> None:
-    history = Grown()
-    history.decide(0, wish(1, "1", notbefore="2999-01-01T00:00:00Z"))
+def test_forwarded_commands_are_not_deferred() -> None:
+    history = RepartitionedHistory()
+    history.decide(0, plan_command(1, "1", notbefore="2999-01-01T00:00:00Z"))
     history.split(0, 2)
-    history.decide(0, wish(1, "1"))
+    history.decide(0, plan_command(1, "1"))
     changes = deferred_changes(decoded_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
     assert list(changes) == ["T/0"]
 
 
-DESCRIBED = AggregateTopics(
+TOPICS = AggregateTopics(
     Topics("way"), "cluster", 4, dict.fromkeys(KINDS, "id"), dict.fromkeys(KINDS, 1_048_588)
 )
 
 
-def rules_of(folder: Path, **changed: Any) -> DecisionRules:
-    chosen = load_settings({"payload_store": "store"}, folder).model_copy(update=changed)
-    return DecisionSettings.of(chosen).rules(DESCRIBED, 0, chosen.payloads())
+def rules_of(folder: Path, **changes: Any) -> DecisionRules:
+    loaded = load_settings({"payload_store": "store"}, folder).model_copy(update=changes)
+    return DecisionSettings.of(loaded).rules(TOPICS, 0, loaded.payloads())
 
 
 @pytest.mark.parametrize(
-    ("changed", "rule"),
+    ("changes", "rule"),
     [
         ({"dedup_window": timedelta(days=2)}, "dedup_window"),
         ({"max_attempts": 3}, "limits"),
@@ -116,12 +116,12 @@ def rules_of(folder: Path, **changed: Any) -> DecisionRules:
         ({"payload_store": None}, "payload_threshold"),
     ],
 )
-def test_each_deciding_setting_is_a_rule(changed: dict[str, Any], rule: str, tmp_path: Path) -> None:
+def test_each_deciding_setting_is_a_rule(changes: dict[str, Any], rule: str, tmp_path: Path) -> None:
     """A command that reached a limit with the old setting may not reach it with the new one."""
-    assert getattr(rules_of(tmp_path, **changed), rule) != getattr(rules_of(tmp_path), rule)
+    assert getattr(rules_of(tmp_path, **changes), rule) != getattr(rules_of(tmp_path), rule)
 
 
-def test_contexts_have_one_maker() -> None:
+def test_contexts_are_made_in_one_module() -> None:
     """Owners, `whatif` and `send --dry-run` use the same rules, so that none of them can omit one."""
     makers = [
         str(file.relative_to(ROOT))

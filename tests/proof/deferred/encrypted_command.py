@@ -21,26 +21,26 @@ from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
 from tests.proof import history
-from tests.proof.encrypted_histories import KEYS, RING, TALLY, Sealed, key, unwrapped
-from tests.proof.history import NOW, PARTITION, TOPIC, WINDOW, Wish, wish
+from tests.proof.encrypted_histories import KEYRING, KEYS_TOPIC, TALLY, EncryptedHistory, key, unwrap
+from tests.proof.history import NOW, PARTITION, TOPIC, WINDOW, PlannedCommand, plan_command
 
 DUE = NOW + 500
 
 
-def later(who: str) -> Wish:
+def deferred_command(name: str) -> PlannedCommand:
     """Return a deferred command."""
-    return wish(1, data={"n": 1, "who": who}, notbefore=rfc3339(DUE))
+    return plan_command(1, data={"n": 1, "who": name}, notbefore=rfc3339(DUE))
 
 
-class Parked(Sealed):
+class DeferredHistory(EncryptedHistory):
     """A history whose first command is deferred while the others are decided.
 
-    With `is_said` it is resubmitted after them.
+    With `is_resubmitted` it is resubmitted after them.
     """
 
-    def __init__(self, *wishes: Wish, is_said: bool = True) -> None:
-        self.is_said = is_said
-        super().__init__(wishes)
+    def __init__(self, *planned: PlannedCommand, is_resubmitted: bool = True) -> None:
+        self.is_resubmitted = is_resubmitted
+        super().__init__(planned)
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         self.since = []
@@ -48,40 +48,42 @@ class Parked(Sealed):
         (entry,) = first.deferral_changes.values()
         assert entry is not None
         self.entry: Deferral = entry
-        rest, table = self.commands[1:], DeferralTable()
-        if self.is_said:
-            at = self.commands[-1].offset + 1
-            said = replace(entry, resubmitted_offset=at, resubmitted_topic="T")
-            value = said.resubmission_document(f"{PARTITION}/{entry.offset}")
-            self.commands.append(Record(at, DUE, b"a", value, [*HEADERS]))
-            rest, table = self.commands[1:], DeferralTable([said])
+        later_commands, table = self.commands[1:], DeferralTable()
+        if self.is_resubmitted:
+            offset = self.commands[-1].offset + 1
+            resubmitted = replace(entry, resubmitted_offset=offset, resubmitted_topic="T")
+            value = resubmitted.resubmission_document(f"{PARTITION}/{entry.offset}")
+            self.commands.append(Record(offset, DUE, b"a", value, [*HEADERS]))
+            later_commands, table = self.commands[1:], DeferralTable([resubmitted])
         self.committed = self.commands[-1].offset + 1
-        second = self._batch(rest, table, first.data_keys.get("a"))
-        self.outcomes = history.laid([*first.outcomes, *second.outcomes])
-        self.events, self.letters = history.laid(second.events), []
-        found = {**first.data_keys, **second.data_keys}
-        self.keys = {name: RING.wrap(KEYS, name, one) for name, one in found.items() if one is not None}
-        last = None if self.is_said else entry.value()
+        second = self._batch(later_commands, table, first.data_keys.get("a"))
+        self.outcomes = history.output_records([*first.outcomes, *second.outcomes])
+        self.events, self.letters = history.output_records(second.events), []
+        data_keys = {**first.data_keys, **second.data_keys}
+        self.keys = {
+            name: KEYRING.wrap(KEYS_TOPIC, name, key) for name, key in data_keys.items() if key is not None
+        }
+        last = None if self.is_resubmitted else entry.value()
         self.deferred = [Record(0, DUE, entry.key.encode(), last, [])]
 
     def _batch(
-        self, records: list[Record], table: DeferralTable, in_force: DataKey | None = None
+        self, records: list[Record], table: DeferralTable, current_key: DataKey | None = None
     ) -> Decisions:
         deferrals = Deferrals(lambda: table, "T", PARTITION, active=True)
         context = BatchContext(
-            *(PARTITION, lambda _: None, lambda *_: None, lambda: 0, history.home, TOPIC, WINDOW),
+            *(PARTITION, lambda _: None, lambda *_: None, lambda: 0, history.partition_of, TOPIC, WINDOW),
             deferrals=deferrals,
-            data_key_of=lambda _: in_force,
-            new_data_key=map(key, [1, 2] if in_force is None else [2, 3]).__next__,
+            data_key_of=lambda _: current_key,
+            new_data_key=map(key, [1, 2] if current_key is None else [2, 3]).__next__,
         )
         return decide_batch(TALLY, records, context)
 
-    def prove(
-        self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
+    def verify(
+        self, committed: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped), document_mask(TALLY))
-        return super().prove(
-            seen,
+        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrap), document_mask(TALLY))
+        return super().verify(
+            committed,
             on_disk,
             **{
                 "topic_id": "T",
@@ -92,7 +94,7 @@ class Parked(Sealed):
             },
         )
 
-    def conclude(self, proof: PartitionVerification, store: Store) -> None:
+    def check_more(self, proof: PartitionVerification, store: Store) -> None:
         proof.deferred.read(self.deferred)
         proof.check_deferred_topic([])
-        super().conclude(proof, store)
+        super().check_more(proof, store)

@@ -12,122 +12,131 @@ from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.proof.documents import document_mask
 from cqrs_cli.proof.fingerprints import fits_without_code
 from cqrs_cli.proof.scope import PersonalScope, check_shape
-from tests.proof.deferred.encrypted_command import Parked, later
-from tests.proof.encrypted_histories import KEYS, RING, Add, erase, erased, key, says
+from tests.proof.deferred.encrypted_command import DeferredHistory, deferred_command
+from tests.proof.encrypted_histories import KEYRING, KEYS_TOPIC, Add, add, erase, erased_value, key
 from tests.proof.history import with_value
-from tests.proof.violations import described, only
+from tests.proof.violations import only_violation, violation_texts
 from tests.support.foreign_records import edited
 
 
-def statuses(told: Parked) -> list[str]:
-    read = [json.loads(one.value or b"")["data"] for one in told.outcomes]
-    return [data.get("reason", data["status"]) for data in read]
+def statuses(history: DeferredHistory) -> list[str]:
+    data_of_outcomes = [json.loads(outcome.value or b"")["data"] for outcome in history.outcomes]
+    return [data.get("reason", data["status"]) for data in data_of_outcomes]
 
 
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("history", "expected"),
     [
-        (Parked(later("Ann")), ["NOT_YET", "accepted"]),
-        (Parked(later("Ann"), is_said=False), ["NOT_YET"]),
-        (Parked(later("Ann"), erase()), ["NOT_YET", "accepted", "ERASED"]),
-        (Parked(later("Ann"), erase(), is_said=False), ["NOT_YET", "accepted"]),
+        (DeferredHistory(deferred_command("Ann")), ["NOT_YET", "accepted"]),
+        (DeferredHistory(deferred_command("Ann"), is_resubmitted=False), ["NOT_YET"]),
+        (DeferredHistory(deferred_command("Ann"), erase()), ["NOT_YET", "accepted", "ERASED"]),
+        (DeferredHistory(deferred_command("Ann"), erase(), is_resubmitted=False), ["NOT_YET", "accepted"]),
         (
-            Parked(later("Ann"), says(1, "Bob"), erase(), says(1, "Cem")),
+            DeferredHistory(deferred_command("Ann"), add(1, "Bob"), erase(), add(1, "Cem")),
             ["NOT_YET", "accepted", "accepted", "accepted", "ERASED"],
         ),
     ],
 )
-def test_sealed_commands_are_explained(told: Parked, said: list[str]) -> None:
-    assert statuses(told) == said
-    assert described(told) == []
-    without_code = PersonalScope(None, document_mask(None))
+def test_encrypted_deferred_commands_are_clean(history: DeferredHistory, expected: list[str]) -> None:
+    assert statuses(history) == expected
+    assert violation_texts(history) == []
+    scope_without_code = PersonalScope(None, document_mask(None))
     assert (
-        described(told, personal=without_code, has_fingerprint=fits_without_code, decode_event=check_shape)
+        violation_texts(
+            history, personal=scope_without_code, has_fingerprint=fits_without_code, decode_event=check_shape
+        )
         == []
     )
 
 
-def forged(record: Record, **data: Any) -> Record:
+def with_data(record: Record, **data: Any) -> Record:
     return edited(record, data)
 
 
 def test_erased_command_was_deferred() -> None:
-    told = Parked(later("Ann"), says(1, "Bob"))
-    told.outcomes[1] = forged(told.outcomes[1], status="rejected", reason="ERASED", events=0, version=0)
-    assert "outcomes 1 is ERASED, and its command was never deferred" in described(told)
+    history = DeferredHistory(deferred_command("Ann"), add(1, "Bob"))
+    history.outcomes[1] = with_data(
+        history.outcomes[1], status="rejected", reason="ERASED", events=0, version=0
+    )
+    assert "outcomes 1 is ERASED, and its command was never deferred" in violation_texts(history)
 
 
 def test_erased_command_has_ended_key() -> None:
-    told = Parked(later("Ann"))
-    ended = {"status": "rejected", "reason": "ERASED", "events": 0, "version": 0}
-    told.outcomes[1] = edited(told.outcomes[1], ended, type="tally.Add.rejected")
-    told.events = []
-    assert f"outcomes 1 is ERASED, and the key of its command has not ended: {key(1).kid}" in described(told)
+    history = DeferredHistory(deferred_command("Ann"))
+    rejected = {"status": "rejected", "reason": "ERASED", "events": 0, "version": 0}
+    history.outcomes[1] = edited(history.outcomes[1], rejected, type="tally.Add.rejected")
+    history.events = []
+    assert f"outcomes 1 is ERASED, and the key of its command has not ended: {key(1).kid}" in violation_texts(
+        history
+    )
 
 
 def test_decided_command_has_its_key() -> None:
     """The command was decided with redacted values."""
-    told = Parked(later("Ann"), erase(), says(1, "Cem"))
-    told.outcomes[3] = edited(told.outcomes[3], {"reason": "BUSINESS_RULE", "code": "NO"})
-    wanted = "outcomes 4 is BUSINESS_RULE, and the key of its command had ended: it is to be ERASED"
-    assert only(told) == wanted
+    history = DeferredHistory(deferred_command("Ann"), erase(), add(1, "Cem"))
+    history.outcomes[3] = edited(history.outcomes[3], {"reason": "BUSINESS_RULE", "code": "NO"})
+    expected = "outcomes 4 is BUSINESS_RULE, and the key of its command had ended: it is to be ERASED"
+    assert only_violation(history) == expected
 
 
-def test_commands_are_compared_masked() -> None:
-    told = Parked(later("Ann"), is_said=False)
-    assert b"Ann" in (told.commands[0].value or b"") and b"Ann" not in told.entry.command
-    told.commands[0] = with_value(
-        told.commands[0], (told.commands[0].value or b"").replace(b'"n": 1', b'"n": 2')
+def test_commands_are_compared_redacted() -> None:
+    history = DeferredHistory(deferred_command("Ann"), is_resubmitted=False)
+    assert b"Ann" in (history.commands[0].value or b"") and b"Ann" not in history.entry.command
+    history.commands[0] = with_value(
+        history.commands[0], (history.commands[0].value or b"").replace(b'"n": 1', b'"n": 2')
     )
-    assert "deferred 0 holds another command than 0" in described(told)
+    assert "deferred 0 holds another command than 0" in violation_texts(history)
 
 
-def test_parked_command_keeps_the_key() -> None:
-    told = Parked(later("Ann"), is_said=False)
-    told.keys = {}
-    what = f"names key {key(1).kid} of 'a', and the keys topic has no key: the key is lost, and it was not erased"
-    assert only(told) == f"deferred 0 {what}; nothing heals that"
+def test_deferred_command_needs_its_key() -> None:
+    history = DeferredHistory(deferred_command("Ann"), is_resubmitted=False)
+    history.keys = {}
+    problem = f"names key {key(1).kid} of 'a', and the keys topic has no key: the key is lost, and it was not erased"
+    assert only_violation(history) == f"deferred 0 {problem}; nothing heals that"
 
 
-def test_erasure_of_parked_command_is_final() -> None:
-    told = Parked(later("Ann"), erase(), is_said=False)
-    told.keys = {"a": RING.wrap(KEYS, "a", key(1))}
-    wanted = f"events 0 is behind the end of key {key(1).kid} of 'a', which is in the keys topic again"
-    assert only(told) == wanted
+def test_erasure_of_deferred_command_is_final() -> None:
+    history = DeferredHistory(deferred_command("Ann"), erase(), is_resubmitted=False)
+    history.keys = {"a": KEYRING.wrap(KEYS_TOPIC, "a", key(1))}
+    expected = f"events 0 is behind the end of key {key(1).kid} of 'a', which is in the keys topic again"
+    assert only_violation(history) == expected
 
 
-def test_parked_command_has_the_key_in_force() -> None:
-    told = Parked(later("Ann"), says(1, "Bob"), is_said=False)
-    entry = json.loads(told.deferred[0].value or b"")
-    place = ValueLocation("tally", "a", "command/c0", "")
-    entry["command"]["data"] = json.loads(encrypt_data(Add, b'{"n":1,"who":"Ann"}', key(9), place))
-    told.deferred[0] = with_value(told.deferred[0], encode_json(entry))
+def test_deferred_command_is_under_current_key() -> None:
+    history = DeferredHistory(deferred_command("Ann"), add(1, "Bob"), is_resubmitted=False)
+    entry = json.loads(history.deferred[0].value or b"")
+    location = ValueLocation("tally", "a", "command/c0", "")
+    entry["command"]["data"] = json.loads(encrypt_data(Add, b'{"n":1,"who":"Ann"}', key(9), location))
+    history.deferred[0] = with_value(history.deferred[0], encode_json(entry))
     assert (
-        only(told) == f"deferred 0 is sealed with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
+        only_violation(history)
+        == f"deferred 0 is sealed with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
     )
-    told.since = [with_value(told.events[0], erased("a", key(1).kid))]
-    assert described(told) == []
+    history.since = [with_value(history.events[0], erased_value("a", key(1).kid))]
+    assert violation_texts(history) == []
 
 
-def test_command_said_again_has_its_key() -> None:
-    told = Parked(later("Ann"), says(1, "Bob"))
-    place = ValueLocation("tally", "a", "command/c0", "")
-    said = json.loads(told.commands[-1].value or b"")
-    said["data"] = json.loads(encrypt_data(Add, b'{"n":1,"who":"Ann"}', key(9), place))
-    told.commands[-1] = with_value(told.commands[-1], json.dumps(said, separators=(",", ":")).encode())
-    wanted = (
+def test_resubmitted_command_has_its_key() -> None:
+    history = DeferredHistory(deferred_command("Ann"), add(1, "Bob"))
+    location = ValueLocation("tally", "a", "command/c0", "")
+    expected = json.loads(history.commands[-1].value or b"")
+    expected["data"] = json.loads(encrypt_data(Add, b'{"n":1,"who":"Ann"}', key(9), location))
+    history.commands[-1] = with_value(
+        history.commands[-1], json.dumps(expected, separators=(",", ":")).encode()
+    )
+    expected = (
         f"outcomes 2 is of a command that is sealed with key {key(9).kid}, and key {key(1).kid} is in force"
     )
-    assert only(told) == wanted
+    assert only_violation(history) == expected
 
 
-def test_said_again_command_has_two_keys() -> None:
-    told = Parked(later("Ann"), is_said=False)
-    entry = json.loads(told.deferred[0].value or b"")
+def test_entry_under_two_keys_is_found() -> None:
+    history = DeferredHistory(deferred_command("Ann"), is_resubmitted=False)
+    entry = json.loads(history.deferred[0].value or b"")
     entry["command"]["data"]["n"] = json.loads(
         key(9).encrypt(b"1", ValueLocation("tally", "a", "command/c0", "n"))
     )
-    told.deferred[0] = with_value(told.deferred[0], encode_json(entry))
-    kids = " and ".join(sorted([key(1).kid, key(9).kid]))
-    assert f"deferred 0 holds a command that is sealed with the keys {kids}" in described(told)
+    history.deferred[0] = with_value(history.deferred[0], encode_json(entry))
+    key_ids = " and ".join(sorted([key(1).kid, key(9).kid]))
+    assert f"deferred 0 holds a command that is sealed with the keys {key_ids}" in violation_texts(history)

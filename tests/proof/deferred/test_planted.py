@@ -1,7 +1,7 @@
 """Each change of the records about a deferred command is found, with any cause and any effect."""
 
 from collections.abc import Callable
-from dataclasses import replace as replaced
+from dataclasses import replace as replace_dataclass
 from typing import Any
 
 import pytest
@@ -12,31 +12,33 @@ from tests.core.deferral.world import RULES, Shard, World
 from tests.proof.deferral_histories import (
     CANCELLING,
     DECIDED,
-    LATER,
-    SAID,
-    TWICE,
-    WAITS,
-    proved,
-    proved_in_pieces,
-    walked,
-    walked_on,
+    DEFERRED_BY_DECIDE,
+    DEFERRED_TWICE,
+    RESUBMITTED,
+    WAITING,
+    simulate,
+    simulate_from,
+    violations_in,
+    violations_in_pieces,
 )
 
 Change = Callable[[World], World]
 
 
-STRICT = replaced(RULES, limits=RULES.limits._replace(clock_tolerance=0))
-AHEAD = walked_on(World(("x",), (), rules=STRICT))  # resubmitted too early, and once more
-ONCE_MORE = walked("late", "y")
-CANCELLED = walked("x", "cancel")
-RELEASED = walked("x", "release")
+STRICT_RULES = replace_dataclass(RULES, limits=RULES.limits._replace(clock_tolerance=0))
+RESUBMITTED_EARLY = simulate_from(
+    World(("x",), (), rules=STRICT_RULES)
+)  # resubmitted too early, and once more
+DEFERRED_ONCE_MORE = simulate("late", "y")
+CANCELLED = simulate("x", "cancel")
+RELEASED = simulate("x", "release")
 
-DATA = (b'"after": 0', b'"after": 5')
-NOT_BEFORE = (b"00:00:02Z", b"00:00:03Z")
-NAMED = (b'"id":"x"', b'"id":"z"')
-PLACED = (b'"subject":"a"', b'"subject":"b"')
-MORE = (b'"source"', b'"correlationid":"c","source"')
-TRACED = (b'"source"', b'"traceparent":"00-1","source"')
+OTHER_DATA = (b'"after": 0', b'"after": 5')
+OTHER_TIME = (b"00:00:02Z", b"00:00:03Z")
+OTHER_ID = (b'"id":"x"', b'"id":"z"')
+OTHER_SUBJECT = (b'"subject":"a"', b'"subject":"b"')
+WITH_CORRELATION = (b'"source"', b'"correlationid":"c","source"')
+WITH_TRACE = (b'"source"', b'"traceparent":"00-1","source"')
 
 
 def entry(number: int = -1, **members: Any) -> Change:
@@ -46,27 +48,30 @@ def entry(number: int = -1, **members: Any) -> Change:
         topic = list(world.topic)
         record = topic[number]
         assert record is not None and record[1] is not None
-        topic[number] = (record[0], altered(read_deferral(record[0].encode(), record[1]), members).value())
+        topic[number] = (
+            record[0],
+            with_members(read_deferral(record[0].encode(), record[1]), members).value(),
+        )
         return world._replace(topic=tuple(topic))
 
     return change
 
 
-def altered(entry: Deferral, members: dict[str, Any]) -> Deferral:
+def with_members(entry: Deferral, members: dict[str, Any]) -> Deferral:
     old, new = members.get("command", (b"", b""))
     assert old in entry.command
     return replace(entry, **{**members, "command": entry.command.replace(old, new)})
 
 
 def outcome(number: int, old: bytes, new: bytes) -> Change:
-    return lambda world: world._replace(outcomes=exchanged(world.outcomes, number, old, new))
+    return lambda world: world._replace(outcomes=with_text(world.outcomes, number, old, new))
 
 
 def command(number: int, texts: tuple[bytes, bytes]) -> Change:
-    return lambda world: world._replace(commands=exchanged(world.commands, number, *texts))
+    return lambda world: world._replace(commands=with_text(world.commands, number, *texts))
 
 
-def exchanged(
+def with_text(
     log: tuple[tuple[bytes, int], ...], number: int, old: bytes, new: bytes
 ) -> tuple[tuple[bytes, int], ...]:
     value, timestamp = log[number]
@@ -76,16 +81,16 @@ def exchanged(
 
 def decided_with(**members: Any) -> World:
     """Let an owner read the altered entry, resubmit it, and decide it."""
-    world = entry(**members)(WAITS)
-    shard = Shard(tuple(altered(one, members) for one in world.shard.entries), *world.shard[1:])
-    return walked_on(world._replace(shard=shard))
+    world = entry(**members)(WAITING)
+    shard = Shard(tuple(with_members(entry_, members) for entry_ in world.shard.entries), *world.shard[1:])
+    return simulate_from(world._replace(shard=shard))
 
 
 #: Changes of a waiting entry, whose command may have been deleted.
 FIELDS: list[dict[str, Any]] = [
-    {"command": DATA},
-    {"command": NAMED},
-    {"command": PLACED},
+    {"command": OTHER_DATA},
+    {"command": OTHER_ID},
+    {"command": OTHER_SUBJECT},
     {"id": "z"},
     {"subject": "b"},
     {"due": 1999},
@@ -100,18 +105,21 @@ FIELDS: list[dict[str, Any]] = [
     {"resubmitted_offset": 7, "resubmitted_topic": "T"},
 ]
 CHANGES: list[tuple[World, Change]] = [
-    *((WAITS, entry(**one)) for one in FIELDS),
-    *((SAID, entry(**one)) for one in FIELDS[:-1]),
-    *((DECIDED, entry(0, **one)) for one in FIELDS[:5]),
-    *((LATER, entry(**one)) for one in ({"due": 999}, {"attempt": 0}, {"attempt": 2}, {"cancelled": True})),
-    *((CANCELLING, entry(**one)) for one in ({"cancelled": False}, {"due": 2000})),
-    (WAITS, outcome(0, b"00:00:02.000Z", b"00:00:03.000Z")),
-    (WAITS, outcome(0, b'"attempt":0', b'"attempt":1')),
+    *((WAITING, entry(**members)) for members in FIELDS),
+    *((RESUBMITTED, entry(**members)) for members in FIELDS[:-1]),
+    *((DECIDED, entry(0, **members)) for members in FIELDS[:5]),
+    *(
+        (DEFERRED_BY_DECIDE, entry(**members))
+        for members in ({"due": 999}, {"attempt": 0}, {"attempt": 2}, {"cancelled": True})
+    ),
+    *((CANCELLING, entry(**members)) for members in ({"cancelled": False}, {"due": 2000})),
+    (WAITING, outcome(0, b"00:00:02.000Z", b"00:00:03.000Z")),
+    (WAITING, outcome(0, b'"attempt":0', b'"attempt":1')),
     (DECIDED, outcome(0, b"00:00:02.000Z", b"00:00:03.000Z")),
     (DECIDED, outcome(0, b"00:00:02.000Z", b"tomorrow")),
     (DECIDED, outcome(0, b'"attempt":0', b'"attempt":1')),
-    (LATER, outcome(0, b'"attempt":1', b'"attempt":2')),
-    (ONCE_MORE, outcome(0, b'"attempt":1', b'"attempt":2')),
+    (DEFERRED_BY_DECIDE, outcome(0, b'"attempt":1', b'"attempt":2')),
+    (DEFERRED_ONCE_MORE, outcome(0, b'"attempt":1', b'"attempt":2')),
     (DECIDED, outcome(0, b'"fingerprint":', b'"fingerprint":1')),
     (DECIDED, outcome(1, b'"fingerprint":', b'"fingerprint":1')),
     (DECIDED, outcome(1, b'"correlationid":"x"', b'"correlationid":"z"')),
@@ -121,47 +129,63 @@ CHANGES: list[tuple[World, Change]] = [
     (RELEASED, outcome(1, b'"target":{"id":"x"', b'"target":{"id":"z"')),
     (RELEASED, outcome(1, b'"target"', b'"aim"')),
     (RELEASED, outcome(1, b'"causationid":"stop"', b'"causationid":"x"')),
-    (AHEAD, outcome(1, b"00:00:02.000Z", b"00:00:03.000Z")),
-    (AHEAD, outcome(1, b'"attempt":0', b'"attempt":1')),
-    (DECIDED, lambda world: world._replace(rules=STRICT)),  # by an owner that tolerates more
-    (DECIDED, command(1, MORE)),
-    *((one, command(1, texts)) for one in (SAID, DECIDED) for texts in (DATA, NOT_BEFORE, TRACED)),
+    (RESUBMITTED_EARLY, outcome(1, b"00:00:02.000Z", b"00:00:03.000Z")),
+    (RESUBMITTED_EARLY, outcome(1, b'"attempt":0', b'"attempt":1')),
+    (DECIDED, lambda world: world._replace(rules=STRICT_RULES)),  # by an owner that tolerates more
+    (DECIDED, command(1, WITH_CORRELATION)),
+    *(
+        (world, command(1, texts))
+        for world in (RESUBMITTED, DECIDED)
+        for texts in (OTHER_DATA, OTHER_TIME, WITH_TRACE)
+    ),
 ]
 
 
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(("world", "change"), CHANGES)
 def test_planted_change_is_found(world: World, change: Change) -> None:
-    changed, found = change(world), sorted(proved(change(world)))
-    assert found
+    changed, violations = change(world), sorted(violations_in(change(world)))
+    assert violations
     for cut in range(world.position + 1):
-        assert sorted(proved_in_pieces(changed, world, cut)) == found
+        assert sorted(violations_in_pieces(changed, world, cut)) == violations
 
 
 @pytest.mark.parametrize("members", FIELDS[:-3])
 def test_altered_entry_is_found_afterwards(members: dict[str, Any]) -> None:
     """The amount 5 becomes 5,000, and is decided. The entry has ended."""
-    assert proved(decided_with(**members))
+    assert violations_in(decided_with(**members))
 
 
 @pytest.mark.parametrize("members", [*FIELDS[:3], {"fingerprint": 5}])
 def test_altered_entry_shows_in_its_outcome(members: dict[str, Any]) -> None:
     """Compaction has removed the entry."""
     world = decided_with(**members)
-    assert proved(world._replace(topic=()))
+    assert violations_in(world._replace(topic=()))
 
 
-@pytest.mark.parametrize("world", [SAID, LATER, TWICE, ONCE_MORE, CANCELLED, CANCELLING, RELEASED, AHEAD])
+@pytest.mark.parametrize(
+    "world",
+    [
+        RESUBMITTED,
+        DEFERRED_BY_DECIDE,
+        DEFERRED_TWICE,
+        DEFERRED_ONCE_MORE,
+        CANCELLED,
+        CANCELLING,
+        RELEASED,
+        RESUBMITTED_EARLY,
+    ],
+)
 def test_unchanged_histories_are_silent(world: World) -> None:
-    assert proved(world) == proved(world, deleted=1) == []
-    assert [proved_in_pieces(world, world, cut) for cut in range(world.position)] == [[]] * world.position
+    assert violations_in(world) == violations_in(world, deleted=1) == []
+    assert [violations_in_pieces(world, world, cut) for cut in range(world.position)] == [[]] * world.position
 
 
-@pytest.mark.parametrize("change", [entry(**one) for one in FIELDS])
+@pytest.mark.parametrize("change", [entry(**members) for members in FIELDS])
 def test_deleted_command_hides_no_entry(change: Change) -> None:
-    assert proved(change(WAITS), deleted=1)
+    assert violations_in(change(WAITING), deleted=1)
 
 
-@pytest.mark.parametrize("texts", [DATA, NOT_BEFORE, NAMED, MORE])
+@pytest.mark.parametrize("texts", [OTHER_DATA, OTHER_TIME, OTHER_ID, WITH_CORRELATION])
 def test_deleted_command_hides_no_repetition(texts: tuple[bytes, bytes]) -> None:
-    assert proved(command(1, texts)(DECIDED), deleted=1)
+    assert violations_in(command(1, texts)(DECIDED), deleted=1)

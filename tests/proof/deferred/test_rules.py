@@ -16,131 +16,152 @@ from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.proof.traces import OutcomeTrace
-from tests.proof.traces import Outcomes, outcome
+from tests.proof.traces import OutcomeIndex, outcome_entry
 from tests.support.commands import command
 
 TOPIC = "T"
-PARKED = Deferral(TOPIC, 0, "a", "x", 5, 0, 0, 9, 1, "LATER", b"{}")
+DEFERRAL = Deferral(TOPIC, 0, "a", "x", 5, 0, 0, 9, 1, "LATER", b"{}")
 
 
-DEFERRED = outcome("deferred", "LATER", due=9, attempt=1)
-TWICE = outcome("deferred", "LATER", deferredfrom="0/0", due=19, attempt=2)
-AGAIN = outcome(deferredfrom="0/0")
-CANCEL = outcome("unchanged", type="cqrs.Cancel.way", cause="stop", target=(0, "x"))
-RELEASE = outcome("unchanged", type="cqrs.Release.way", cause="go", target=(0, "x"))
-ENDED = outcome("rejected", "CANCELLED", deferredfrom="0/0")
-KEPT = {0: Entry(3, None, False, 9, 1)}
-OTHER = "is of command 0, which has another subject or id"
+DEFERRED = outcome_entry("deferred", "LATER", due=9, attempt=1)
+DEFERRED_AGAIN = outcome_entry("deferred", "LATER", deferredfrom="0/0", due=19, attempt=2)
+RESUBMITTED = outcome_entry(deferredfrom="0/0")
+CANCEL = outcome_entry("unchanged", type="cqrs.Cancel.way", cause="stop", target=(0, "x"))
+RELEASE = outcome_entry("unchanged", type="cqrs.Release.way", cause="go", target=(0, "x"))
+CANCELLED = outcome_entry("rejected", "CANCELLED", deferredfrom="0/0")
+ENTRIES = {0: Entry(3, None, False, 9, 1)}
+OTHER_COMMAND = "is of command 0, which has another subject or id"
 
 
 def scope(loss: Loss | None = None) -> Scope:
     return Scope("way", "", 0, {}, 0, topic_id=TOPIC, loss=loss)
 
 
-def judged(
+def findings_for(
     *outcomes: OutcomeTrace,
     entries: Mapping[Any, Entry] | None = None,
     commands: tuple[Record, ...] = (),
     loss: Loss | None = None,
     deleted: int = 0,
-    unknown: bool = False,
+    without_index: bool = False,
 ) -> list[tuple[str, int, str]]:
-    """Return the findings for the outcomes of the commands from 0 on. With `unknown`, the index has no outcomes."""
+    """Return the findings for the outcomes of the commands from 0 on. `without_index`: the index has no outcomes."""
     findings = Findings()
-    index = Outcomes() if unknown else Outcomes(enumerate(outcomes))
+    index = OutcomeIndex() if without_index else OutcomeIndex(enumerate(outcomes))
     rules = DeferralRules(scope(loss), DecidedRange(99, 99, first_outcome=deleted), index, findings)
-    for offset, one in enumerate(outcomes):
-        rules.check_outcome(offset, None, one)
+    for offset, outcome in enumerate(outcomes):
+        rules.check_outcome(offset, None, outcome)
     rules.compare_entries(entries or {}, commands)
-    return [(one.log, one.offset, one.problem) for one in findings.listed]
+    return [(finding.log, finding.offset, finding.problem) for finding in findings.listed]
 
 
 @pytest.mark.parametrize(
     "outcomes",
     [
-        (DEFERRED, AGAIN),
-        (DEFERRED, TWICE, AGAIN),
-        (DEFERRED, CANCEL, ENDED),
-        (DEFERRED, CANCEL, RELEASE, ENDED),
-        (DEFERRED, CANCEL, outcome("failed", "HANDLER_ERROR", deferredfrom="0/0")),
-        (DEFERRED, RELEASE, AGAIN),
-        (DEFERRED, outcome("failed", "TOO_LARGE", deferredfrom="0/0", cause=None, subject=None)),
+        (DEFERRED, RESUBMITTED),
+        (DEFERRED, DEFERRED_AGAIN, RESUBMITTED),
+        (DEFERRED, CANCEL, CANCELLED),
+        (DEFERRED, CANCEL, RELEASE, CANCELLED),
+        (DEFERRED, CANCEL, outcome_entry("failed", "HANDLER_ERROR", deferredfrom="0/0")),
+        (DEFERRED, RELEASE, RESUBMITTED),
+        (DEFERRED, outcome_entry("failed", "TOO_LARGE", deferredfrom="0/0", cause=None, subject=None)),
     ],
 )
-def test_what_owners_do_is_no_fault(outcomes: tuple[OutcomeTrace, ...]) -> None:
-    assert judged(*outcomes) == []
-    assert judged(*outcomes, unknown=True) == []
+def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeTrace, ...]) -> None:
+    assert findings_for(*outcomes) == []
+    assert findings_for(*outcomes, without_index=True) == []
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "what"),
+    ("outcomes", "problem"),
     [
         (
-            (DEFERRED, outcome("duplicate", deferredfrom="0/0")),
+            (DEFERRED, outcome_entry("duplicate", deferredfrom="0/0")),
             "is duplicate, and says that it is of a deferred command",
         ),
         (
-            (DEFERRED, outcome("failed", "NOT_RELEASED", deferredfrom="0/0")),
+            (DEFERRED, outcome_entry("failed", "NOT_RELEASED", deferredfrom="0/0")),
             "is NOT_RELEASED, and says that it is of a deferred command",
         ),
-        ((DEFERRED, outcome(deferredfrom="0/x")), "says deferredfrom '0/x', which is not of this partition"),
-        ((DEFERRED, outcome(deferredfrom="0/٣")), "says deferredfrom '0/٣', which is not of this partition"),
-        ((DEFERRED, outcome(deferredfrom="1/0")), "says deferredfrom '1/0', which is not of this partition"),
-        ((DEFERRED, ENDED), "is CANCELLED, though nobody has cancelled command 0"),
-        ((DEFERRED, RELEASE, ENDED), "is CANCELLED, though nobody has cancelled command 0"),
-        ((DEFERRED, CANCEL, AGAIN), "is accepted, though command 0 was cancelled"),
-        ((DEFERRED, AGAIN, AGAIN), "is of command 0, which is not deferred any more, or never was"),
-        ((DEFERRED, outcome(deferredfrom="0/0", cause="y")), OTHER),
-        ((DEFERRED, outcome(deferredfrom="0/0", subject="b")), OTHER),
         (
-            (DEFERRED, outcome(deferredfrom="0/0", fingerprint=6)),
+            (DEFERRED, outcome_entry(deferredfrom="0/x")),
+            "says deferredfrom '0/x', which is not of this partition",
+        ),
+        (
+            (DEFERRED, outcome_entry(deferredfrom="0/٣")),
+            "says deferredfrom '0/٣', which is not of this partition",
+        ),
+        (
+            (DEFERRED, outcome_entry(deferredfrom="1/0")),
+            "says deferredfrom '1/0', which is not of this partition",
+        ),
+        ((DEFERRED, CANCELLED), "is CANCELLED, though nobody has cancelled command 0"),
+        ((DEFERRED, RELEASE, CANCELLED), "is CANCELLED, though nobody has cancelled command 0"),
+        ((DEFERRED, CANCEL, RESUBMITTED), "is accepted, though command 0 was cancelled"),
+        (
+            (DEFERRED, RESUBMITTED, RESUBMITTED),
+            "is of command 0, which is not deferred any more, or never was",
+        ),
+        ((DEFERRED, outcome_entry(deferredfrom="0/0", cause="y")), OTHER_COMMAND),
+        ((DEFERRED, outcome_entry(deferredfrom="0/0", subject="b")), OTHER_COMMAND),
+        (
+            (DEFERRED, outcome_entry(deferredfrom="0/0", fingerprint=6)),
             "does not have the fingerprint of command 0",
         ),
-        ((DEFERRED, outcome("accepted", target=(0, "x"))), "is accepted, and has a target"),
+        ((DEFERRED, outcome_entry("accepted", target=(0, "x"))), "is accepted, and has a target"),
         (
-            (DEFERRED, outcome("rejected", "GAVE_UP", deferredfrom="0/0", attempt=20)),
+            (DEFERRED, outcome_entry("rejected", "GAVE_UP", deferredfrom="0/0", attempt=20)),
             "gave up after 20 attempts, command 0 had 1",
         ),
-        ((DEFERRED, TWICE, TWICE), "is LATER at attempt 2 instead of 3"),
+        ((DEFERRED, DEFERRED_AGAIN, DEFERRED_AGAIN), "is LATER at attempt 2 instead of 3"),
         (
-            (DEFERRED, outcome("unchanged", type="cqrs.Cancel.unchanged")),
+            (DEFERRED, outcome_entry("unchanged", type="cqrs.Cancel.unchanged")),
             "does not name the deferred command that it is about",
         ),
         (
-            (DEFERRED, outcome(deferredfrom="0/0", correlation="c")),
+            (DEFERRED, outcome_entry(deferredfrom="0/0", correlation="c")),
             "does not have the correlationid of command 0",
         ),
     ],
 )
-def test_faulty_outcome_is_named(outcomes: tuple[OutcomeTrace, ...], what: str) -> None:
-    found = [one for one in judged(*outcomes, entries=KEPT) if one[0] == "outcomes"]
-    assert found == [("outcomes", 10, what)]
+def test_faulty_outcome_is_named(outcomes: tuple[OutcomeTrace, ...], problem: str) -> None:
+    findings = [finding for finding in findings_for(*outcomes, entries=ENTRIES) if finding[0] == "outcomes"]
+    assert findings == [("outcomes", 10, problem)]
 
 
-@pytest.mark.parametrize(("deleted", "at"), [(5, None), (6, None), (0, 6), (0, 5), (3, 6), (6, 3)])
-def test_what_was_deleted_is_not_judged(deleted: int, at: int | None) -> None:
+@pytest.mark.parametrize(("deleted", "loss_offset"), [(5, None), (6, None), (0, 6), (0, 5), (3, 6), (6, 3)])
+def test_deleted_outcomes_are_not_checked(deleted: int, loss_offset: int | None) -> None:
     """The commands' outcomes were deleted, or the commands are before an accepted loss."""
-    loss = None if at is None else Loss(at, 0, 0)
-    forgotten = deleted > 5 or (at or 0) > 5
-    about = outcome("unchanged", type="cqrs.Cancel.way", target=(5, "x"))
-    found = judged(
-        about, outcome(deferredfrom="0/5"), entries={5: Entry(3, 7, False, 9, 1)}, loss=loss, deleted=deleted
+    loss = None if loss_offset is None else Loss(loss_offset, 0, 0)
+    is_deleted = deleted > 5 or (loss_offset or 0) > 5
+    cancel = outcome_entry("unchanged", type="cqrs.Cancel.way", target=(5, "x"))
+    findings = findings_for(
+        cancel,
+        outcome_entry(deferredfrom="0/5"),
+        entries={5: Entry(3, 7, False, 9, 1)},
+        loss=loss,
+        deleted=deleted,
     )
-    places = [(kind, at, what.partition(" command 5")[0]) for kind, at, what in found]
-    said = [] if loss else [("deferred", 3, "says that")]
-    assert places == (
+    beginnings = [(log, offset, problem.partition(" command 5")[0]) for log, offset, problem in findings]
+    deferred_finding = [] if loss else [("deferred", 3, "says that")]
+    assert beginnings == (
         []
-        if forgotten
-        else [("outcomes", 10, "is about"), ("outcomes", 10, "is of"), ("deferred", 3, "is of"), *said]
+        if is_deleted
+        else [
+            ("outcomes", 10, "is about"),
+            ("outcomes", 10, "is of"),
+            ("deferred", 3, "is of"),
+            *deferred_finding,
+        ]
     )
 
 
 def test_loss_excuses_other_topics() -> None:
-    assert judged(outcome(deferredfrom="1/0"), loss=Loss(0, 0, 0)) == []
+    assert findings_for(outcome_entry(deferredfrom="1/0"), loss=Loss(0, 0, 0)) == []
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "entry", "found"),
+    ("outcomes", "entry", "finding"),
     [
         ((DEFERRED,), None, ("commands", 0, "is deferred, and the deferred topic does not have it")),
         ((DEFERRED,), Entry(3, None, True, 9, 1), ("deferred", 3, "says that command 0 is cancelled")),
@@ -150,7 +171,7 @@ def test_loss_excuses_other_topics() -> None:
             ("deferred", 3, "says that command 0 is not cancelled"),
         ),
         (
-            (DEFERRED, AGAIN),
+            (DEFERRED, RESUBMITTED),
             Entry(3, None, False, 9, 1),
             ("deferred", 3, "is of command 0, which is not deferred"),
         ),
@@ -164,42 +185,53 @@ def test_loss_excuses_other_topics() -> None:
         ((DEFERRED, CANCEL, RELEASE), Entry(3, None, True, 0, 1), None),
     ],
 )
-def test_topic_has_what_is_open(outcomes: Any, entry: Entry | None, found: Any) -> None:
-    assert judged(*outcomes, entries={0: entry} if entry else {}) == ([found] if found else [])
+def test_deferred_topic_matches_the_outcomes(outcomes: Any, entry: Entry | None, finding: Any) -> None:
+    assert findings_for(*outcomes, entries={0: entry} if entry else {}) == ([finding] if finding else [])
 
 
-@pytest.mark.parametrize(("place", "waits"), [(b"0/0", True), (b"0/1", False), (None, False)])
-def test_command_stands_where_its_entry_says(place: bytes | None, waits: bool) -> None:
-    plain = command("way.Go", "a", "x").value or b""
-    said = plain if place is None else plain[:-1] + b',"deferredfrom":"%s"}' % place
-    again, other = Record(7, 0, b"a", said, [*HEADERS]), Record(6, 0, b"a", b"?", [*HEADERS])
-    entries = {0: Entry(3, 7, False, 9, 1, digest_of(plain))}
-    assert (judged(DEFERRED, entries=entries, commands=(other, again)) == []) is waits
+@pytest.mark.parametrize(("deferred_from", "is_correct"), [(b"0/0", True), (b"0/1", False), (None, False)])
+def test_entry_points_to_its_resubmitted_command(deferred_from: bytes | None, is_correct: bool) -> None:
+    value = command("way.Go", "a", "x").value or b""
+    resubmitted_value = (
+        value if deferred_from is None else value[:-1] + b',"deferredfrom":"%s"}' % deferred_from
+    )
+    resubmitted, other = (
+        Record(7, 0, b"a", resubmitted_value, [*HEADERS]),
+        Record(6, 0, b"a", b"?", [*HEADERS]),
+    )
+    entries = {0: Entry(3, 7, False, 9, 1, digest_of(value))}
+    assert (findings_for(DEFERRED, entries=entries, commands=(other, resubmitted)) == []) is is_correct
 
 
 def test_log_keeps_the_last_entry() -> None:
     """An offset in a topic that was deleted does not count."""
     findings = Findings()
-    log = DeferredLog(scope(), Outcomes(), findings, findings)
-    said = msgspec.structs.replace(PARKED, resubmitted_offset=7, resubmitted_topic=TOPIC)
-    elsewhere = msgspec.structs.replace(said, offset=1, resubmitted_topic="U", cancelled=True)
-    entries = (PARKED, said, elsewhere)
+    log = DeferredLog(scope(), OutcomeIndex(), findings, findings)
+    resubmitted = msgspec.structs.replace(DEFERRAL, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    in_other_topic = msgspec.structs.replace(resubmitted, offset=1, resubmitted_topic="U", cancelled=True)
+    entries = (DEFERRAL, resubmitted, in_other_topic)
     log.read([Record(3, 0, b"?", b"{}")])
-    ((kind, at, what),) = findings.listed
-    assert (kind, at) == ("deferred", 3) and what.startswith("is not a deferred command: ")
+    ((kind, offset, problem),) = findings.listed
+    assert (kind, offset) == ("deferred", 3) and problem.startswith("is not a deferred command: ")
     log.read(
         [
             Record(3, 0, b"?", b"{}"),
-            *(Record(at, 0, one.key.encode(), one.value()) for at, one in enumerate(entries, 4)),
+            *(
+                Record(offset, 0, entry.key.encode(), entry.value())
+                for offset, entry in enumerate(entries, 4)
+            ),
         ]
     )
-    assert {offset: one[:3] for offset, one in log.entries.items()} == {0: (5, 7, False), 1: (6, None, True)}
-    log.read([Record(9, 0, PARKED.key.encode(), None)])
+    assert {offset: entry[:3] for offset, entry in log.entries.items()} == {
+        0: (5, 7, False),
+        1: (6, None, True),
+    }
+    log.read([Record(9, 0, DEFERRAL.key.encode(), None)])
     assert list(log.entries) == [1] and findings.count == 2
 
 
 def test_first_outcome_may_be_later() -> None:
-    index: Any = Outcomes({3: DEFERRED})
+    index: Any = OutcomeIndex({3: DEFERRED})
     assert [find_first_outcome(index, command) for command in (0, 3, 4)] == [
         (3, DEFERRED),
         (3, DEFERRED),

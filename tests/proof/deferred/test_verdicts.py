@@ -10,7 +10,7 @@ from cqrs_cli.proof.verdict import check_verdict
 
 FIRST = Original(0, "accepted", 1, 1)
 #: The usual members of each status.
-USUAL: dict[str, dict[str, Any]] = {
+MEMBERS: dict[str, dict[str, Any]] = {
     "accepted": {"version": 1, "events": 1},
     "unchanged": {},
     "deferred": {"reason": "LATER", "retryable": False, "due": "", "attempt": 1},
@@ -20,8 +20,8 @@ USUAL: dict[str, dict[str, Any]] = {
 }
 
 
-def said(status: str, reserved: bool = False, **members: Any) -> list[str]:
-    members = {**USUAL[status], **members}
+def problems(status: str, reserved: bool = False, **members: Any) -> list[str]:
+    members = {**MEMBERS[status], **members}
     if "reason" in members:
         members = {"message": "why", **members}
     if members.get("reason") == "BUSINESS_RULE":
@@ -30,17 +30,17 @@ def said(status: str, reserved: bool = False, **members: Any) -> list[str]:
     return list(check_verdict(verdict, reserved))
 
 
-@pytest.mark.parametrize("status", USUAL)
-def test_usual_verdict_is_no_contradiction(status: str) -> None:
-    assert said(status) == []
+@pytest.mark.parametrize("status", MEMBERS)
+def test_usual_outcome_is_consistent(status: str) -> None:
+    assert problems(status) == []
 
 
 def test_duplicate_of_a_deferred_command_is_fine() -> None:
-    assert said("duplicate", original=Original(0, "deferred", 1, 0)) == []
+    assert problems("duplicate", original=Original(0, "deferred", 1, 0)) == []
 
 
 @pytest.mark.parametrize(
-    ("status", "members", "complaint"),
+    ("status", "members", "message"),
     [
         ("accepted", {"original": FIRST}, "is accepted with a first decision"),
         ("rejected", {"original": FIRST}, "is rejected (BUSINESS_RULE) with a first decision"),
@@ -60,29 +60,33 @@ def test_duplicate_of_a_deferred_command_is_fine() -> None:
         ("accepted", {"attempt": 1}, "is accepted without a time when it is due, with an attempt"),
     ],
 )
-def test_contradiction_is_spelled_out(status: str, members: dict[str, Any], complaint: str) -> None:
-    (found,) = said(status, **members)
-    assert found.startswith(complaint)
+def test_inconsistency_is_explained(status: str, members: dict[str, Any], message: str) -> None:
+    (problem,) = problems(status, **members)
+    assert problem.startswith(message)
 
 
 def test_expectation_counts_only_where_it_was_checked() -> None:
-    unmet: dict[str, Any] = {"expected": "7", "version": 1}
-    assert said("failed", **unmet) == said("rejected", reason="ID_REUSED", original=FIRST, **unmet) == []
+    unmet_expectation: dict[str, Any] = {"expected": "7", "version": 1}
+    assert (
+        problems("failed", **unmet_expectation)
+        == problems("rejected", reason="ID_REUSED", original=FIRST, **unmet_expectation)
+        == []
+    )
     for status in ("accepted", "unchanged", "rejected"):
-        members: dict[str, Any] = unmet | ({"events": 1} if status == "accepted" else {})
-        assert len(said(status, **members)) == 1, status
-        assert len(said(status, reserved=True, **members)) == 1, status
+        members: dict[str, Any] = unmet_expectation | ({"events": 1} if status == "accepted" else {})
+        assert len(problems(status, **members)) == 1, status
+        assert len(problems(status, reserved=True, **members)) == 1, status
 
 
 def test_expectation_may_hold_or_be_checked_before() -> None:
     """The decision that a duplicate repeats was checked when it was made."""
     for status in ("accepted", "unchanged", "rejected"):
-        assert said(status, expected="any") == [], status
-    assert said("duplicate", expected="07") == []
+        assert problems(status, expected="any") == [], status
+    assert problems("duplicate", expected="07") == []
 
 
-def test_reserved_command_may_find_nobody() -> None:
+def test_cancel_may_find_no_deferred_command() -> None:
     """`cqrs.Cancel` is NOT_FOUND if no such command is deferred, which does not concern the expected version."""
-    missing: dict[str, Any] = {"reason": "NOT_FOUND"}
-    assert said("rejected", reserved=True, **missing) == []
-    assert said("rejected", **missing) == ["is NOT_FOUND without an expected version"]
+    not_found: dict[str, Any] = {"reason": "NOT_FOUND"}
+    assert problems("rejected", reserved=True, **not_found) == []
+    assert problems("rejected", **not_found) == ["is NOT_FOUND without an expected version"]

@@ -19,8 +19,8 @@ from cqrs_cli.proof.certificate import (
     read_certificate,
     write_certificate,
 )
-from tests.proof.history import moved
-from tests.proof.violations import remade
+from tests.proof.history import with_offset
+from tests.proof.violations import with_members
 
 TEXTS = st.none() | st.binary(max_size=3)
 RECORDS = st.builds(
@@ -36,42 +36,46 @@ RECORDS = st.builds(
 @st.composite
 def logs(draw: st.DrawFn) -> list[Record]:
     """Draw records with holes between their offsets."""
-    offset, made = draw(st.integers(0, 12)), []
+    offset, records = draw(st.integers(0, 12)), []
     for record in draw(st.lists(RECORDS, min_size=1, max_size=12)):
         offset += draw(st.integers(1, 6))
-        made.append(moved(record, offset))
-    return made
+        records.append(with_offset(record, offset))
+    return records
 
 
 #: Number of offsets per hash.
 STRETCH = 5
 
 
-def hashed(records: Sequence[Record], end: int) -> LogCertificate:
+def certify_log(records: Sequence[Record], end: int) -> LogCertificate:
     hasher = LogHasher(stretch=STRETCH)
     hasher.hash_records(record for record in records if record.offset < end)
     return hasher.finish(0, end)[0]
 
 
-def checked(
-    was: Sequence[Record], now: Sequence[Record], end: int, now_end: int | None = None, start: int = 0
+def compare_logs(
+    original: Sequence[Record],
+    current: Sequence[Record],
+    end: int,
+    current_end: int | None = None,
+    start: int = 0,
 ) -> CertificateComparison:
-    """Check the log `now` against the certificate of `was` up to `end`."""
+    """Check the log `current` against the certificate of `original` up to `end`."""
     hasher = LogHasher(end, STRETCH)
-    high = max(end, now[-1].offset + 1 if now else 0) if now_end is None else now_end
-    hasher.hash_records(record for record in now if start <= record.offset < high)
-    return check_log(hashed(was, end), *hasher.finish(start, high), STRETCH)
+    read_end = max(end, current[-1].offset + 1 if current else 0) if current_end is None else current_end
+    hasher.hash_records(record for record in current if start <= record.offset < read_end)
+    return check_log(certify_log(original, end), *hasher.finish(start, read_end), STRETCH)
 
 
 @pytest.mark.covers("certified")
 @given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
 def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
     """An untouched log has no change, at any end of the certificate, after later records, and after retention."""
-    later = [moved(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
-    below = sum(record.offset < end for record in log)
-    assert checked(log, [*log, *later], end) == CertificateComparison([], below, 0)
-    found = checked(log, [*log, *later], end, start=min(start, later[-1].offset))
-    assert (found.changes, found.checked + found.deleted) == ([], below)
+    later = [with_offset(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
+    count_below = sum(record.offset < end for record in log)
+    assert compare_logs(log, [*log, *later], end) == CertificateComparison([], count_below, 0)
+    comparison = compare_logs(log, [*log, *later], end, start=min(start, later[-1].offset))
+    assert (comparison.changes, comparison.checked + comparison.deleted) == ([], count_below)
 
 
 @pytest.mark.covers("certified")
@@ -80,57 +84,66 @@ def test_every_changed_record_is_found(log: list[Record], data: st.DataObject) -
     end = log[-1].offset + data.draw(st.integers(1, 3))
     number = data.draw(st.integers(0, len(log) - 1))
     record = log[number]
-    change = data.draw(RECORDS)
-    other = moved(change, record.offset)
-    changed = [*log[:number], *([] if data.draw(st.booleans()) else [other]), *log[number + 1 :]]
-    found = checked(log, changed, end, end).changes
-    if changed == log or (_alike(other, record) and len(changed) == len(log)):
-        assert found == []
+    new_record = data.draw(RECORDS)
+    replacement = with_offset(new_record, record.offset)
+    changed = [*log[:number], *([] if data.draw(st.booleans()) else [replacement]), *log[number + 1 :]]
+    changes = compare_logs(log, changed, end, end).changes
+    if changed == log or (_are_equal(replacement, record) and len(changed) == len(log)):
+        assert changes == []
     else:
         low = record.offset // 5 * 5
-        assert [(one.offset, one.description) for one in found] == [
+        assert [(change.offset, change.description) for change in changes] == [
             (low, f"offsets {low} to {min(low + 4, end - 1)} were altered")
         ]
 
 
-def _alike(one: Record, other: Record) -> bool:
+def _are_equal(first: Record, second: Record) -> bool:
     """True for equal records. A record without headers equals a record with an empty list of headers."""
-    return remade(one, headers=one.headers or []) == remade(other, headers=other.headers or [])
+    return with_members(first, headers=first.headers or []) == with_members(
+        second, headers=second.headers or []
+    )
 
 
 @pytest.mark.covers("certified")
 @given(logs(), st.data())
 def test_cut_log_is_found(log: list[Record], data: st.DataObject) -> None:
     end = log[-1].offset + 1
-    now_end = data.draw(st.integers(0, end - 1))
-    first, *_ = checked(log, [record for record in log if record.offset < now_end], end, now_end).changes
-    assert first.description == f"ends at {now_end}, the certificate at {end}: records were cut off"
+    current_end = data.draw(st.integers(0, end - 1))
+    first, *_ = compare_logs(
+        log, [record for record in log if record.offset < current_end], end, current_end
+    ).changes
+    assert first.description == f"ends at {current_end}, the certificate at {end}: records were cut off"
 
 
 def test_records_in_holes_are_found() -> None:
     log = [Record(1, 0, b"a"), Record(11, 0, b"a")]
-    (found,) = checked(log, [log[0], Record(7, 0, b"new"), log[1]], 12, 12).changes
-    assert found == (5, "offsets 5 to 9 were altered: the certificate knows no records there")
+    (change,) = compare_logs(log, [log[0], Record(7, 0, b"new"), log[1]], 12, 12).changes
+    assert change == (5, "offsets 5 to 9 were altered: the certificate knows no records there")
 
 
 @given(st.lists(RECORDS, min_size=2, max_size=2))
 def test_different_records_differ_in_bytes(pair: list[Record]) -> None:
-    one, other = (certificate.record_bytes(record) for record in pair)
-    assert (one == other) == _alike(*pair)
+    first, second = (certificate.record_bytes(record) for record in pair)
+    assert (first == second) == _are_equal(*pair)
 
 
 def test_certificate_is_read_back() -> None:
-    log = hashed([Record(1, 0, b"a"), Record(7, 0, b"b")], 9)
-    made = Certificate(
+    log = certify_log([Record(1, 0, b"a"), Record(7, 0, b"b")], 9)
+    certificate_ = Certificate(
         aggregate="a", cluster="c", made="now", topics={"a.events": TopicCertificate("id", [log])}
     )
-    assert read_certificate(write_certificate(made)) == made
-    for text in (b"", b"{}", b"\xff", msgspec.json.encode({**msgspec.to_builtins(made), "format": "other"})):
+    assert read_certificate(write_certificate(certificate_)) == certificate_
+    for text in (
+        b"",
+        b"{}",
+        b"\xff",
+        msgspec.json.encode({**msgspec.to_builtins(certificate_), "format": "other"}),
+    ):
         with pytest.raises(ValueError):
             read_certificate(text)
 
 
-def test_bytes_of_a_record_stay() -> None:
+def test_bytes_of_a_record_are_stable() -> None:
     """A certificate is kept for years."""
     record = Record(7, 9, b"k", b"v", [("a", b"1"), ("bc", None)])
     assert certificate.record_bytes(record) == (
@@ -150,14 +163,14 @@ def test_certificate_is_written_line_by_line() -> None:
 
 def test_cut_log_is_named_at_its_end() -> None:
     log = [Record(1, 0, b"a"), Record(7, 0, b"b")]
-    assert checked(log, log[:1], 8, 3).changes == [
+    assert compare_logs(log, log[:1], 8, 3).changes == [
         (3, "ends at 3, the certificate at 8: records were cut off")
     ]
 
 
-def test_stretch_of_the_cut_ends_before_it() -> None:
+def test_last_hash_ends_at_the_certificate() -> None:
     records = [Record(offset, 0, None, b"v", None) for offset in range(3)]
-    cut, short = LogHasher(2, STRETCH), LogHasher(stretch=STRETCH)
-    cut.hash_records(records)
-    short.hash_records(records[:2])
-    assert cut.finish(0, 3)[1] == short.finish(0, 2)[0].stretches[-1]
+    cut_hasher, short_hasher = LogHasher(2, STRETCH), LogHasher(stretch=STRETCH)
+    cut_hasher.hash_records(records)
+    short_hasher.hash_records(records[:2])
+    assert cut_hasher.finish(0, 3)[1] == short_hasher.finish(0, 2)[0].stretches[-1]

@@ -15,7 +15,7 @@ from cqrs_cli.proof.reactions import (
     report_changed_commands,
 )
 
-Found = dict[str, dict[int, list[ReactionCommand]]]
+SentCommands = dict[str, dict[int, list[ReactionCommand]]]
 
 
 @dataclass
@@ -32,28 +32,28 @@ class History:
     is_start_recorded: bool = False
 
     def event(self, offset: int) -> SubscribedEvent:
-        commands = [self.place(offset, number) for number in range(self.counts[offset])]
+        commands = [self.command(offset, number) for number in range(self.counts[offset])]
         return SubscribedEvent(
             offset, f"p/t/{offset}@{offset}", offset, None if offset in self.raises else commands
         )
 
-    def place(self, offset: int, number: int) -> ReactionCommand:
+    def command(self, offset: int, number: int) -> ReactionCommand:
         return ReactionCommand(
             "payment.commands", offset % 3, b"%d/%d" % (offset, number), 10 * offset + number
         )
 
-    def sent(self) -> Found:
+    def sent_commands(self) -> SentCommands:
         """Return the commands of a process manager without faults."""
         return {
             f"p/t/{offset}@{offset}": {
-                number: [self.place(offset, number)] for number in range(self.counts[offset])
+                number: [self.command(offset, number)] for number in range(self.counts[offset])
             }
             for offset in range(self.start, self.position)
             if offset not in self.skips and self.counts[offset]
         }
 
-    def judge(self, sent: Found, position: int | None = None) -> Reactions:
-        found = Reactions()
+    def check(self, sent: SentCommands, position: int | None = None) -> Reactions:
+        reactions = Reactions()
         reacted = ReactedRange(
             self.position if position is None else position,
             self.position,
@@ -62,15 +62,20 @@ class History:
             start=self.start if self.is_start_recorded else None,
         )
         events = map(self.event, range(len(self.counts)))
-        kept = {"payment.commands": self.deleted_below}
+        first_times = {"payment.commands": self.deleted_below}
         matched = set(
             check_partition_reactions(
-                "t:0", events, reacted, sent, lambda place, time: time >= kept[place.topic], found
+                "t:0",
+                events,
+                reacted,
+                sent,
+                lambda command, time: time >= first_times[command.topic],
+                reactions,
             )
         )
-        check_unmatched(sent, matched, self.accepted is None, found)
-        report_changed_commands(found)
-        return found
+        check_unmatched(sent, matched, self.accepted is None, reactions)
+        report_changed_commands(reactions)
+        return reactions
 
 
 @st.composite

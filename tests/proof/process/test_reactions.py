@@ -6,227 +6,242 @@ from hypothesis import strategies as st
 
 from cqrs_cli.proof.findings import MAX_LISTED
 from cqrs_cli.proof.reactions import ReactionCommand
-from tests.proof.process.histories import Found, History, histories
+from tests.proof.process.histories import History, SentCommands, histories
 
 
 @given(histories())
 def test_clean_histories_are_silent(history: History) -> None:
-    found = history.judge(history.sent())
-    assert (found.listed, found.count) == ([], 0)
-    assert found.commands == sum(len(one) for one in history.sent().values())
-    assert found.events == history.position
+    reactions = history.check(history.sent_commands())
+    assert (reactions.listed, reactions.count) == ([], 0)
+    assert reactions.commands == sum(len(commands) for commands in history.sent_commands().values())
+    assert reactions.events == history.position
 
 
 @given(histories(), st.data())
-def test_owners_at_work_are_no_fault(history: History, data: st.DataObject) -> None:
+def test_active_owners_cause_no_finding(history: History, data: st.DataObject) -> None:
     """Commands that were sent after the topics were read are not missing."""
-    surely = data.draw(st.integers(history.start, history.position))
-    sent = {origin: one for origin, one in history.sent().items() if int(origin.rpartition("@")[2]) < surely}
-    assert history.judge(sent, surely).listed == []
+    position = data.draw(st.integers(history.start, history.position))
+    sent = {
+        origin: commands
+        for origin, commands in history.sent_commands().items()
+        if int(origin.rpartition("@")[2]) < position
+    }
+    assert history.check(sent, position).listed == []
 
 
-def test_command_of_before_a_growth_is_expected() -> None:
-    wanted = ReactionCommand("payment.commands", 5, b"x", earlier_partitions=(1,))
-    assert [ReactionCommand("payment.commands", one, b"x", 7).matches(wanted) for one in (5, 1, 3)] == [
+def test_command_from_before_repartitioning_matches() -> None:
+    expected = ReactionCommand("payment.commands", 5, b"x", earlier_partitions=(1,))
+    assert [
+        ReactionCommand("payment.commands", partition, b"x", 7).matches(expected) for partition in (5, 1, 3)
+    ] == [
         True,
         True,
         False,
     ]
 
 
-WHOLE = History([1, 2, 0, 1, 1], 0, 4)
+COMPLETE = History([1, 2, 0, 1, 1], 0, 4)
 
 
-def missing(sent: Found) -> None:
+def drop_command(sent: SentCommands) -> None:
     del sent["p/t/1@1"][1]
 
 
-def whole_reaction_is_missing(sent: Found) -> None:
+def drop_reaction(sent: SentCommands) -> None:
     del sent["p/t/1@1"]
 
 
-def twice(sent: Found) -> None:
+def repeat_command(sent: SentCommands) -> None:
     sent["p/t/0@0"][0] *= 2
 
 
-def too_early(sent: Found) -> None:
-    sent["p/t/4@4"] = {0: [WHOLE.place(4, 0)]}
+def send_beyond_position(sent: SentCommands) -> None:
+    sent["p/t/4@4"] = {0: [COMPLETE.command(4, 0)]}
 
 
-def stray(sent: Found) -> None:
-    sent["p/t/9@9"] = {0: [WHOLE.place(4, 0)]}
+def send_for_missing_event(sent: SentCommands) -> None:
+    sent["p/t/9@9"] = {0: [COMPLETE.command(4, 0)]}
 
 
-def of_another_topic(sent: Found) -> None:
-    sent["p/t/1@77"] = {0: [WHOLE.place(1, 0)]}
+def send_for_recreated_topic(sent: SentCommands) -> None:
+    sent["p/t/1@77"] = {0: [COMPLETE.command(1, 0)]}
 
 
-def taken(sent: Found) -> None:
-    sent["p/t/3@3"][0].insert(0, WHOLE.place(3, 0)._replace(digest=b"", offset=7))
+def take_command_id(sent: SentCommands) -> None:
+    sent["p/t/3@3"][0].insert(0, COMPLETE.command(3, 0)._replace(digest=b"", offset=7))
 
 
-def numbers_exchanged(sent: Found) -> None:
+def swap_commands(sent: SentCommands) -> None:
     (first,), (second,) = sent["p/t/1@1"][0], sent["p/t/1@1"][1]
     sent["p/t/1@1"] = {0: [first._replace(offset=11)], 1: [second._replace(offset=10)]}
 
 
-def events_exchanged(sent: Found) -> None:
+def swap_events(sent: SentCommands) -> None:
     (first,), (second,) = sent["p/t/0@0"][0], sent["p/t/3@3"][0]
     sent["p/t/0@0"], sent["p/t/3@3"] = {0: [first._replace(offset=30)]}, {0: [second._replace(offset=0)]}
 
 
-def elsewhere(sent: Found) -> None:
-    sent["p/t/3@3"] = {0: [WHOLE.place(3, 0)._replace(partition=2)]}
+def change_partition(sent: SentCommands) -> None:
+    sent["p/t/3@3"] = {0: [COMPLETE.command(3, 0)._replace(partition=2)]}
 
 
-def other_bytes(sent: Found) -> None:
-    sent["p/t/3@3"] = {0: [WHOLE.place(3, 0)._replace(digest=b"")]}
+def change_bytes(sent: SentCommands) -> None:
+    sent["p/t/3@3"] = {0: [COMPLETE.command(3, 0)._replace(digest=b"")]}
 
 
-def one_more(sent: Found) -> None:
-    sent["p/t/3@3"][1] = [WHOLE.place(3, 1)]
+def add_command(sent: SentCommands) -> None:
+    sent["p/t/3@3"][1] = [COMPLETE.command(3, 1)]
 
 
 FAULTS = {
-    missing: "t:0@1: command 1, for payment.commands, is missing",
-    whole_reaction_is_missing: "t:0@1: command 0, for payment.commands, is missing",
-    twice: "t:0@0: command 0 was sent 2 times",
-    too_early: "t:0@4: it has commands, and the position is 4",
-    stray: "commands of p/t/9@9: there is no such event",
-    of_another_topic: "commands of p/t/1@77: there is no such event",
-    taken: "t:0@3: the id of command 0 was taken by payment.commands:0@7",
-    numbers_exchanged: "t:0@1: command 1 stands at payment.commands:1@10, before the one that was sent before it",
-    events_exchanged: "t:0@3: command 0 stands at payment.commands:0@0, before the one that was sent before it",
-    elsewhere: "1 commands are not those that react gives now: was it changed?",
-    other_bytes: "1 commands are not those that react gives now: was it changed?",
-    one_more: "1 commands are not those that react gives now: was it changed?",
+    drop_command: "t:0@1: command 1, for payment.commands, is missing",
+    drop_reaction: "t:0@1: command 0, for payment.commands, is missing",
+    repeat_command: "t:0@0: command 0 was sent 2 times",
+    send_beyond_position: "t:0@4: it has commands, and the position is 4",
+    send_for_missing_event: "commands of p/t/9@9: there is no such event",
+    send_for_recreated_topic: "commands of p/t/1@77: there is no such event",
+    take_command_id: "t:0@3: the id of command 0 was taken by payment.commands:0@7",
+    swap_commands: "t:0@1: command 1 stands at payment.commands:1@10, before the one that was sent before it",
+    swap_events: "t:0@3: command 0 stands at payment.commands:0@0, before the one that was sent before it",
+    change_partition: "1 commands are not those that react gives now: was it changed?",
+    change_bytes: "1 commands are not those that react gives now: was it changed?",
+    add_command: "1 commands are not those that react gives now: was it changed?",
 }
 
 
 @pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_planted_faults_are_found(fault: object) -> None:
-    sent = WHOLE.sent()
+    sent = COMPLETE.sent_commands()
     fault(sent)  # type: ignore[operator]
-    found = WHOLE.judge(sent)
-    assert FAULTS[fault] in found.listed and found.count in (1, 2, 3)  # type: ignore[index]
+    reactions = COMPLETE.check(sent)
+    assert FAULTS[fault] in reactions.listed and reactions.count in (1, 2, 3)  # type: ignore[index]
 
 
-def test_going_back_keeps_the_order() -> None:
+def test_resent_commands_keep_the_order() -> None:
     """Commands that are sent again come after all commands sent before."""
     history = History([1, 1, 1, 1, 1, 1, 1], 0, 7, accepted=3)
-    sent = history.sent()
+    sent = history.sent_commands()
     for origin in (3, 4, 5, 6):
-        one = history.place(origin, 0)
-        sent[f"p/t/{origin}@{origin}"][0].append(one._replace(offset=100 + one.offset))
-    assert history.judge(sent).listed == []
+        command = history.command(origin, 0)
+        sent[f"p/t/{origin}@{origin}"][0].append(command._replace(offset=100 + command.offset))
+    assert history.check(sent).listed == []
 
 
 def test_one_displaced_command_is_one_fault() -> None:
     history = History([1] * 9, 0, 9)
-    sent = history.sent()
-    sent["p/t/0@0"] = {0: [history.place(0, 0)._replace(offset=99)]}
-    assert history.judge(sent).listed == [
+    sent = history.sent_commands()
+    sent["p/t/0@0"] = {0: [history.command(0, 0)._replace(offset=99)]}
+    assert history.check(sent).listed == [
         "t:0@3: command 0 stands at payment.commands:0@30, before the one that was sent before it"
     ]
 
 
 def test_skipped_events_have_no_commands() -> None:
     history = History([1, 1, 1], 0, 3, frozenset({1}), raises=frozenset({1}))
-    assert history.judge(history.sent()).listed == []
-    plain = History([1, 1, 1], 0, 3)
-    assert history.judge(plain.sent()).listed == ["t:0@1: it has commands, and an operator left it out"]
+    assert history.check(history.sent_commands()).listed == []
+    without_skip = History([1, 1, 1], 0, 3)
+    assert history.check(without_skip.sent_commands()).listed == [
+        "t:0@1: it has commands, and an operator left it out"
+    ]
     raising = History([1, 1, 1], 0, 3, raises=frozenset({1}))
-    assert raising.judge(history.sent()).listed == ["t:0@1: react raises on it, and it is below the position"]
+    assert raising.check(history.sent_commands()).listed == [
+        "t:0@1: react raises on it, and it is below the position"
+    ]
 
 
 def test_deleted_commands_are_not_missing() -> None:
     history = History([1, 1, 1, 1], 0, 4, deleted_below=2)
-    sent = history.sent()
+    sent = history.sent_commands()
     del sent["p/t/1@1"]
-    assert history.judge(sent).listed == []
+    assert history.check(sent).listed == []
     del sent["p/t/2@2"]
-    assert history.judge(sent).listed == ["t:0@2: command 0, for payment.commands, is missing"]
+    assert history.check(sent).listed == ["t:0@2: command 0, for payment.commands, is missing"]
 
 
 def test_accepted_losses_are_counted() -> None:
     history = History([1, 1, 1, 1], 0, 4, accepted=2)
-    sent = history.sent()
+    sent = history.sent_commands()
     del sent["p/t/1@1"]
     sent["p/t/3@3"][0] *= 2
-    sent["p/t/0@99"] = {0: [history.place(0, 0)]}
-    found = history.judge(sent)
-    assert (found.listed, found.accepted_losses, found.unknown) == ([], 1, 1)
+    sent["p/t/0@99"] = {0: [history.command(0, 0)]}
+    reactions = history.check(sent)
+    assert (reactions.listed, reactions.accepted_losses, reactions.unknown) == ([], 1, 1)
 
 
-def test_loss_ends_where_it_was_accepted() -> None:
+def test_loss_ends_at_the_accepted_offset() -> None:
     """Commands may be missing before the offset of the acceptance, and may occur twice from this offset on."""
     history = History([1, 1, 1, 1], 0, 4, accepted=2)
-    sent = {origin: one for origin, one in history.sent().items() if origin == "p/t/0@0"}
-    found = history.judge(sent)
-    assert found.listed == [
+    sent = {origin: commands for origin, commands in history.sent_commands().items() if origin == "p/t/0@0"}
+    reactions = history.check(sent)
+    assert reactions.listed == [
         "t:0@2: command 0, for payment.commands, is missing",
         "t:0@3: command 0, for payment.commands, is missing",
     ]
-    assert found.accepted_losses == 1 and history.judge({}).accepted_losses == 0
-    sent = history.sent()
+    assert reactions.accepted_losses == 1 and history.check({}).accepted_losses == 0
+    sent = history.sent_commands()
     del sent["p/t/1@1"], sent["p/t/0@0"]
     sent["p/t/2@2"][0] *= 2
-    assert history.judge(sent).listed == []
-    sent["p/t/0@0"] = {0: [history.place(0, 0)] * 2}
-    assert history.judge(sent).listed == ["t:0@0: command 0 was sent 2 times"]
+    assert history.check(sent).listed == []
+    sent["p/t/0@0"] = {0: [history.command(0, 0)] * 2}
+    assert history.check(sent).listed == ["t:0@0: command 0 was sent 2 times"]
 
 
 def test_accepted_losses_add_up() -> None:
     history = History([1, 1, 1, 1], 0, 4, accepted=3)
-    sent = history.sent()
+    sent = history.sent_commands()
     del sent["p/t/1@1"], sent["p/t/2@2"]
-    sent["p/t/0@98"] = {0: [history.place(0, 0)]}
-    sent["p/t/0@99"] = {0: [history.place(0, 0)], 1: [history.place(0, 0)] * 2}
-    found = history.judge(sent)
-    assert (found.listed, found.accepted_losses, found.unknown, found.commands) == ([], 2, 4, 6)
+    sent["p/t/0@98"] = {0: [history.command(0, 0)]}
+    sent["p/t/0@99"] = {0: [history.command(0, 0)], 1: [history.command(0, 0)] * 2}
+    reactions = history.check(sent)
+    assert (reactions.listed, reactions.accepted_losses, reactions.unknown, reactions.commands) == (
+        [],
+        2,
+        4,
+        6,
+    )
 
 
-def test_raising_before_the_beginning_is_fine() -> None:
+def test_errors_before_the_start_are_ignored() -> None:
     """Errors from the position on are fine too, because the position was read before the commands."""
     history = History([1, 1, 1, 1], 1, 4, raises=frozenset({0, 2, 3}))
-    sent = history.sent()
+    sent = history.sent_commands()
     del sent["p/t/2@2"], sent["p/t/3@3"]
-    assert history.judge(sent, 2).listed == []
-    assert history.judge(sent, 3).listed == ["t:0@2: react raises on it, and it is below the position"]
+    assert history.check(sent, 2).listed == []
+    assert history.check(sent, 3).listed == ["t:0@2: react raises on it, and it is below the position"]
 
 
 def test_commands_at_the_position_may_come() -> None:
     """The position was read before the commands."""
     history = History([1, 1, 1], 0, 3)
-    sent = history.sent()
+    sent = history.sent_commands()
     del sent["p/t/2@2"]
-    assert history.judge(sent, 2).listed == []
-    assert history.judge(sent, 3).listed == ["t:0@2: command 0, for payment.commands, is missing"]
+    assert history.check(sent, 2).listed == []
+    assert history.check(sent, 3).listed == ["t:0@2: command 0, for payment.commands, is missing"]
 
 
 @pytest.mark.covers("reacted-once")
 def test_first_commands_are_not_missed() -> None:
     """Without a recorded start, the first event with a command counts as the start."""
     history = History([1, 1, 1, 1, 1], 1, 5, is_start_recorded=True)
-    sent = {origin: one for origin, one in history.sent().items() if origin == "p/t/4@4"}
-    assert history.judge(sent).count == 3
-    assert History([1, 1, 1, 1, 1], 1, 5).judge(sent).count == 0
-    sent = {"p/t/0@0": {0: [history.place(0, 0)]}, **history.sent()}
-    assert history.judge(sent).listed == ["t:0@0: it has commands, and the process manager started at 1"]
+    sent = {origin: commands for origin, commands in history.sent_commands().items() if origin == "p/t/4@4"}
+    assert history.check(sent).count == 3
+    assert History([1, 1, 1, 1, 1], 1, 5).check(sent).count == 0
+    sent = {"p/t/0@0": {0: [history.command(0, 0)]}, **history.sent_commands()}
+    assert history.check(sent).listed == ["t:0@0: it has commands, and the process manager started at 1"]
 
 
 def test_other_commands_add_up() -> None:
-    sent = WHOLE.sent()
-    other_bytes(sent)
-    sent["p/t/0@0"] = {0: [WHOLE.place(1, 0)], 1: [WHOLE.place(1, 0)]}
-    found = WHOLE.judge(sent)
-    assert found.listed == ["3 commands are not those that react gives now: was it changed?"]
-    assert (found.changed_commands, found.count, found.events) == (3, 1, 4)
+    sent = COMPLETE.sent_commands()
+    change_bytes(sent)
+    sent["p/t/0@0"] = {0: [COMPLETE.command(1, 0)], 1: [COMPLETE.command(1, 0)]}
+    reactions = COMPLETE.check(sent)
+    assert reactions.listed == ["3 commands are not those that react gives now: was it changed?"]
+    assert (reactions.changed_commands, reactions.count, reactions.events) == (3, 1, 4)
 
 
 def test_only_the_first_faults_are_named() -> None:
-    found = WHOLE.judge(
-        {f"p/t/0@{number}": {0: [WHOLE.place(0, 0)]} for number in range(100, 101 + MAX_LISTED)}
+    reactions = COMPLETE.check(
+        {f"p/t/0@{number}": {0: [COMPLETE.command(0, 0)]} for number in range(100, 101 + MAX_LISTED)}
     )
-    assert len(found.listed) == MAX_LISTED and found.count == MAX_LISTED + 1
+    assert len(reactions.listed) == MAX_LISTED and reactions.count == MAX_LISTED + 1

@@ -52,7 +52,7 @@ def test_event_in_plain_text(harness: TopicHarness) -> None:
 
 
 @pytest.mark.covers("verifiable")
-def test_key_that_came_back(harness: TopicHarness) -> None:
+def test_restored_key_is_found(harness: TopicHarness) -> None:
     put_key(harness, "ann", key(1))
     assert f"is key {key(1).kid} of 'ann', which was deleted" in only_violation(harness)
 
