@@ -16,12 +16,14 @@ class StatusRow(NamedTuple):
 
 
 STATUSES: dict[str, StatusRow] = {
-    "accepted": StatusRow(True, "one event or more"),
-    "unchanged": StatusRow(True, "valid, and nothing to do: no event"),
-    "rejected": StatusRow(True, "no"),
-    "deferred": StatusRow(False, "not yet: it is resubmitted when it is `due`, and decided then"),
-    "duplicate": StatusRow(False, "decided before: the first decision is in `original`"),
-    "failed": StatusRow(False, "could not be decided; kept in the dead letters; its id may be tried again"),
+    "accepted": StatusRow(True, "the command has one event or more"),
+    "unchanged": StatusRow(True, "the command is valid and has no event, because there is nothing to do"),
+    "rejected": StatusRow(True, "a rule or a check rejects the command: see `reason`"),
+    "deferred": StatusRow(False, "the command is resubmitted at the time `due`, and then decided"),
+    "duplicate": StatusRow(False, "the command was decided before: `original` has the first decision"),
+    "failed": StatusRow(
+        False, "the command cannot be decided, and is in the dead letters; its id may be sent again"
+    ),
 }
 
 #: The statuses whose decisions are remembered. Failures are not, so that the id may be sent again after a correction of
@@ -35,43 +37,52 @@ class Reason(Enum):
     If it is `retryable`, a new command (with another id) may succeed.
     """
 
-    VERSION_CONFLICT = "rejected", 10, "the aggregate is at `version`: look at it, and decide again", True
-    NOT_FOUND = "rejected", 10, "`exists` was expected; or no such command is deferred"
+    VERSION_CONFLICT = (
+        "rejected",
+        10,
+        "the aggregate has another version, `version`: read its state before you send a new command",
+        True,
+    )
+    NOT_FOUND = "rejected", 10, "`exists` was expected; or the command to cancel or release is not deferred"
     ALREADY_EXISTS = "rejected", 10, "`none` was expected"
-    BUSINESS_RULE = "rejected", 11, "`decide` says no: see `code` and `message`"
-    EXPIRED = "rejected", 9, "its turn came after its `expirytime`"
-    CANCELLED = "rejected", 5, "a `cqrs.Cancel` ended it while it was deferred"
-    ERASED = "rejected", 7, "its personal data were erased while it was deferred"
-    GAVE_UP = "rejected", 11, "`decide` has put it off more often than `max_attempts` allows"
-    NOT_YET = "deferred", 9, "its `notbefore` is to come; or it was resubmitted too early (check 5)"
-    LATER = "deferred", 11, "`decide` has put it off"
-    MOVED = "deferred", 4, "its key has moved to partition `movedto` as the topics grew: it is decided there"
+    BUSINESS_RULE = "rejected", 11, "`decide` rejected the command: see `code` and `message`"
+    EXPIRED = "rejected", 9, "the owner reached the command after its `expirytime`"
+    CANCELLED = "rejected", 5, "a `cqrs.Cancel` cancelled the deferred command"
+    ERASED = "rejected", 7, "an erasure deleted the key of the deferred command"
+    GAVE_UP = "rejected", 11, "`decide` has deferred the command more than `max_attempts` times"
+    NOT_YET = (
+        "deferred",
+        9,
+        "its `notbefore` is in the future; or the command was resubmitted too early (check 5)",
+    )
+    LATER = "deferred", 11, "`decide` has deferred the command"
+    MOVED = "deferred", 4, "a repartitioning moved the key to partition `movedto`, which decides the command"
     ID_REUSED = "rejected", 5, "another command had this subject and id", False, False
-    KEY_MISSING = "failed", 1, "no key, or an empty one"
-    INVALID_ENVELOPE = "failed", 2, "not a CloudEvent as above"
+    KEY_MISSING = "failed", 1, "the record has no key, or an empty key"
+    INVALID_ENVELOPE = "failed", 2, "the record is not a CloudEvent as described above"
     KEY_MISMATCH = "failed", 3, "the key is not the `subject`"
-    NOT_RELEASED = "failed", 5, "it has a `deferredfrom` that no owner gave it"
-    WRONG_PARTITION = "failed", 4, "the sender's partitioner is another"
+    NOT_RELEASED = "failed", 5, "no owner set the `deferredfrom` of the command"
+    WRONG_PARTITION = "failed", 4, "the sender uses another partitioner"
     UNKNOWN_TYPE = "failed", 6, "the aggregate has no such command"
     PAYLOAD_UNAVAILABLE = (
         "failed",
         7,
-        "the payload that it refers to is missing or altered, or the store did not answer",
+        "the payload is missing or altered, or the payload store did not answer",
         True,
     )
     INVALID_PAYLOAD = "failed", 7, "a field is missing, unknown or of another type"
-    INVALID_EXPECTED_VERSION = "failed", 8, "not one of the forms above"
+    INVALID_EXPECTED_VERSION = "failed", 8, "`expectedversion` has another form than the forms above"
     HANDLER_ERROR = (
         "failed",
         7,
-        "the aggregate's code raised, or made something that is not an event; none of its events is written",
+        "the aggregate's code raised an exception or returned a value that is not an event; no event is written",
     )
     TOO_LARGE = (
         "failed",
         11,
-        "an event larger than the topic takes, more than 10,000 or 8 MiB of them (64 MiB in a payload store), "
-        "a command too large to be deferred,"
-        " a dead letter larger than its topic takes, or given up by an operator",
+        "an event is larger than the topic accepts; the command has more than 10,000 events, or events of more than "
+        "8 MiB (64 MiB in a payload store); the command is too large to be deferred; its dead letter is larger than the "
+        "topic accepts; or an operator gave the command up",
     )
 
     def __init__(
