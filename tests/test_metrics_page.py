@@ -108,7 +108,7 @@ def test_page_names_what_a_process_exposes() -> None:
     assert found == {
         name: one for name, one in named.items() if name.startswith("cqrs_process_") or name in of_run
     }
-    assert "with the metrics of its processes and those of the run." in PAGE
+    assert "with the metrics of its process managers and of the run." in " ".join(PAGE.split())
     assert registry.get_sample_value("cqrs_ready") == 1
     metrics.snapshot = Snapshot(0.0, processes=reacting(claimed=False))
     assert registry.get_sample_value("cqrs_ready") == 0

@@ -80,8 +80,8 @@ def test_figures_are_those_of_their_page() -> None:
     sizes = PAGE.partition("## Sizes")[2].partition("\n## ")[0]
     for figure in ("91,000", "22 µs", "328,000", "468,000", "470 MB"):
         assert figure in sizes and figure in FIGURES
-    assert f"{BASE_DESCRIPTORS} and {DESCRIPTORS} a partition" in sizes
-    assert f"{DESCRIPTORS_A_BROKER} more a partition" in sizes
+    assert f"{BASE_DESCRIPTORS}, {DESCRIPTORS} more for each partition" in sizes
+    assert f"{DESCRIPTORS_A_BROKER} more for each partition and further broker" in sizes
 
 
 @pytest.mark.kafka

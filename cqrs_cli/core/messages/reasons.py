@@ -81,8 +81,8 @@ class Reason(Enum):
         "failed",
         11,
         "an event is larger than the topic accepts; the command has more than 10,000 events, or events of more than "
-        "8 MiB (64 MiB in a payload store); the command is too large to be deferred; its dead letter is larger than the "
-        "topic accepts; or an operator gave the command up",
+        "8 MiB (64 MiB in a payload store); the command is too large to be deferred; its dead letter is larger than "
+        "the topic accepts; or an operator gave the command up",
     )
 
     def __init__(
