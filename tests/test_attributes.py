@@ -34,7 +34,7 @@ LIST, LAST = "cqrs_cli/core/messages/attributes.py", "    tracestate: str | None
 @pytest.fixture
 def decided() -> Partition:
     partition = Partition()
-    partition.feed(record(0, command(**TEXTS)))
+    partition.decide(record(0, command(**TEXTS)))
     return partition
 
 

@@ -57,7 +57,7 @@ def test_its_test_passes(shop: Path) -> None:
 
 
 @pytest.mark.program
-def test_it_keeps_the_laws(shop: Path) -> None:
+def test_aggregate_keeps_the_laws(shop: Path) -> None:
     python(
         "from cqrs_cli.testing import check_laws; from aggregates import theatre; check_laws(theatre)", shop
     )

@@ -11,13 +11,13 @@ from tests.support import ROOT
 NAMES = registry.names("aggregates", ROOT)
 
 
-def test_the_aggregates_are_found() -> None:
+def test_registry_has_the_aggregates() -> None:
     assert {"bank_account", "counter", "order", "payment", "reservation", "sensor"} <= set(NAMES)
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("name", NAMES)
-def test_it_keeps_the_laws(name: str) -> None:
+def test_aggregate_keeps_the_laws(name: str) -> None:
     check_laws(importlib.import_module(f"aggregates.{name}"))
 
 
@@ -39,13 +39,13 @@ def test_file_is_short_and_ordered(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_file_names_its_storage_format(name: str) -> None:
+def test_docstring_names_the_storage_format(name: str) -> None:
     doc = importlib.import_module(f"aggregates.{name}").__doc__
     assert doc
     assert "storage format" in doc
 
 
-def test_stored_events_stay_as_they_are() -> None:
+def test_stored_events_keep_their_fields() -> None:
     """A changed line makes existing logs unreadable. Add fields, but never rename them."""
     stored = {
         kind: event.__struct_fields__

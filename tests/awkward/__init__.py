@@ -1,1 +1,1 @@
-"""A package with a misbehaving aggregate, for tests only."""
+"""A package whose only aggregate misbehaves on request."""

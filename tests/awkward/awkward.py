@@ -1,4 +1,4 @@
-"""An aggregate that misbehaves in the way that a command requests."""
+"""An aggregate whose commands each request another kind of misbehaviour."""
 
 from collections.abc import Iterator
 
@@ -42,19 +42,19 @@ class Happened(cqrs.Event):
     number: float = 0.0
 
 
-class Seen(cqrs.State):
+class EventCount(cqrs.State):
     count: int = 0
 
 
 def decide(
-    command: Behave | Raise | Flood | Fatten | Lie | Choke | Average, seen: Seen
+    command: Behave | Raise | Flood | Fatten | Lie | Choke | Average, state: EventCount
 ) -> Iterator[Happened]:
     match command:
         case Behave():
             yield Happened()
         case Raise():
             yield Happened()
-            raise ZeroDivisionError("one by none")
+            raise ZeroDivisionError("division by zero")
         case Flood(count):
             yield from (Happened() for _ in range(count))
         case Fatten(size):
@@ -67,10 +67,10 @@ def decide(
             yield Happened(number=float("nan"))
 
 
-def evolve(seen: Seen, event: Happened) -> Seen:
+def evolve(state: EventCount, event: Happened) -> EventCount:
     if event.text == "bone":
-        raise RuntimeError("cannot take it")
-    return Seen(seen.count + 1)
+        raise RuntimeError("cannot fold this event")
+    return EventCount(state.count + 1)
 
 
-decider = cqrs.Decider(decide, evolve, initial=Seen())
+decider = cqrs.Decider(decide, evolve, initial=EventCount())

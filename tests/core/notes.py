@@ -1,4 +1,4 @@
-"""An aggregate of notes, with commands for the fast path and commands that leave it in every possible way."""
+"""An aggregate of notes. Its commands take the fast path, or leave it in every possible way."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Headers, Record
-from tests.fuzz.damage import damaged
+from tests.fuzz.damage import damaged_bytes
 
 STRUCTURED: Headers = list(HEADERS)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -21,10 +21,10 @@ class Note(cqrs.Command):
     texts: tuple[str, ...] = ()
     weight: float = 0.0
     due: datetime | None = None
-    how: str = ""
+    mode: str = ""
 
     def __post_init__(self) -> None:
-        if self.how == "unread":
+        if self.mode == "unread":
             raise LookupError("unread")
 
 
@@ -39,12 +39,12 @@ class Notes(cqrs.State):
     weight: float = 0.0
 
 
-asked: list[Note] = []
+decided_commands: list[Note] = []
 
 
 def decide(note: Note, notes: Notes, at: cqrs.Context) -> Iterator[Noted]:
-    asked.append(note)
-    match note.how:
+    decided_commands.append(note)
+    match note.mode:
         case "reject":
             raise cqrs.Rejected("no", code="NO")
         case "later":
@@ -58,7 +58,7 @@ def decide(note: Note, notes: Notes, at: cqrs.Context) -> Iterator[Noted]:
         case "endless":
             yield Noted("x", float("inf"))
         case "fold" | "fold-memory" | "other":
-            yield Noted(note.how)
+            yield Noted(note.mode)
     for text in note.texts:
         yield Noted(text, note.weight, note.due)
 
@@ -77,7 +77,7 @@ NOTES = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
 texts = st.text('aé"\\\n\x7f 😀', max_size=3)
 #: The ways in which a command leaves the fast path: changed attributes and changed fields of its data.
-rare: dict[str, Any] = {
+rare_attributes: dict[str, Any] = {
     "specversion": st.just("2"),
     "id": st.sampled_from(["é", '"', ""]),
     "source": st.just(""),
@@ -99,11 +99,11 @@ rare: dict[str, Any] = {
     "time": st.just("2026-11-22T01:02:03Z"),
     "anything": st.sampled_from([1, {"a": [1]}, "x" * 1100]),
 }
-datas: dict[str, Any] = {
+rare_data: dict[str, Any] = {
     "texts": st.lists(texts | st.just("long" * 200), max_size=3),
     "weight": st.sampled_from([1.5, 1e300]),
     "due": st.sampled_from(["2026-11-22T01:02:03+01:00", "2026-11-22T01:02:03", None]),
-    "how": st.sampled_from(["reject", "later", "raise", "foreign", "endless", "fold", "other", "unread"]),
+    "mode": st.sampled_from(["reject", "later", "raise", "foreign", "endless", "fold", "other", "unread"]),
 }
 
 
@@ -111,29 +111,31 @@ datas: dict[str, Any] = {
 def records(draw: st.DrawFn) -> Record:
     """Draw a command record for the fast path, possibly with changes that leave it."""
 
-    def changed(plain: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    def with_changes(envelope_defaults: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         names = draw(st.just([]) | st.lists(st.sampled_from(sorted(changes)), max_size=2))
-        return {**plain, **{name: draw(changes[name]) for name in names}}
+        return {**envelope_defaults, **{name: draw(changes[name]) for name in names}}
 
-    plain = {
+    envelope_defaults = {
         "specversion": "1.0",
         "id": draw(st.sampled_from("123456")),
         "source": "/t",
         "type": "notes.Note",
     }
-    data = changed(draw(st.sampled_from([{"texts": ["x"]}] * 5 + [{"how": "later"}])), datas)
-    envelope = changed({**plain, "subject": draw(st.sampled_from("aab")), "data": data}, rare)
+    data = with_changes(draw(st.sampled_from([{"texts": ["x"]}] * 5 + [{"mode": "later"}])), rare_data)
+    envelope = with_changes(
+        {**envelope_defaults, "subject": draw(st.sampled_from("aab")), "data": data}, rare_attributes
+    )
     value = json.dumps(envelope, ensure_ascii=draw(st.booleans())).encode()
     key: bytes | None = str(envelope["subject"]).encode()
     headers: Headers | None = STRUCTURED
     match draw(st.sampled_from(["", "", "", "", "value", "key", "headers"])):
         case "value":
-            value = draw(damaged([value]))
+            value = draw(damaged_bytes([value]))
         case "key":
             key = draw(st.sampled_from([b"b", b"\xff", b"", None]))
         case "headers":
-            others: list[Headers | None] = [[], None, [("content-type", b"text/plain")]]
-            headers = draw(st.sampled_from(others))
+            other_headers: list[Headers | None] = [[], None, [("content-type", b"text/plain")]]
+            headers = draw(st.sampled_from(other_headers))
     return Record(0, draw(st.sampled_from([5000, 5000, 5001, 7000])), key, value, headers)
 
 

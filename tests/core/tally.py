@@ -24,25 +24,25 @@ class Add(cqrs.Command):
 
 
 class Crash(cqrs.Command):
-    how: str
+    mode: str
 
     def __post_init__(self) -> None:
-        if self.how == "undone":
-            raise LookupError(self.how)
-        if self.how == "unread":
-            raise MemoryError(self.how)
-        if self.how == "interrupt-unread":
+        if self.mode == "undone":
+            raise LookupError(self.mode)
+        if self.mode == "unread":
+            raise MemoryError(self.mode)
+        if self.mode == "interrupt-unread":
             raise KeyboardInterrupt
 
 
-class Mute(Exception):
+class UnprintableError(Exception):
     """An exception whose `str` fails."""
 
     def __str__(self) -> str:
-        raise RuntimeError("no words")
+        raise RuntimeError("no text")
 
 
-class Interrupting(Exception):
+class InterruptingError(Exception):
     """An exception whose `str` raises `KeyboardInterrupt`."""
 
     def __str__(self) -> str:
@@ -84,9 +84,9 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
         case Crash("interrupt"):
             raise KeyboardInterrupt
         case Crash("interrupt-text"):
-            raise Interrupting
+            raise InterruptingError
         case Crash("interrupt-mumble"):
-            raise cqrs.Rejected(Interrupting())  # type: ignore[arg-type]
+            raise cqrs.Rejected(InterruptingError())  # type: ignore[arg-type]
         case Crash("interrupt-fold"):
             yield Added(-3)
         case Crash("trace"):
@@ -94,9 +94,9 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
         case Crash("profile"):
             sys.setprofile(lambda *_: None)
         case Crash("mute"):
-            raise Mute
+            raise UnprintableError
         case Crash("mumble"):
-            raise cqrs.Rejected(Mute())  # type: ignore[arg-type]
+            raise cqrs.Rejected(UnprintableError())  # type: ignore[arg-type]
         case Crash("number"):
             raise cqrs.Rejected(42)  # type: ignore[arg-type]
         case Crash("half"):
@@ -130,14 +130,14 @@ AGGREGATE = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
 
 
 def command(
-    kind: str = "Add", data: Any = None, *, id: str = "1", subject: str = "a", **attributes: Any
+    name: str = "Add", data: Any = None, *, id: str = "1", subject: str = "a", **attributes: Any
 ) -> bytes:
     return json.dumps(
         {
             "specversion": "1.0",
             "id": id,
             "source": "/test",
-            "type": f"tally.{kind}",
+            "type": f"tally.{name}",
             "subject": subject,
             "data": {"n": 1} if data is None else data,
             **attributes,
@@ -150,13 +150,13 @@ def record(offset: int, value: bytes | None, key: bytes | None = b"a", timestamp
 
 
 class Partition:
-    """A partition in memory: decides batches and keeps their results."""
+    """A partition in memory, which decides batches and stores their results."""
 
     aggregate = AGGREGATE
 
     def __init__(self, **context: Any) -> None:
         self.states: dict[str, VersionedState] = {}
-        self.remembered: dict[tuple[str, str], DedupEntry] = {}
+        self.dedup_entries: dict[tuple[str, str], DedupEntry] = {}
         self.clock = 0
         self.context = context
         self.events: list[OutputRecord] = []
@@ -165,11 +165,11 @@ class Partition:
         self.payloads: dict[PayloadReference, bytes] = {}
 
     def batch(self) -> Batch:
-        """Return the next batch, to be decided piece by piece."""
+        """Return the next batch, which the test decides in pieces."""
         context = BatchContext(
             3,
             self.states.get,
-            lambda subject, id: self.remembered.get((subject, id)),
+            lambda subject, id: self.dedup_entries.get((subject, id)),
             lambda: 6000,
             dedup_window=WINDOW,
             clock=self.clock,
@@ -178,20 +178,20 @@ class Partition:
         )
         return Batch(self.aggregate, context)
 
-    def feed(self, *records: Record) -> Decisions:
-        done = self.batch().decide_piece(records)
-        self.states |= done.states
-        self.remembered |= done.dedup_entries
-        self.clock = done.clock
-        self.events += done.events
-        self.outcomes += done.outcomes
-        self.dead_letters += done.dead_letters
-        self.payloads |= done.payloads
-        return done
+    def decide(self, *records: Record) -> Decisions:
+        decisions = self.batch().decide_piece(records)
+        self.states |= decisions.states
+        self.dedup_entries |= decisions.dedup_entries
+        self.clock = decisions.clock
+        self.events += decisions.events
+        self.outcomes += decisions.outcomes
+        self.dead_letters += decisions.dead_letters
+        self.payloads |= decisions.payloads
+        return decisions
 
     def last(self) -> dict[str, Any]:
         return dict(json.loads(self.outcomes[-1][0]))
 
     def verdict(self, *records: Record) -> dict[str, Any]:
-        self.feed(*records)
+        self.decide(*records)
         return dict(self.last()["data"])

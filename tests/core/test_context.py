@@ -40,15 +40,15 @@ TIME = datetime(2025, 11, 21, 1, 2, 3, 456_000, tzinfo=UTC)
 MILLISECONDS = 1763686923456
 
 
-def noted(*values: bytes, timestamp: int = MILLISECONDS) -> list[dict[str, Any]]:
+def decided_events(*values: bytes, timestamp: int = MILLISECONDS) -> list[dict[str, Any]]:
     """Return the events of these commands."""
     records = [record(offset, value, timestamp=timestamp) for offset, value in enumerate(values)]
     context = BatchContext(3, lambda _: None, lambda *_: None, lambda: 9_000_000_000_000)
     return [json.loads(value) for value, _, _ in decide_batch(AGGREGATE, records, context).events]
 
 
-def test_context_tells_the_circumstances() -> None:
-    first, second = noted(command("Note", {}), command("Note", {}, id="2", correlationid="order-9"))
+def test_context_has_id_version_and_time() -> None:
+    first, second = decided_events(command("Note", {}), command("Note", {}, id="2", correlationid="order-9"))
     assert first["data"]["at"] == ["a", 0, "2025-11-21T01:02:03.456000Z", "1", "1"]
     assert second["data"]["at"] == ["a", 1, "2025-11-21T01:02:03.456000Z", "2", "order-9"]
 
@@ -56,9 +56,9 @@ def test_context_tells_the_circumstances() -> None:
 @pytest.mark.parametrize("timestamp", [MILLISECONDS, -1, 2**62])
 def test_time_is_the_events_time(timestamp: int) -> None:
     """The record's time counts, not the owner's clock. A time outside the calendar is the epoch for both."""
-    (event,) = noted(command("Note", {}), timestamp=timestamp)
-    told = datetime.fromisoformat(event["data"]["at"][2])
-    assert told == datetime.fromisoformat(event["time"]) and told.utcoffset() == timedelta(0)
+    (event,) = decided_events(command("Note", {}), timestamp=timestamp)
+    context_time = datetime.fromisoformat(event["data"]["at"][2])
+    assert context_time == datetime.fromisoformat(event["time"]) and context_time.utcoffset() == timedelta(0)
 
 
 def test_the_context_cannot_be_changed() -> None:
@@ -70,4 +70,4 @@ def test_the_context_cannot_be_changed() -> None:
 @pytest.mark.parametrize("second", ["once", "once ä"])
 def test_state_is_that_of_the_aggregate(second: str) -> None:
     """The fast path and the general path give `decide` the same state."""
-    assert len(noted(command("Note", {}), command("Note", {}, id=second))) == 1
+    assert len(decided_events(command("Note", {}), command("Note", {}, id=second))) == 1

@@ -18,25 +18,27 @@ Row = tuple[str, int, bytes]
 rows = st.tuples(st.text(max_size=8), st.integers(1, 2**53), st.binary(max_size=16))
 
 
-def total(some: list[Row]) -> int:
-    return reduce(digest.add_digests, (digest.aggregate_digest(*row) for row in some), 0)
+def total_digest(aggregates: list[Row]) -> int:
+    return reduce(digest.add_digests, (digest.aggregate_digest(*row) for row in aggregates), 0)
 
 
 @given(st.lists(rows), st.randoms(use_true_random=False))
-def test_order_does_not_matter(some: list[Row], order: random.Random) -> None:
-    shuffled = some.copy()
+def test_order_does_not_matter(aggregates: list[Row], order: random.Random) -> None:
+    shuffled = aggregates.copy()
     order.shuffle(shuffled)
-    assert total(shuffled) == total(some)
+    assert total_digest(shuffled) == total_digest(aggregates)
 
 
 @given(st.lists(rows), st.lists(rows))
-def test_parts_may_be_summed_anywhere(some: list[Row], others: list[Row]) -> None:
-    assert digest.add_digests(total(some), total(others)) == total(some + others)
+def test_digests_of_parts_can_be_added(aggregates: list[Row], other_aggregates: list[Row]) -> None:
+    assert digest.add_digests(total_digest(aggregates), total_digest(other_aggregates)) == total_digest(
+        aggregates + other_aggregates
+    )
 
 
 @given(rows, rows)
-def test_other_aggregates_have_other_digests(one: Row, other: Row) -> None:
-    assert (digest.aggregate_digest(*one) == digest.aggregate_digest(*other)) == (one == other)
+def test_other_aggregates_have_other_digests(first: Row, second: Row) -> None:
+    assert (digest.aggregate_digest(*first) == digest.aggregate_digest(*second)) == (first == second)
 
 
 def test_boundary_of_id_and_state_counts() -> None:
@@ -47,17 +49,17 @@ def test_sum_wraps_into_64_digits() -> None:
     assert digest.as_hex(digest.add_digests(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
 
 
-def test_the_framing_is_fixed_for_ever() -> None:
-    framed = b"\x00\x00\x00\x02" + (7).to_bytes(8, "big") + (3).to_bytes(8, "big") + b"id" + b"{ }"
-    assert digest.as_hex(digest.aggregate_digest("id", 7, b"{ }")) == hashlib.sha256(framed).hexdigest()
+def test_framing_must_not_change() -> None:
+    framed_bytes = b"\x00\x00\x00\x02" + (7).to_bytes(8, "big") + (3).to_bytes(8, "big") + b"id" + b"{ }"
+    assert digest.as_hex(digest.aggregate_digest("id", 7, b"{ }")) == hashlib.sha256(framed_bytes).hexdigest()
 
 
-def test_personal_fields_have_no_part_in_it() -> None:
+def test_personal_fields_do_not_change_the_digest() -> None:
     """Unencrypted, encrypted and erased states of an aggregate have the same digest."""
     erased, plain = encode_json(Customer(plan="free")), encode_json(Customer("Ann", plan="free"))
-    sealed = encrypt_data(
+    encrypted = encrypt_data(
         Customer, plain, DataKey.of_random(bytes(72)), ValueLocation("customer", "a", "state", "")
     )
-    digests = {digest.state_digest(Customer, "a", 1, state) for state in (erased, plain, sealed)}
+    digests = {digest.state_digest(Customer, "a", 1, state) for state in (erased, plain, encrypted)}
     assert digests == {digest.aggregate_digest("a", 1, erased)}
     assert digest.state_digest(Counter, "a", 1, b"{ }") == digest.aggregate_digest("a", 1, b"{ }")

@@ -20,41 +20,44 @@ from tests.core.personal.customer import CUSTOMER, Registered
 KEY = DataKey.of_random(bytes(72))
 ANN = Registered("Ann Smith", "ann@home", "free")
 PLAIN = encode_json(ANN)
-SEALED = encrypt_data(Registered, PLAIN, KEY, ValueLocation("customer", "c-42", "0/1/0", ""))
-MARKS = personal_members(CUSTOMER)
+ENCRYPTED = encrypt_data(Registered, PLAIN, KEY, ValueLocation("customer", "c-42", "0/1/0", ""))
+ANNOTATIONS = personal_members(CUSTOMER)
 
 
-def document(data: bytes, kind: str = "customer.Registered") -> bytes:
-    return encode_json({"id": "0/1/0", "type": kind, "subject": "c-42", "data": Raw(data)})
+def document(data: bytes, type: str = "customer.Registered") -> bytes:
+    return encode_json({"id": "0/1/0", "type": type, "subject": "c-42", "data": Raw(data)})
 
 
-def masked(value: bytes) -> bytes:
-    assert MARKS is not None
-    return redact_event(MARKS, value)
+def redacted(value: bytes) -> bytes:
+    assert ANNOTATIONS is not None
+    return redact_event(ANNOTATIONS, value)
 
 
-def test_masks_have_no_value() -> None:
-    wanted = {"name": "", "mail": "x@invalid", "plan": "free"}
-    assert [json.loads(masked(document(data)))["data"] for data in (PLAIN, SEALED)] == [wanted, wanted]
+def test_redacted_events_have_no_values() -> None:
+    expected = {"name": "", "mail": "x@invalid", "plan": "free"}
+    assert [json.loads(redacted(document(data)))["data"] for data in (PLAIN, ENCRYPTED)] == [
+        expected,
+        expected,
+    ]
 
 
-def test_retired_events_lose_what_was_sealed() -> None:
-    found = json.loads(masked(document(SEALED, "customer.Retired")))["data"]
-    assert found == {"name": None, "mail": None, "plan": "free"}
+def test_retired_events_lose_encrypted_fields() -> None:
+    data = json.loads(redacted(document(ENCRYPTED, "customer.Retired")))["data"]
+    assert data == {"name": None, "mail": None, "plan": "free"}
 
 
-def test_other_records_stay() -> None:
+def test_other_records_are_unchanged() -> None:
     for value in (b"?", b"{}", document(b"null"), document(b'{"key":"x"}', ERASED)):
-        assert masked(value) is value
+        assert redacted(value) is value
 
 
-def test_deferred_commands_are_masked() -> None:
-    found = json.loads(redact_command(CUSTOMER, document(SEALED, "customer.Register")))["data"]
-    assert found == {"name": "", "mail": "x@invalid", "plan": "free"}
+def test_deferred_commands_are_redacted() -> None:
+    data = json.loads(redact_command(CUSTOMER, document(ENCRYPTED, "customer.Register")))["data"]
+    assert data == {"name": "", "mail": "x@invalid", "plan": "free"}
     assert redact_command(tally.AGGREGATE, b"?") == b"?"
 
 
-def test_only_marked_aggregates_are_looked_at() -> None:
+def test_aggregates_without_annotations_are_skipped() -> None:
     assert personal_members(tally.AGGREGATE) is None
     assert read_encrypted_event(document(PLAIN)) is None and read_encrypted_event(b'"$sealed"') is None
-    assert read_encrypted_event(document(SEALED)) is not None
+    assert read_encrypted_event(document(ENCRYPTED)) is not None

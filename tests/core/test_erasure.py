@@ -18,22 +18,22 @@ from cqrs_cli.testing import laws
 from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, decide, evolve
 
-GONE = encode_json(Erased("AAAAAAAAAAA"))
+ERASED_DATA = encode_json(Erased("AAAAAAAAAAA"))
 ANN = Customer("Ann", "ann@home", "free", {"Elm": 1}, 3)
 
 
-def closing(customer: Customer, event: Registered | Ordered | Erased) -> Customer:
+def evolve_closing(customer: Customer, event: Registered | Ordered | Erased) -> Customer:
     """Close the customer when it is erased. The new name has no key."""
     if isinstance(event, Erased):
         return cqrs.replace(customer, plan=f"closed {customer.name}", name="gone")
     return evolve(customer, event)
 
 
-def folding(fold: Callable[..., Customer]) -> Aggregate:
-    return Aggregate.of("customer", cqrs.Decider(decide, fold, Customer()))
+def aggregate_with(evolve: Callable[..., Customer]) -> Aggregate:
+    return Aggregate.of("customer", cqrs.Decider(decide, evolve, Customer()))
 
 
-def test_erase_names_the_key_that_it_ends() -> None:
+def test_erase_names_the_current_key() -> None:
     for command in (Erase(), Erase("AAAAAAAAAAA")):
         assert decide_erase(command, "AAAAAAAAAAA") == (Erased("AAAAAAAAAAA"),)
 
@@ -42,7 +42,7 @@ def test_erase_without_a_key_changes_nothing() -> None:
     assert decide_erase(Erase(), None) == ()
 
 
-def test_erase_spares_a_later_key() -> None:
+def test_erase_keeps_a_later_key() -> None:
     assert decide_erase(Erase("AAAAAAAAAAA"), "BBBBBBBBBBB") == ()
 
 
@@ -54,41 +54,43 @@ def test_erase_may_name_a_key() -> None:
 
 
 @given(messages_of([Customer]))
-def test_erased_folds_to_the_mask(customer: Customer) -> None:
-    assert CUSTOMER.step(customer, ERASED, GONE) == mask(customer)
+def test_erased_folds_to_the_redacted_state(customer: Customer) -> None:
+    assert CUSTOMER.step(customer, ERASED, ERASED_DATA) == mask(customer)
 
 
-def test_evolve_is_asked_about_the_mask() -> None:
-    assert folding(closing).step(ANN, ERASED, GONE) == Customer(plan="closed ", amount=3)
+def test_evolve_gets_the_redacted_state() -> None:
+    assert aggregate_with(evolve_closing).step(ANN, ERASED, ERASED_DATA) == Customer(plan="closed ", amount=3)
 
 
-def test_evolve_must_give_a_state_then_too() -> None:
-    def forgetting(customer: Customer, event: Registered | Ordered | Erased) -> Customer:
+def test_evolve_of_erased_must_return_a_state() -> None:
+    def evolve_to_none(customer: Customer, event: Registered | Ordered | Erased) -> Customer:
         return None if isinstance(event, Erased) else customer  # type: ignore[return-value]
 
     with pytest.raises(TypeError, match="evolve returned NoneType, not Customer"):
-        folding(forgetting).step(ANN, ERASED, GONE)
+        aggregate_with(evolve_to_none).step(ANN, ERASED, ERASED_DATA)
 
 
 def test_reserved_event_is_not_of_the_aggregate() -> None:
     """`decide` cannot return it, because `decide` knows no key."""
-    both = [CUSTOMER, folding(closing)]
-    assert [one.evolves_erased for one in both] == [False, True]
-    assert all(list(one.events) == ["customer.Registered", "customer.Ordered"] for one in both)
-    assert not any(Erased in one.event_types for one in both)
+    aggregates = [CUSTOMER, aggregate_with(evolve_closing)]
+    assert [aggregate.evolves_erased for aggregate in aggregates] == [False, True]
+    assert all(
+        list(aggregate.events) == ["customer.Registered", "customer.Ordered"] for aggregate in aggregates
+    )
+    assert not any(Erased in aggregate.event_types for aggregate in aggregates)
 
 
-def test_hearing_the_event_keeps_the_laws() -> None:
-    laws(cqrs.Decider(decide, closing, Customer()), examples=50)
+def test_evolve_of_erased_keeps_the_laws() -> None:
+    laws(cqrs.Decider(decide, evolve_closing, Customer()), examples=50)
 
 
-def test_only_personal_aggregates_know_it() -> None:
+def test_erased_needs_personal_fields() -> None:
     assert ERASED not in Aggregate.of("counter", counter.decider).decode_event
 
-    def hearing(
+    def evolve_erased(
         state: counter.Counter, event: counter.Incremented | counter.WasReset | Erased
     ) -> counter.Counter:
         return state
 
     with pytest.raises(InvalidAggregate, match="no field is personal"):
-        Aggregate.of("counter", cqrs.Decider(counter.decide, hearing, counter.Counter()))
+        Aggregate.of("counter", cqrs.Decider(counter.decide, evolve_erased, counter.Counter()))

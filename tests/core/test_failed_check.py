@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from tests.core.tally import command, record
 
 
-class Hidden(Exception):
+class UnprintableError(Exception):
     """An exception that cannot be formatted."""
 
     @property
@@ -20,34 +20,36 @@ class Hidden(Exception):
 
 def tracebacks(*errors: Exception) -> dict[str, str]:
     """Return the kept tracebacks of errors that `decide` raised at one line, by line and type."""
-    done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
+    decisions, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
     for error in errors:
         with suppress(Exception):
             raise error
-        refused = CheckFailed(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
-        refused.__cause__ = error
-        record_failed_check(done, context, record(0, command()), WrittenVerdict(status=""), refused)
-    assert done.reason_counts == {"HANDLER_ERROR": len(errors)} and len(done.dead_letters) == len(errors)
-    return done.tracebacks
+        failed_check = CheckFailed(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
+        failed_check.__cause__ = error
+        record_failed_check(decisions, context, record(0, command()), WrittenVerdict(status=""), failed_check)
+    assert decisions.reason_counts == {"HANDLER_ERROR": len(errors)} and len(decisions.dead_letters) == len(
+        errors
+    )
+    return decisions.tracebacks
 
 
-def test_words_make_no_other_kind() -> None:
-    first, again = KeyError("KeyError 1"), KeyError("KeyError 2")
-    assert tracebacks(first, again) == {"tally.py:7: KeyError": "".join(traceback.format_exception(first))}
+def test_equal_error_types_share_a_traceback() -> None:
+    first, second = KeyError("KeyError 1"), KeyError("KeyError 2")
+    assert tracebacks(first, second) == {"tally.py:7: KeyError": "".join(traceback.format_exception(first))}
 
 
 def test_end_of_long_traceback_is_kept() -> None:
-    kept = tracebacks(ValueError("x" * 20_000 + "y"))["tally.py:7: ValueError"]
-    assert kept == "x" * 9_998 + "y\n"
+    text = tracebacks(ValueError("x" * 20_000 + "y"))["tally.py:7: ValueError"]
+    assert text == "x" * 9_998 + "y\n"
 
 
 def test_error_that_cannot_be_shown_is_counted() -> None:
-    assert tracebacks(Hidden("once")) == {}
+    assert tracebacks(UnprintableError("once")) == {}
 
 
 def test_only_errors_of_the_code_are_kept() -> None:
-    done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
-    refused = CheckFailed(Reason.BUSINESS_RULE, "no")
-    refused.__cause__ = KeyError("why")
-    record_failed_check(done, context, record(0, command()), WrittenVerdict(status=""), refused)
-    assert done.tracebacks == {}
+    decisions, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
+    failed_check = CheckFailed(Reason.BUSINESS_RULE, "no")
+    failed_check.__cause__ = KeyError("why")
+    record_failed_check(decisions, context, record(0, command()), WrittenVerdict(status=""), failed_check)
+    assert decisions.tracebacks == {}

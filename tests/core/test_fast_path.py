@@ -14,10 +14,10 @@ from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.messages.record import Record
-from tests.core.notes import NOTES, TRACE, Note, asked, contexts, note, records
+from tests.core.notes import NOTES, TRACE, Note, contexts, decided_commands, note, records
 
 
-class Contract(Batch):
+class GeneralPathBatch(Batch):
     """A batch without the fast path."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
@@ -25,23 +25,29 @@ class Contract(Batch):
         self._fast_path = lambda *_: None
 
 
-def decided(make: type[Batch], stream: list[Record], context: dict[str, Any], size: int) -> Any:
+def decide_all(batch_class: type[Batch], stream: list[Record], context: dict[str, Any], size: int) -> Any:
     """Return all results of a batch, decided in pieces, and the calls of `decide`."""
-    batch = make(NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, **context))
-    asked.clear()
-    found: list[Any] = []
+    batch = batch_class(NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, **context))
+    decided_commands.clear()
+    results: list[Any] = []
     try:
         for start in range(0, len(stream), size):
-            done = batch.decide_piece(stream[start : start + size])
-            found += [done.events, done.outcomes, done.dead_letters, done.payloads, batch.event_bytes]
-    except DecisionInterrupted as undecided:
-        return undecided.offset, undecided.decided_count, str(undecided), list(asked)
-    return found, comparable(batch.decisions), list(asked)
+            decisions = batch.decide_piece(stream[start : start + size])
+            results += [
+                decisions.events,
+                decisions.outcomes,
+                decisions.dead_letters,
+                decisions.payloads,
+                batch.event_bytes,
+            ]
+    except DecisionInterrupted as interruption:
+        return interruption.offset, interruption.decided_count, str(interruption), list(decided_commands)
+    return results, comparable_results(batch.decisions), list(decided_commands)
 
 
-def comparable(done: Decisions) -> list[Any]:
-    memory = [done.states, done.dedup_entries, done.deferral_changes, done.clock]
-    return [*memory, done.counts, done.reason_counts, sorted(done.tracebacks)]
+def comparable_results(decisions: Decisions) -> list[Any]:
+    batch_results = [decisions.states, decisions.dedup_entries, decisions.deferral_changes, decisions.clock]
+    return [*batch_results, decisions.counts, decisions.reason_counts, sorted(decisions.tracebacks)]
 
 
 @pytest.mark.covers("decided-once", "no-lost-update")
@@ -50,15 +56,18 @@ def comparable(done: Decisions) -> list[Any]:
 def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any], size: int) -> None:
     """The fast path and the general path give the same records, and call `decide` with the same arguments."""
     numbered = [
-        Record(n, each.timestamp, each.key, each.value, each.headers) for n, each in enumerate(stream)
+        Record(n, record.timestamp, record.key, record.value, record.headers)
+        for n, record in enumerate(stream)
     ]
     context = {"topic": "notes.commands", "dedup_window": 1000, **context}
-    plain = decided(Batch, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size)
-    whole = decided(Contract, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size)
-    assert plain == whole
+    fast_path = decide_all(Batch, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size)
+    general_path = decide_all(
+        GeneralPathBatch, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size
+    )
+    assert fast_path == general_path
 
 
-PLAIN: list[tuple[list[str], dict[str, Any]]] = [
+FAST_PATH_COMMANDS: list[tuple[list[str], dict[str, Any]]] = [
     (["x"], {}),
     (["x", "y", "z"], {"expectedversion": "none"}),
     (['é "\\\n😀'], {"expectedversion": 0}),
@@ -70,64 +79,66 @@ PLAIN: list[tuple[list[str], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("ascii", [True, False])
-@pytest.mark.parametrize("texts, attributes", PLAIN)
-def test_ordinary_commands_pass_plain_checks(
+@pytest.mark.parametrize("texts, attributes", FAST_PATH_COMMANDS)
+def test_ordinary_commands_take_the_fast_path(
     texts: list[str], attributes: dict[str, Any], ascii: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands have one event or several, with letters beyond ASCII, escaped or not."""
     stream = [note({"texts": texts}, ascii=ascii, **attributes)]
-    whole = decided(Contract, stream, {}, 1)
+    general_path = decide_all(GeneralPathBatch, stream, {}, 1)
     monkeypatch.delattr(Batch, "_set_fingerprint")
-    assert decided(Batch, stream, {}, 1) == whole
-    assert whole[1][4]["accepted"] == 1
+    assert decide_all(Batch, stream, {}, 1) == general_path
+    assert general_path[1][4]["accepted"] == 1
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "\x7f"])
 @pytest.mark.parametrize("name", ["id", "subject", "correlationid", "tracestate"])
 def test_texts_with_escapes_are_escaped(name: str, text: str) -> None:
     attributes: dict[str, Any] = {"traceparent": TRACE, name: text}
-    found = note({"texts": ["x"]}, **attributes)
-    stream = [structs.replace(found, key=text.encode())] if name == "subject" else [found]
-    whole = decided(Contract, stream, {}, 1)
-    assert decided(Batch, stream, {}, 1) == whole
-    assert whole[1][4]["accepted"] == 1
+    command_record = note({"texts": ["x"]}, **attributes)
+    stream = [structs.replace(command_record, key=text.encode())] if name == "subject" else [command_record]
+    general_path = decide_all(GeneralPathBatch, stream, {}, 1)
+    assert decide_all(Batch, stream, {}, 1) == general_path
+    assert general_path[1][4]["accepted"] == 1
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    found = note({"texts": ["x"]}, team="red")
-    assert found.value is not None
-    stream = [structs.replace(found, value=found.value.replace(b"red", b"\xff"))]
-    assert decided(Batch, stream, {}, 1)[1][5] == {"INVALID_ENVELOPE": 1}
+    command_record = note({"texts": ["x"]}, team="red")
+    assert command_record.value is not None
+    stream = [structs.replace(command_record, value=command_record.value.replace(b"red", b"\xff"))]
+    assert decide_all(Batch, stream, {}, 1)[1][5] == {"INVALID_ENVELOPE": 1}
 
 
 @pytest.mark.parametrize(
     "context, reason", [({"max_event_bytes": 1500}, ["TOO_LARGE"]), ({"payload_threshold": 30}, [])]
 )
-def test_large_events_are_the_same(context: dict[str, Any], reason: list[str]) -> None:
+def test_both_paths_limit_large_events(context: dict[str, Any], reason: list[str]) -> None:
     stream = [note({"texts": [300 * "long"]})]
-    found = decided(Batch, stream, context, 1)
-    assert found == decided(Contract, stream, context, 1)
-    assert list(found[1][5]) == reason
+    fast_path = decide_all(Batch, stream, context, 1)
+    assert fast_path == decide_all(GeneralPathBatch, stream, context, 1)
+    assert list(fast_path[1][5]) == reason
 
 
-@pytest.mark.parametrize("how", ["", "reject", "later", "raise", "foreign", "fold", "unread"])
-@pytest.mark.parametrize("make", [Batch, Contract])
-def test_a_batch_is_no_cycle(make: type[Batch], how: str) -> None:
+@pytest.mark.parametrize("mode", ["", "reject", "later", "raise", "foreign", "fold", "unread"])
+@pytest.mark.parametrize("batch_class", [Batch, GeneralPathBatch])
+def test_batch_has_no_reference_cycle(batch_class: type[Batch], mode: str) -> None:
     """Owners do not collect garbage while they decide, so a batch must be freed with its last reference."""
     deferrals = Deferrals(topic="T", partition=3)
-    batch = make(NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, deferrals=deferrals))
-    batch.decide_piece([note({"texts": ["x"], "how": how})])
-    gone = weakref.ref(batch)
+    batch = batch_class(
+        NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, deferrals=deferrals)
+    )
+    batch.decide_piece([note({"texts": ["x"], "mode": mode})])
+    reference = weakref.ref(batch)
     gc.disable()
     try:
         del batch
-        assert gone() is None
+        assert reference() is None
     finally:
         gc.enable()
 
 
-@pytest.mark.parametrize("how", ["memory", "fold-memory"])
-def test_process_error_leaves_the_batch_undecided(how: str) -> None:
-    stream = [note({"how": how})]
-    assert decided(Batch, stream, {}, 1) == decided(Contract, stream, {}, 1)
-    assert asked == [Note(how=how)]
+@pytest.mark.parametrize("mode", ["memory", "fold-memory"])
+def test_process_error_leaves_the_batch_undecided(mode: str) -> None:
+    stream = [note({"mode": mode})]
+    assert decide_all(Batch, stream, {}, 1) == decide_all(GeneralPathBatch, stream, {}, 1)
+    assert decided_commands == [Note(mode=mode)]

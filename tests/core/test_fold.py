@@ -42,15 +42,15 @@ def decide(command: Note, notes: Notes) -> list[Noted]:
 AGGREGATE = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
 
-def fold(*events: EventEnvelope, before: VersionedState | None = None) -> VersionedState | None:
-    for one in events:
-        before = fold_event(AGGREGATE, before, one)
-    return before
+def fold(*events: EventEnvelope, known: VersionedState | None = None) -> VersionedState | None:
+    for envelope in events:
+        known = fold_event(AGGREGATE, known, envelope)
+    return known
 
 
-def refusal(event: EventEnvelope, before: VersionedState | None = None) -> str:
+def error_text(event: EventEnvelope, known: VersionedState | None = None) -> str:
     with pytest.raises(FoldError) as raised:
-        fold_event(AGGREGATE, before, event)
+        fold_event(AGGREGATE, known, event)
     return str(raised.value)
 
 
@@ -67,38 +67,39 @@ def test_events_lead_to_their_state() -> None:
 
 
 @given(st.integers(1, 8), st.lists(st.integers(1, 8), max_size=20))
-def test_folding_again_changes_nothing(count: int, again: list[int]) -> None:
-    known = fold(*(event(n, str(n)) for n in range(1, count + 1)))
-    assert fold(*(event(n, str(n)) for n in again if n <= count), before=known) is known
+def test_folding_again_changes_nothing(count: int, versions: list[int]) -> None:
+    state = fold(*(event(n, str(n)) for n in range(1, count + 1)))
+    assert fold(*(event(n, str(n)) for n in versions if n <= count), known=state) is state
 
 
-def test_a_version_left_out_is_refused() -> None:
-    assert refusal(event(2)) == "'a' is at version 0, its next event has 2: events are missing"
+def test_missing_version_is_refused() -> None:
+    assert error_text(event(2)) == "'a' is at version 0, its next event has 2: events are missing"
     assert (
-        refusal(event(3), fold(event(1))) == "'a' is at version 1, its next event has 3: events are missing"
+        error_text(event(3), fold(event(1)))
+        == "'a' is at version 1, its next event has 3: events are missing"
     )
 
 
 @pytest.mark.parametrize("version", [0, -1])
 def test_version_below_one_is_refused(version: int) -> None:
-    assert "version" in refusal(event(version))
+    assert "version" in error_text(event(version))
 
 
 def test_second_event_of_version_is_refused() -> None:
-    known = fold(event(1), event(2))
-    assert refusal(event(2, id="0/21/0"), known) == "'a' has two events of version 2"
-    assert refusal(event(2, id="0/20/1"), known) == "'a' has two events of version 2"
+    state = fold(event(1), event(2))
+    assert error_text(event(2, id="0/21/0"), state) == "'a' has two events of version 2"
+    assert error_text(event(2, id="0/20/1"), state) == "'a' has two events of version 2"
 
-    assert refusal(event(2, id="1/20/0"), known) == "'a' has two events of version 2"
+    assert error_text(event(2, id="1/20/0"), state) == "'a' has two events of version 2"
 
 
 def test_known_version_is_not_folded_again() -> None:
     """The caller knows that the next event must follow."""
-    for version, said in (
+    for version, message in (
         (1, "has another event of version 1"),
         (2, "its next event has 2: events are missing"),
     ):
-        with pytest.raises(FoldError, match=f"'a' is at version .* {said}"):
+        with pytest.raises(FoldError, match=f"'a' is at version .* {message}"):
             fold_next(AGGREGATE, 1 if version == 1 else 0, Notes(), event(version))
 
 
@@ -111,49 +112,49 @@ class Scale(cqrs.State):
     all: list[float] = field(default_factory=list)
 
 
-def weigh(command: Note, scale: Scale) -> list[Weighed]:
+def decide_weight(command: Note, scale: Scale) -> list[Weighed]:
     return [Weighed(float(command.text))]
 
 
-def weighed(scale: Scale, event: Weighed) -> Scale:
+def evolve_scale(scale: Scale, event: Weighed) -> Scale:
     """Return a state with an author's mistakes: an integer for a float, and a tuple for a list."""
     return Scale(round(scale.total + event.grams), (*scale.all, event.grams))  # type: ignore[arg-type]
 
 
 @pytest.mark.covers("state-is-events")
-def test_state_is_as_read_back() -> None:
-    scales = Aggregate.of("scale", cqrs.Decider(weigh, weighed, Scale()))
-    one, two = (event(n, type="scale.Weighed", data={"grams": 7}) for n in (1, 2))
-    first = fold_event(scales, None, one)
+def test_state_equals_its_stored_form() -> None:
+    scales = Aggregate.of("scale", cqrs.Decider(decide_weight, evolve_scale, Scale()))
+    first_event, second_event = (event(n, type="scale.Weighed", data={"grams": 7}) for n in (1, 2))
+    first = fold_event(scales, None, first_event)
     assert first is not None and isinstance(first.state, Scale)
     assert first.state.all == [7.0] and repr(first.state.total) == "7.0"
-    second = fold_event(scales, first, two)
+    second = fold_event(scales, first, second_event)
     assert second is not None and scales.encode_state(second.state) == b'{"total":14.0,"all":[7.0,7.0]}'
 
 
 def test_unreadable_state_is_refused() -> None:
-    def halved(notes: Notes, event: Noted) -> Notes:
+    def evolve_to_number(notes: Notes, event: Noted) -> Notes:
         return Notes((event.text, 0.5))  # type: ignore[arg-type]
 
-    notes = Aggregate.of("notes", cqrs.Decider(decide, halved, Notes()))
+    notes = Aggregate.of("notes", cqrs.Decider(decide, evolve_to_number, Notes()))
     with pytest.raises(FoldError, match="evolve raised ValidationError: Expected `str`, got `float`"):
         fold_event(notes, None, event(1))
 
 
 def test_unknown_event_is_refused() -> None:
-    assert "knows no event notes.Gone" in refusal(event(1, type="notes.Gone"))
+    assert "knows no event notes.Gone" in error_text(event(1, type="notes.Gone"))
 
 
 def test_raising_evolve_is_refused() -> None:
-    said = refusal(event(1, "bad"))
-    assert "evolve raised test_fold.py:" in said and "(on notes.Noted 0/10/0)" in said
+    message = error_text(event(1, "bad"))
+    assert "evolve raised test_fold.py:" in message and "(on notes.Noted 0/10/0)" in message
 
 
 @pytest.mark.parametrize("data", [{}, {"text": 1}, [], None])
 def test_other_fields_are_refused(data: Any) -> None:
-    said = refusal(event(1, data=data))
-    assert "notes.Noted 0/10/0 does not fit its class: " in said
-    assert re.search(r" \(test_fold\.py:\d+\); events stay as they were written", said)
+    message = error_text(event(1, data=data))
+    assert "notes.Noted 0/10/0 does not fit its class: " in message
+    assert re.search(r" \(test_fold\.py:\d+\); events stay as they were written", message)
 
 
 def test_newer_fields_are_ignored() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
@@ -14,92 +14,99 @@ from tests.support.partition_histories import deciding, lineages, split
 HASHES = st.integers(0, 2**31 - 1)
 
 
-def homes(lineage: PartitionLineage, hashed: int) -> list[int]:
+def deciding_partitions(lineage: PartitionLineage, key_hash: int) -> list[int]:
     """Return the partitions that decide this key."""
-    return deciding(lineage, lambda count: hashed % count)
+    return deciding(lineage, lambda count: key_hash % count)
 
 
-def travelled(lineage: PartitionLineage, hashed: int, partition: int) -> list[int]:
+def forwarding_path(lineage: PartitionLineage, key_hash: int, partition: int) -> list[int]:
     """Return the partitions through which a command is forwarded, with the first."""
     path = [partition]
-    while (child := lineage.forward_target(path[-1], lambda count: hashed % count)) is not None:
-        path.append(child)
+    while (target := lineage.forward_target(path[-1], lambda count: key_hash % count)) is not None:
+        path.append(target)
     return path
 
 
 @given(lineages(), HASHES)
-def test_every_key_has_one_home(lineage: PartitionLineage, hashed: int) -> None:
-    assert len(homes(lineage, hashed)) == 1
+def test_every_key_has_one_deciding_partition(lineage: PartitionLineage, key_hash: int) -> None:
+    assert len(deciding_partitions(lineage, key_hash)) == 1
 
 
 @given(lineages(), HASHES)
-def test_old_homes_forward_to_the_home(lineage: PartitionLineage, hashed: int) -> None:
+def test_former_partitions_forward_to_the_current(lineage: PartitionLineage, key_hash: int) -> None:
     """A command from each outdated partition of its key is forwarded step by step, to ever higher numbers."""
-    (home,) = homes(lineage, hashed)
+    (current,) = deciding_partitions(lineage, key_hash)
     for count in lineage.counts:
-        if (partition := hashed % count) <= home:
-            path = travelled(lineage, hashed, partition)
-            assert path == sorted(set(path)) and path[-1] == home
+        if (partition := key_hash % count) <= current:
+            path = forwarding_path(lineage, key_hash, partition)
+            assert path == sorted(set(path)) and path[-1] == current
 
 
 @given(lineages(), HASHES, st.integers(0, 23))
-def test_heirs_are_children(lineage: PartitionLineage, hashed: int, partition: int) -> None:
+def test_commands_are_forwarded_to_targets(lineage: PartitionLineage, key_hash: int, partition: int) -> None:
     """Commands are forwarded only to partitions that got keys from the forwarding partition."""
-    children = lineage.target_partitions(partition)
-    assert lineage.forward_target(partition, lambda count: hashed % count) in [None, *children]
-    born = {one: lineage.split_creating(one) for one in range(lineage.counts[-1])}
-    assert children == [one for one, split in born.items() if split and split.partition == partition]
+    targets = lineage.target_partitions(partition)
+    assert lineage.forward_target(partition, lambda count: key_hash % count) in [None, *targets]
+    splits = {number: lineage.split_creating(number) for number in range(lineage.counts[-1])}
+    assert targets == [number for number, split in splits.items() if split and split.partition == partition]
 
 
 @given(lineages(), HASHES, st.integers(0, 23))
-def test_strangers_forward_nothing(lineage: PartitionLineage, hashed: int, partition: int) -> None:
-    stranger = all(hashed % count != partition for count in lineage.counts)
-    assert not stranger or lineage.forward_target(partition, lambda count: hashed % count) is None
+def test_foreign_partitions_forward_nothing(lineage: PartitionLineage, key_hash: int, partition: int) -> None:
+    is_foreign = all(key_hash % count != partition for count in lineage.counts)
+    assert not is_foreign or lineage.forward_target(partition, lambda count: key_hash % count) is None
 
 
 @given(lineages(), HASHES)
-def test_chains_hold_every_home(lineage: PartitionLineage, hashed: int) -> None:
-    chain = lineage.segments(hashed % lineage.counts[-1])
-    assert set(homes(lineage, hashed)) <= set(chain) == {hashed % count for count in lineage.counts}
-    assert list(chain) == sorted(chain)
+def test_segments_have_every_deciding_partition(lineage: PartitionLineage, key_hash: int) -> None:
+    segments = lineage.segments(key_hash % lineage.counts[-1])
+    assert (
+        set(deciding_partitions(lineage, key_hash))
+        <= set(segments)
+        == {key_hash % count for count in lineage.counts}
+    )
+    assert list(segments) == sorted(segments)
 
 
 @given(lineages(), HASHES)
-def test_ancestry_is_the_chain_so_far(lineage: PartitionLineage, hashed: int) -> None:
-    (home,) = homes(lineage, hashed)
-    inherited = [one.partition for one in lineage.inherited_splits(home)]
-    chain = lineage.segments(hashed % lineage.counts[-1])
-    assert (*inherited, home) == chain[: len(inherited) + 1]
-    assert inherited == [lineage.parent(child) for child in [*inherited[1:], home]][: len(inherited)]
+def test_inherited_splits_are_earlier_segments(lineage: PartitionLineage, key_hash: int) -> None:
+    (current,) = deciding_partitions(lineage, key_hash)
+    inherited = [split.partition for split in lineage.inherited_splits(current)]
+    segments = lineage.segments(key_hash % lineage.counts[-1])
+    assert (*inherited, current) == segments[: len(inherited) + 1]
+    assert inherited == [lineage.parent(target) for target in [*inherited[1:], current]][: len(inherited)]
 
 
 @given(lineages(), st.data())
 def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObject) -> None:
     """A reader starts a target partition only after its ancestors' events up to each split are read."""
-    splits = tuple(changed(one, events=data.draw(st.integers(0, 3))) for one in lineage.splits)
-    told = replace(lineage, splits=splits)
-    positions = {one: data.draw(st.integers(0, 3)) for one in range(lineage.counts[-1])}
+    splits = tuple(replace_fields(split, events=data.draw(st.integers(0, 3))) for split in lineage.splits)
+    lineage_with_events = replace(lineage, splits=splits)
+    positions = {number: data.draw(st.integers(0, 3)) for number in range(lineage.counts[-1])}
     for partition in positions:
-        if told.may_read(partition, positions) and told.parent(partition) is not None:
-            born = told.split_creating(partition)
-            assert born is not None and positions[born.partition] >= born.events
-            if positions[born.partition] == 0:
-                assert told.may_read(born.partition, positions)
+        if (
+            lineage_with_events.may_read(partition, positions)
+            and lineage_with_events.parent(partition) is not None
+        ):
+            creating_split = lineage_with_events.split_creating(partition)
+            assert creating_split is not None and positions[creating_split.partition] >= creating_split.events
+            if positions[creating_split.partition] == 0:
+                assert lineage_with_events.may_read(creating_split.partition, positions)
 
 
-def test_reader_begins_behind_the_split() -> None:
+def test_reader_starts_after_the_split() -> None:
     lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 5, 9, 0, 0),))
     assert [lineage.may_read(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
     assert lineage.may_read(0, {}) and not PartitionLineage((1, 2)).may_read(1, {0: 99})
 
 
 @given(lineages(), HASHES)
-def test_deferred_commands_have_one_keeper(lineage: PartitionLineage, hashed: int) -> None:
-    """The keeper is the partition that decides the key, or the parent of a partition that is not activated."""
-    (home,) = homes(lineage, hashed)
-    begins = lineage.split_creating(home) is not None and home not in lineage.activated
-    assert lineage.deferred_partition(hashed % lineage.counts[-1]) == (
-        lineage.parent(home) if begins else home
+def test_deferred_commands_have_one_partition(lineage: PartitionLineage, key_hash: int) -> None:
+    """The partition that decides the key has them, or its parent while the partition is not activated."""
+    (current,) = deciding_partitions(lineage, key_hash)
+    is_pending = lineage.split_creating(current) is not None and current not in lineage.activated
+    assert lineage.deferred_partition(key_hash % lineage.counts[-1]) == (
+        lineage.parent(current) if is_pending else current
     )
 
 
@@ -110,44 +117,44 @@ def test_lineage_within_its_topics() -> None:
 
 def test_phases_follow_each_other() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
-    assert [lineage.phase(one, 4) for one in range(4)] == ["settle", "settle", "wait", "wait"]
+    assert [lineage.phase(number, 4) for number in range(4)] == ["settle", "settle", "wait", "wait"]
     lineage = lineage.with_record(split(lineage, 1, 4))
-    assert [lineage.phase(one, 4) for one in range(4)] == ["settle", "decide", "wait", "adopt"]
+    assert [lineage.phase(number, 4) for number in range(4)] == ["settle", "decide", "wait", "adopt"]
     assert lineage.with_record(Begun(3)).phase(3, 4) == "decide"
 
 
-def test_topics_are_waited_for() -> None:
+def test_request_waits_for_the_topics() -> None:
     """A repartitioning request without effect on the topics changes nothing."""
-    wished = PartitionLineage((2,)).with_record(Grow(2, 4))
-    assert wished.phase(0, 2) == "decide" and wished.phase(0, 4) == "settle"
-
-
-def test_stages_end_with_the_growth() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
-    told = [dict(lineage.stages(2)), dict(lineage.stages(4))]
+    assert lineage.phase(0, 2) == "decide" and lineage.phase(0, 4) == "settle"
+
+
+def test_stages_end_with_the_repartitioning() -> None:
+    lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
+    stages = [dict(lineage.stages(2)), dict(lineage.stages(4))]
     for record in (split(lineage, 0, 4), Begun(2), split(lineage, 1, 4)):
         lineage = lineage.with_record(record)
-        told.append(lineage.stages(4))
-    assert [" ".join(one.values()) for one in told] == [
+        stages.append(lineage.stages(4))
+    assert [" ".join(partition_stages.values()) for partition_stages in stages] == [
         *("grows grows waits waits", "settles settles waits waits", "split settles adopts waits"),
         *("split settles begun waits", "split split begun adopts"),
     ]
     assert lineage.with_record(Begun(3)).stages(4) == PartitionLineage((4,)).stages(4) == {}
 
 
-def test_one_growth_at_a_time() -> None:
+def test_one_repartitioning_at_a_time() -> None:
     lineage = fold_lineage([Grow(1, 2), Grow(2, 4)], 1)
     assert lineage.next_count(0, 4) == 2
     lineage = lineage.with_record(split(lineage, 0, 4))
     assert lineage.next_count(0, 4) == 4 and lineage.next_count(1, 4) == 4
 
 
-def test_first_wish_wins() -> None:
+def test_first_request_wins() -> None:
     lineage = fold_lineage([Grow(1, 2), Grow(1, 3), Grow(2, 3), Grow(2, 2), Grow(2, 6)], 1)
     assert lineage.counts == (1, 2, 6)
 
 
-def test_lineage_without_wish_has_one_count() -> None:
+def test_history_without_request_has_one_count() -> None:
     assert fold_lineage([], 7) == PartitionLineage((7,)) and not PartitionLineage((7,)).was_repartitioned
 
 

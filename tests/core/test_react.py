@@ -15,81 +15,81 @@ from tests.core.personal.customer import Registered
 AT = Recorded(Placed("ann"), "o-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c-1", "c-1", 0, 8)
 
 
-def giving(given: object) -> Process:
-    """Return a process manager that gives this value for each event."""
+def process_returning(value: object) -> Process:
+    """Return a process manager that returns this value for each event."""
 
     def react(event: Placed, at: Recorded[Any]) -> Any:
-        return given
+        return value
 
     return Process(react)
 
 
-def asks(event: Placed | Paid, at: Recorded[Placed]) -> Iterator[Send]:
+def request_payment(event: Placed | Paid, at: Recorded[Placed]) -> Iterator[Send]:
     yield Send("payment", at.aggregate_id, Request("ann"))
 
 
 def test_annotation_names_the_events() -> None:
-    assert subscribed_events(Process(asks)) == [Placed, Paid]
+    assert subscribed_events(Process(request_payment)) == [Placed, Paid]
 
 
-def untyped(event, at):  # type: ignore[no-untyped-def]
+def without_types(event, at):  # type: ignore[no-untyped-def]
     return []
 
 
-def hears_commands(event: Place, at: Recorded[Any]) -> list[Send]:
+def subscribe_to_command(event: Place, at: Recorded[Any]) -> list[Send]:
     return []
 
 
-def not_recorded(event: Placed, at: int) -> list[Send]:
+def with_number(event: Placed, at: int) -> list[Send]:
     return []
 
 
-def alone(event: Placed) -> list[Send]:
+def without_record(event: Placed) -> list[Send]:
     return []
 
 
-def unnamed(event: Placed, at) -> list[Send]:  # type: ignore[no-untyped-def]
+def with_untyped_record(event: Placed, at) -> list[Send]:  # type: ignore[no-untyped-def]
     return []
 
 
-def hears_lists(event: list[Placed], at: Recorded[Any]) -> list[Send]:
+def subscribe_to_list(event: list[Placed], at: Recorded[Any]) -> list[Send]:
     return []
 
 
-async def later(event: Placed, at: Recorded[Any]) -> list[Send]:
+async def async_react(event: Placed, at: Recorded[Any]) -> list[Send]:
     return []
 
 
-async def yields_late(event: Placed, at: Recorded[Any]) -> AsyncIterator[Send]:
+async def async_generator(event: Placed, at: Recorded[Any]) -> AsyncIterator[Send]:
     yield Send("order", "o-1", Ship())
 
 
 @pytest.mark.parametrize(
-    ("react", "problem"),
+    ("react", "message"),
     [
-        (untyped, "annotate the events that react hears"),
-        (hears_commands, "found Place"),
-        (not_recorded, r"with cqrs\.Recorded, found int"),
-        (alone, "react must be a function"),
-        (unnamed, r"with cqrs\.Recorded, found no annotation$"),
-        (hears_lists, r"found list\[aggregates\.order\.Placed\]$"),
-        (later, "with `def`"),
-        (yields_late, "with `def`"),
+        (without_types, "annotate the events that react hears"),
+        (subscribe_to_command, "found Place"),
+        (with_number, r"with cqrs\.Recorded, found int"),
+        (without_record, "react must be a function"),
+        (with_untyped_record, r"with cqrs\.Recorded, found no annotation$"),
+        (subscribe_to_list, r"found list\[aggregates\.order\.Placed\]$"),
+        (async_react, "with `def`"),
+        (async_generator, "with `def`"),
     ],
 )
-def test_wrong_annotations_say_so(react: Any, problem: str) -> None:
-    with pytest.raises(TypeError, match=problem):
+def test_wrong_annotations_are_explained(react: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         subscribed_events(Process(react))
 
 
 def test_commands_come_in_order() -> None:
     sends = [Send("order", f"o-{number}", Ship()) for number in range(3)]
-    assert call_react(giving(iter(sends)), AT) == tuple(sends)
-    assert call_react(giving([]), AT) == ()
+    assert call_react(process_returning(iter(sends)), AT) == tuple(sends)
+    assert call_react(process_returning([]), AT) == ()
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("value", "message"),
     [
         (None, "not an iterable of cqrs.Send"),
         (Send("order", "o-1", Ship()), "not an iterable of cqrs.Send"),
@@ -101,53 +101,53 @@ def test_commands_come_in_order() -> None:
         ([Send("order", "o-1", Ship(), expires=3)], "expires is a timedelta"),  # type: ignore[arg-type]
     ],
 )
-def test_other_values_are_refused(given: object, problem: str) -> None:
-    with pytest.raises(InvalidReaction, match=problem):
-        call_react(giving(given), AT)
+def test_other_values_are_refused(value: object, message: str) -> None:
+    with pytest.raises(InvalidReaction, match=message):
+        call_react(process_returning(value), AT)
 
 
 @pytest.mark.parametrize("expect", [None, 0, 7, "none", "exists", ">=3"])
 def test_expectations_are_passed_on(expect: int | str | None) -> None:
     send = Send("order", "o-1", Ship(), expect=expect, expires=timedelta(days=1))
-    assert call_react(giving([send]), AT) == (send,)
+    assert call_react(process_returning([send]), AT) == (send,)
 
 
 def test_react_gets_event_and_record() -> None:
     def react(event: Placed, at: Recorded[Any]) -> list[Send]:
         return [Send("order", f"{event.customer} {at.aggregate_id}", Ship())]
 
-    assert [one.aggregate_id for one in call_react(Process(react), AT)] == ["ann o-1"]
+    assert [send.aggregate_id for send in call_react(Process(react), AT)] == ["ann o-1"]
 
 
 def test_endless_reaction_is_cut_short() -> None:
     """The generator of commands does not end."""
-    taken = count()
+    numbers = count()
     with pytest.raises(InvalidReaction):
-        call_react(giving(Send("order", f"o-{number}", Ship()) for number in taken), AT)
-    assert next(taken) == MAX_SENT + 1
+        call_react(process_returning(Send("order", f"o-{number}", Ship()) for number in numbers), AT)
+    assert next(numbers) == MAX_SENT + 1
 
 
 def test_commands_have_a_limit() -> None:
     sends = [Send("order", "o-1", Ship())] * (MAX_SENT + 1)
-    assert len(call_react(giving(sends[1:]), AT)) == MAX_SENT
+    assert len(call_react(process_returning(sends[1:]), AT)) == MAX_SENT
     with pytest.raises(InvalidReaction, match="more than 10,000 commands for one event"):
-        call_react(giving(sends), AT)
+        call_react(process_returning(sends), AT)
 
 
 @pytest.mark.parametrize("moment", [3, "2026-11-21T01:02:03Z", datetime(2026, 11, 21)])
-def test_deferring_needs_a_moment(moment: Any) -> None:
+def test_due_time_must_be_a_datetime(moment: Any) -> None:
     with pytest.raises(InvalidReaction, match="not_before is an aware datetime"):
-        call_react(giving([Send("order", "o-1", Ship(), not_before=moment)]), AT)
+        call_react(process_returning([Send("order", "o-1", Ship(), not_before=moment)]), AT)
 
 
 @pytest.mark.parametrize("moment", [None, timedelta(days=3), datetime(2026, 11, 21, tzinfo=UTC)])
-def test_moments_pass_through(moment: Any) -> None:
+def test_due_times_are_passed_on(moment: Any) -> None:
     send = Send("order", "o-1", Ship(), not_before=moment)
-    assert call_react(giving([send]), AT) == (send,)
+    assert call_react(process_returning([send]), AT) == (send,)
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("value", "message"),
     [
         ("Ann", "react gave str, not an iterable of cqrs.Send"),
         (["Ann"], "react gave str, not a cqrs.Send"),
@@ -158,10 +158,10 @@ def test_moments_pass_through(moment: Any) -> None:
         ([Send("order", "o-1", Ship(), expect="Ann")], "not an expected version: str"),
     ],
 )
-def test_personal_events_show_no_values(given: object, problem: str) -> None:
+def test_personal_events_show_no_values(value: object, message: str) -> None:
     """Any value that `react` gives for an event with personal fields may contain a personal value."""
     event = Registered("Ann", "ann@home", "free")
     at = Recorded(event, "c-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c", "c", 0, 8)
-    with pytest.raises(InvalidReaction, match=problem) as refused:
-        call_react(giving(given), at)
-    assert "Ann" not in str(refused.value)
+    with pytest.raises(InvalidReaction, match=message) as raised:
+        call_react(process_returning(value), at)
+    assert "Ann" not in str(raised.value)

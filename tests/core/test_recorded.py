@@ -36,7 +36,7 @@ def test_times_are_aware_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "complaint"),
+    ("value", "message"),
     [
         (None, "a null value is not an event"),
         (b"{}", "missing required field"),
@@ -45,6 +45,6 @@ def test_times_are_aware_in_utc() -> None:
         (counted("a", 1, time="noon"), "Invalid isoformat string"),
     ],
 )
-def test_other_records_are_refused(value: bytes | None, complaint: str) -> None:
-    with pytest.raises(FoldError, match=complaint):
+def test_other_records_are_refused(value: bytes | None, message: str) -> None:
+    with pytest.raises(FoldError, match=message):
         read_recorded_event(COUNTER, value, "counter.events", 0, 0)

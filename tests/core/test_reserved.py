@@ -11,23 +11,25 @@ from tests.core.personal.customer import CUSTOMER
 COUNTER = Aggregate.of("counter", counter.decider)
 
 
-@pytest.mark.parametrize("kind", [cqrs.Cancel, cqrs.Release, cqrs.Erase])
-def test_class_and_type_lead_to_it(kind: type[cqrs.Command]) -> None:
-    found = reserved_command(kind)
-    assert found is not None
-    assert found.wire == f"cqrs.{kind.__name__}"
-    assert RESERVED_COMMANDS[found.wire] is found
-    data = b"{}" if kind is cqrs.Erase else b'{"id":"7"}'
-    assert type(found.decode(data)) is kind
+@pytest.mark.parametrize("command_class", [cqrs.Cancel, cqrs.Release, cqrs.Erase])
+def test_reserved_commands_have_class_and_type(command_class: type[cqrs.Command]) -> None:
+    reserved = reserved_command(command_class)
+    assert reserved is not None
+    assert reserved.wire == f"cqrs.{command_class.__name__}"
+    assert RESERVED_COMMANDS[reserved.wire] is reserved
+    data = b"{}" if command_class is cqrs.Erase else b'{"id":"7"}'
+    assert type(reserved.decode(data)) is command_class
 
 
-def test_others_are_not_in_it() -> None:
+def test_ordinary_commands_are_not_reserved() -> None:
     assert reserved_command(counter.Reset) is None
 
 
 def test_only_personal_aggregates_are_erased() -> None:
-    def taking(aggregate: Aggregate) -> list[str]:
-        return [one.wire for one in RESERVED_COMMANDS.values() if one.is_accepted_by(aggregate)]
+    def accepted_types(aggregate: Aggregate) -> list[str]:
+        return [
+            reserved.wire for reserved in RESERVED_COMMANDS.values() if reserved.is_accepted_by(aggregate)
+        ]
 
-    assert taking(CUSTOMER) == ["cqrs.Cancel", "cqrs.Release", "cqrs.Erase"]
-    assert taking(COUNTER) == ["cqrs.Cancel", "cqrs.Release"]
+    assert accepted_types(CUSTOMER) == ["cqrs.Cancel", "cqrs.Release", "cqrs.Erase"]
+    assert accepted_types(COUNTER) == ["cqrs.Cancel", "cqrs.Release"]

@@ -3,18 +3,18 @@
 import pytest
 
 from aggregates.counter import Incremented
-from aggregates.counter import decider as counting
+from aggregates.counter import decider as counter_decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.subscription_rule import check_subscription
 from tests.core.personal.customer import CUSTOMER, Ordered, Registered
 
-COUNTER = Aggregate.of("counter", counting)
+COUNTER = Aggregate.of("counter", counter_decider)
 
 
 @pytest.mark.parametrize(
-    ("events", "keeps"),
+    ("events", "keeps_personal"),
     [
         ({Registered, Erased}, None),
         ({Registered}, "a law asks for it"),
@@ -23,12 +23,12 @@ COUNTER = Aggregate.of("counter", counting)
         (set(), None),
     ],
 )
-def test_what_may_be_heard(events: set[type[Event]], keeps: str | None) -> None:
-    check_subscription(events, [COUNTER, CUSTOMER], keeps)
+def test_allowed_subscriptions(events: set[type[Event]], keeps_personal: str | None) -> None:
+    check_subscription(events, [COUNTER, CUSTOMER], keeps_personal)
 
 
 @pytest.mark.parametrize(
-    ("events", "keeps", "complaint"),
+    ("events", "keeps_personal", "message"),
     [
         ({Registered}, None, "^personal fields are in Registered: subscribe to cqrs.Erased, too"),
         ({Registered, Ordered, Incremented}, None, "fields are in Ordered, Registered: subscribe"),
@@ -36,11 +36,11 @@ def test_what_may_be_heard(events: set[type[Event]], keeps: str | None) -> None:
         ({Registered}, True, "keeps_personal must be .* found True"),
     ],
 )
-def test_what_is_refused(events: set[type[Event]], keeps: str | None, complaint: str) -> None:
-    with pytest.raises(TypeError, match=complaint):
-        check_subscription(events, [COUNTER, CUSTOMER], keeps)
+def test_refused_subscriptions(events: set[type[Event]], keeps_personal: str | None, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        check_subscription(events, [COUNTER, CUSTOMER], keeps_personal)
 
 
-def test_erasing_is_heard_of_something() -> None:
+def test_erased_without_personal_fields_is_refused() -> None:
     with pytest.raises(TypeError, match="none of its aggregates has personal fields"):
         check_subscription({Incremented, Erased}, [COUNTER])

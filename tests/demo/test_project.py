@@ -9,42 +9,42 @@ from tests.support import ROOT
 
 
 @pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose files and environment name a broker that is in use."""
     (tmp_path / "cqrs.toml").write_text('bootstrap_server = "production:9092"\ntopic_prefix = "live."\n')
     monkeypatch.setenv("CQRS_PARTITIONS", "64")
     return tmp_path
 
 
-def test_configured_broker_is_ignored(user: Path) -> None:
-    settings = project.demo_settings(load_settings({}, user), {})
+def test_configured_broker_is_ignored(project_folder: Path) -> None:
+    settings = project.demo_settings(load_settings({}, project_folder), {})
     assert (settings.bootstrap_server, settings.topic_prefix, settings.partitions) == (None, "", 4)
-    assert settings.root == user / ".cqrs/demo"
-    assert settings.state_dir == user / ".cqrs/demo/.cqrs/state"
+    assert settings.root == project_folder / ".cqrs/demo"
+    assert settings.state_dir == project_folder / ".cqrs/demo/.cqrs/state"
 
 
-def test_named_brokers_get_demo_topics(user: Path) -> None:
+def test_named_brokers_get_demo_topics(project_folder: Path) -> None:
     flags = {"bootstrap_server": "here:9092", "properties": ["client.id=me"]}
-    settings = project.demo_settings(load_settings(flags, user), flags)
+    settings = project.demo_settings(load_settings(flags, project_folder), flags)
     assert (settings.bootstrap_server, settings.topic_prefix) == ("here:9092", "demo.")
     assert settings.properties == {"client.id": "me"}
 
 
-def test_named_prefixes_are_used(user: Path) -> None:
+def test_named_prefixes_are_used(project_folder: Path) -> None:
     flags = {"topic_prefix": "tour."}
-    assert project.demo_settings(load_settings(flags, user), flags).topic_prefix == "tour."
+    assert project.demo_settings(load_settings(flags, project_folder), flags).topic_prefix == "tour."
 
 
-def test_written_projects_find_the_topics(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_project_has_the_settings(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CQRS_PARTITIONS")
     flags = {"bootstrap_server": "here:9092", "properties": ['client.id=a"b']}
-    settings = project.demo_settings(load_settings(flags, user), flags)
+    settings = project.demo_settings(load_settings(flags, project_folder), flags)
     project.write_project(settings)
     assert load_settings({}, settings.root).model_dump() == settings.model_dump()
 
 
-def test_demo_has_the_repositorys_examples(user: Path) -> None:
-    settings = project.demo_settings(load_settings({}, user), {})
+def test_demo_has_the_examples_of_the_repository(project_folder: Path) -> None:
+    settings = project.demo_settings(load_settings({}, project_folder), {})
     project.write_project(settings)
     code = ["aggregates/bank_account.py", "aggregates/order.py", "aggregates/payment.py"]
     for name in [*code, "projections/recent_orders.py"]:
@@ -52,17 +52,17 @@ def test_demo_has_the_repositorys_examples(user: Path) -> None:
         assert not (settings.root / name).is_symlink()
 
 
-def test_payment_timeout_is_short(user: Path) -> None:
+def test_payment_timeout_is_short(project_folder: Path) -> None:
     """The demo's process manager differs from the example only in its timeout."""
-    settings = project.demo_settings(load_settings({}, user), {})
+    settings = project.demo_settings(load_settings({}, project_folder), {})
     project.write_project(settings)
     example = (ROOT / "processes/checkout.py").read_text()
-    written = (settings.root / "processes/checkout.py").read_text()
+    demo_code = (settings.root / "processes/checkout.py").read_text()
     assert example.count("timedelta(days=3)") == 1
-    assert written == example.replace("timedelta(days=3)", f"timedelta(seconds={project.PAYMENT_TIMEOUT})")
+    assert demo_code == example.replace("timedelta(days=3)", f"timedelta(seconds={project.PAYMENT_TIMEOUT})")
 
 
-def test_unwritable_folders_are_named(user: Path) -> None:
-    (user / ".cqrs").write_text("a file, not a folder")
+def test_unwritable_folders_are_named(project_folder: Path) -> None:
+    (project_folder / ".cqrs").write_text("a file, not a folder")
     with pytest.raises(ConfigurationError, match="cannot write"):
-        project.write_project(project.demo_settings(load_settings({}, user), {}))
+        project.write_project(project.demo_settings(load_settings({}, project_folder), {}))

@@ -73,14 +73,17 @@ def test_story_has_every_status_but_unchanged(bank_account: Aggregate) -> None:
 
 def test_second_withdrawal_fails_by_its_version(bank_account: Aggregate) -> None:
     story = story_steps(bank_account, "x")
-    number, conflict = next(
+    number, conflict_step = next(
         (number, step) for number, step in enumerate(story) if step.expected_result == "VERSION_CONFLICT"
     )
-    unversioned = Step(
-        conflict.description, conflict.key, conflict.value.replace(b'"expectedversion":"2",', b""), "accepted"
+    unversioned_step = Step(
+        conflict_step.description,
+        conflict_step.key,
+        conflict_step.value.replace(b'"expectedversion":"2",', b""),
+        "accepted",
     )
-    assert unversioned.value != conflict.value
-    outcomes = list(step_outcomes(bank_account, [*story[:number], unversioned, *story[number + 1 :]]))
+    assert unversioned_step.value != conflict_step.value
+    outcomes = list(step_outcomes(bank_account, [*story[:number], unversioned_step, *story[number + 1 :]]))
     assert demo_results(outcomes).unexpected_results == []
 
 
@@ -90,10 +93,10 @@ def test_each_run_has_own_accounts() -> None:
 
 def test_other_results_are_reported(bank_account: Aggregate) -> None:
     (first, *_) = step_outcomes(bank_account, story_steps(bank_account, "x"))
-    wrong = StepOutcome(
+    wrong_outcome = StepOutcome(
         Step(first.step.description, first.step.key, first.step.value, "OVERDRAWN"), first.verdict
     )
-    assert demo_results([wrong]).unexpected_results == [
+    assert demo_results([wrong_outcome]).unexpected_results == [
         "'Ada opens an account' ended with accepted, expected OVERDRAWN"
     ]
 

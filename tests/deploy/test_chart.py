@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 KAFKA = {"bootstrapServers": "kafka-1:9092,kafka-2:9092"}
 MINIMAL: dict[str, Any] = {"kafka": KAFKA}
-RUN = "shop-cqrs-run"
+RUN_NAME = "shop-cqrs-run"
 PASSWORD = {"name": "db", "key": "password"}
 
 #: Values with all compatible options, and values for executors in separate pods.
@@ -111,10 +111,10 @@ def test_manifests_are_valid(helm: Path, values: dict[str, Any]) -> None:
     """The schemas of three Kubernetes versions are used. They do not contain Prometheus' own kinds."""
     lint = call(helm, "lint", values)
     assert lint.returncode == 0, lint.stdout
-    for one in rendered(helm, values):
-        if not one["apiVersion"].startswith("monitoring.coreos.com/"):
+    for manifest in rendered(helm, values):
+        if not manifest["apiVersion"].startswith("monitoring.coreos.com/"):
             for version in ("1.33", "1.35", "1.37"):
-                kubernetes_validate.validate(one, version, strict=True)
+                kubernetes_validate.validate(manifest, version, strict=True)
 
 
 @pytest.mark.parametrize("values", [COMPLETE, EXECUTORS], ids=["complete", "executors"])
@@ -125,20 +125,20 @@ def test_pods_have_no_privileges(helm: Path, values: dict[str, Any]) -> None:
         (container,) = pod["containers"]
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        mounted = {one["name"] for one in container["volumeMounts"]}
-        claimed = {"shards"} if "shards" in mounted else set()
-        assert mounted == {one["name"] for one in pod["volumes"]} | claimed
+        mounted = {mount["name"] for mount in container["volumeMounts"]}
+        claim_names = {"shards"} if "shards" in mounted else set()
+        assert mounted == {volume["name"] for volume in pod["volumes"]} | claim_names
 
 
 @pytest.mark.parametrize("sentence", INCONSISTENT)
 def test_inconsistent_values_are_errors(helm: Path, sentence: str) -> None:
-    done = call(helm, "template", INCONSISTENT[sentence])
-    assert done.returncode != 0
-    assert sentence in done.stderr
+    process = call(helm, "template", INCONSISTENT[sentence])
+    assert process.returncode != 0
+    assert sentence in process.stderr
 
 
 def test_updates_wait_for_the_standby(helm: Path) -> None:
-    run = manifest_of(rendered(helm, MINIMAL), "StatefulSet", RUN)["spec"]
+    run = manifest_of(rendered(helm, MINIMAL), "StatefulSet", RUN_NAME)["spec"]
     (container,) = run["template"]["spec"]["containers"]
     assert run["replicas"] == 2 and run["updateStrategy"] == {"type": "RollingUpdate"}
     assert "--standby" in container["args"]
@@ -148,14 +148,23 @@ def test_updates_wait_for_the_standby(helm: Path) -> None:
 def test_executors_reach_their_driver(helm: Path) -> None:
     """The driver's name comes from the headless Service, its ports are fixed, and executors follow the pod template."""
     manifests = rendered(helm, EXECUTORS)
-    service, run = manifest_of(manifests, "Service", RUN), manifest_of(manifests, "StatefulSet", RUN)["spec"]
+    service, run = (
+        manifest_of(manifests, "Service", RUN_NAME),
+        manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"],
+    )
     (container,) = run["template"]["spec"]["containers"]
-    conf = dict(one.removeprefix("--conf=").split("=", 1) for one in container["args"] if "--conf=" in one)
+    conf = dict(
+        argument.removeprefix("--conf=").split("=", 1)
+        for argument in container["args"]
+        if "--conf=" in argument
+    )
     assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"] is True
-    assert run["serviceName"] == RUN and conf["spark.driver.host"] == f"$(POD_NAME).{RUN}.default.svc"
+    assert (
+        run["serviceName"] == RUN_NAME and conf["spark.driver.host"] == f"$(POD_NAME).{RUN_NAME}.default.svc"
+    )
     assert {"spark.driver.port", "spark.driver.blockManager.port"} < conf.keys()
     assert conf["spark.executor.instances"] == "3"
-    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "executor"]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "executor"]
     template, pod = (
         conf["spark.kubernetes.executor.podTemplateFile"],
         manifest_of(manifests, "Pod", "executor")["spec"],
@@ -167,39 +176,43 @@ def test_executors_reach_their_driver(helm: Path) -> None:
 def test_executors_have_time_to_drain(helm: Path) -> None:
     """Spark overwrites the period of the pod template, by default with half of it."""
     manifests = rendered(helm, EXECUTORS)
-    (container,) = manifest_of(manifests, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
-    given = manifest_of(manifests, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
-    assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={given}s" in container["args"]
-    assert given > Timing().drain_timeout + Timing().slot_check_interval
+    (container,) = manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"]["template"]["spec"]["containers"]
+    period = manifest_of(manifests, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
+    assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={period}s" in container["args"]
+    assert period > Timing().drain_timeout + Timing().slot_check_interval
     assert DEFAULTS["spark.decommission.enabled"] == "true"  # then Spark adds the hook that drains its pods
 
 
-def test_only_drivers_may_make_pods(helm: Path) -> None:
+def test_only_drivers_may_create_pods(helm: Path) -> None:
     """Without executors in pods, the driver may not create pods either."""
     manifests = rendered(helm, EXECUTORS)
-    (rule,) = manifest_of(manifests, "Role", RUN)["rules"]
+    (rule,) = manifest_of(manifests, "Role", RUN_NAME)["rules"]
     assert "pods" in rule["resources"] and "create" in rule["verbs"]
-    binding = manifest_of(manifests, "RoleBinding", RUN)
+    binding = manifest_of(manifests, "RoleBinding", RUN_NAME)
     (account,), run = (
         binding["subjects"],
-        manifest_of(manifests, "StatefulSet", RUN)["spec"]["template"]["spec"],
+        manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"]["template"]["spec"],
     )
-    assert account["name"] == run["serviceAccountName"] and binding["roleRef"]["name"] == RUN
+    assert account["name"] == run["serviceAccountName"] and binding["roleRef"]["name"] == RUN_NAME
     assert [pod["automountServiceAccountToken"] for pod in pods(manifests)].count(True) == 1
     assert run["automountServiceAccountToken"] is True
     without_executors = rendered(helm, COMPLETE)
-    assert not {"Role", "RoleBinding"} & {one["kind"] for one in without_executors}
+    assert not {"Role", "RoleBinding"} & {manifest["kind"] for manifest in without_executors}
     assert not any(pod["automountServiceAccountToken"] for pod in pods(without_executors))
 
 
-def test_executors_report_past_the_policy(helm: Path) -> None:
+def test_network_policy_allows_executors(helm: Path) -> None:
     """Driver and executors may use Spark's ports, and executors may send reports to the driver by UDP."""
     manifests = rendered(helm, EXECUTORS)
     policy = manifest_of(manifests, "NetworkPolicy", "shop-cqrs")["spec"]
-    (container,) = manifest_of(manifests, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
-    conf = dict(one.removeprefix("--conf=").split("=", 1) for one in container["args"] if "--conf=" in one)
-    (rule,) = [one for one in policy["ingress"] if one["from"] == [{"podSelector": policy["podSelector"]}]]
-    allowed_ports = [(one["protocol"], str(one["port"])) for one in rule["ports"]]
+    (container,) = manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"]["template"]["spec"]["containers"]
+    conf = dict(
+        argument.removeprefix("--conf=").split("=", 1)
+        for argument in container["args"]
+        if "--conf=" in argument
+    )
+    (rule,) = [rule for rule in policy["ingress"] if rule["from"] == [{"podSelector": policy["podSelector"]}]]
+    allowed_ports = [(port["protocol"], str(port["port"])) for port in rule["ports"]]
     assert allowed_ports == [
         ("TCP", conf["spark.driver.port"]),
         ("TCP", conf["spark.driver.blockManager.port"]),
@@ -217,6 +230,6 @@ def test_alerts_are_those_of_compose(helm: Path) -> None:
 
 def test_settings_are_those_of_cqrs() -> None:
     """The settings that the chart sets itself are excluded."""
-    known = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
-    own = {"root", "bootstrap_server", "command_config", "master", "state_dir"}
-    assert set(known["propertyNames"]["enum"]) == set(Settings.model_fields) - own
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
+    chart_settings = {"root", "bootstrap_server", "command_config", "master", "state_dir"}
+    assert set(schema["propertyNames"]["enum"]) == set(Settings.model_fields) - chart_settings

@@ -10,7 +10,7 @@ import pytest
 from tests.support import ROOT
 
 #: The environment that Spark gives to an executor's pod.
-POD = {
+POD_ENVIRONMENT = {
     "SPARK_DRIVER_URL": "spark://driver:7078",
     "SPARK_EXECUTOR_ID": "1",
     "SPARK_CONF_DIR": "/conf",
@@ -42,7 +42,7 @@ def test_commands_are_those_of_cqrs(tmp_path: Path, words: list[str]) -> None:
 
 
 def test_executors_are_those_of_spark(tmp_path: Path) -> None:
-    java, *arguments = entrypoint_command(tmp_path, "executor", **POD)
+    java, *arguments = entrypoint_command(tmp_path, "executor", **POD_ENVIRONMENT)
     assert java == "java" and arguments[:4] == [
         *("-Xms1g", "-Xmx1g", "-Dspark.driver.port=7078", "-Dtext=two words")
     ]
@@ -54,23 +54,23 @@ def test_executors_are_those_of_spark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("part", "main"), [("master", "master.Master"), ("worker", "worker.Worker")])
 def test_clusters_are_started(tmp_path: Path, part: str, main: str) -> None:
-    *_, started, option, value = entrypoint_command(tmp_path, part, "--host", "here")
-    assert (started, option, value) == (f"org.apache.spark.deploy.{main}", "--host", "here")
+    *_, main_class, option, value = entrypoint_command(tmp_path, part, "--host", "here")
+    assert (main_class, option, value) == (f"org.apache.spark.deploy.{main}", "--host", "here")
 
 
 @pytest.mark.program
 def test_pods_drain_before_they_end() -> None:
     """The hook signals the container's first process, which passes the signal to its child, and waits for the end."""
-    waits = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGPWR]); print(flush=True); s.sigwait([s.SIGPWR])"
-    first = [
+    program = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGPWR]); print(flush=True); s.sigwait([s.SIGPWR])"
+    container_command = [
         str(Path(sys.executable).with_name("dumb-init")),
         "--single-child",
         "--",
         sys.executable,
         "-c",
-        waits,
+        program,
     ]
-    with subprocess.Popen(first, stdout=subprocess.PIPE) as container:
+    with subprocess.Popen(container_command, stdout=subprocess.PIPE) as container:
         assert container.stdout is not None and container.stdout.readline() == b"\n"
         with subprocess.Popen([ROOT / "deploy/image/decom.sh", str(container.pid)]) as hook:
             assert container.wait(30) == 0

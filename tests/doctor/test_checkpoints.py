@@ -51,7 +51,7 @@ def test_unusable_stores_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for uri, reason in (
         (f"{tmp_path}/file/store", "is not a folder that can be written"),
-        ("carrier-pigeon://loft", "is not a folder"),
+        ("unknown-scheme://store", "is not a folder"),
         ("s3://b/x?scheme=http&region=here&endpoint_override=127.0.0.1:1", "cannot be used"),
     ):
         ((status, detail),) = check_store(uri)
@@ -111,9 +111,9 @@ def test_unusable_checkpoints_are_a_warning(tmp_path: Path) -> None:
 def test_damaged_manifest_is_a_warning(tmp_path: Path) -> None:
     write_manifest(tmp_path, 0, 0).write_bytes(b"torn")
     write_manifest(tmp_path, 0, 1)
-    (damaged, rest) = check_latest(tmp_path, {0: 40})
-    assert damaged[0] == "warn" and damaged[1].endswith(": its manifest is damaged")
-    assert rest == ("ok", "a: partition 0 (60 min old, 0 offsets behind)")
+    (damaged_result, other_result) = check_latest(tmp_path, {0: 40})
+    assert damaged_result[0] == "warn" and damaged_result[1].endswith(": its manifest is damaged")
+    assert other_result == ("ok", "a: partition 0 (60 min old, 0 offsets behind)")
 
 
 @pytest.mark.kafka
@@ -140,11 +140,11 @@ def test_doctor_checks_checkpoints(
     counters.send(*increments(10))
     quietly(counters.plan())
     write_checkpoints(counters)
-    for manifest in checkpoint_folder(counters).rglob(f"*{MANIFEST_SUFFIX}"):
-        written = read_manifest(manifest.name, manifest.read_bytes())
-        name, content = replace(written, written=written.written - 7_200_000).encoded()
-        manifest.with_name(name).write_bytes(content)
-        manifest.unlink()
+    for manifest_file in checkpoint_folder(counters).rglob(f"*{MANIFEST_SUFFIX}"):
+        manifest = read_manifest(manifest_file.name, manifest_file.read_bytes())
+        name, content = replace(manifest, written=manifest.written - 7_200_000).encoded()
+        manifest_file.with_name(name).write_bytes(content)
+        manifest_file.unlink()
     (store_result, age_result) = doctor_results()
     assert (store_result[0], age_result[0]) == ("ok", "ok")
     assert "partition 0 (2 h old, " in age_result[1]

@@ -21,7 +21,7 @@ API = {
     "paths": {"/counter": {"get": {}}, "/counter/{id}/Increment": {"post": {}}},
     "components": {"schemas": {}},
 }
-PATHS: Mapping[str, tuple[int, Any]] = {
+RESPONSES: Mapping[str, tuple[int, Any]] = {
     "/healthz": (200, {"alive": True}),
     "/readyz": (200, {"ready": True, "waiting": {}}),
     "/openapi.json": (200, API),
@@ -39,7 +39,7 @@ class GatewayHandler(http.server.BaseHTTPRequestHandler):
             status = 200
         self.send_response(status)
         if status == 302:
-            self.send_header("Location", "https://elsewinstalled.example/")
+            self.send_header("Location", "https://elsewhere.example/")
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -52,7 +52,7 @@ class GatewayHandler(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def fake_gateway(host: str = "127.0.0.1", **responses: tuple[int, Any]) -> Iterator[str]:
     """Run a gateway with other responses for some paths, and yield its URL. `openapi_json`: of `/openapi.json`."""
-    paths = {**PATHS, **{f"/{path.replace('_', '.')}": response for path, response in responses.items()}}
+    paths = {**RESPONSES, **{f"/{path.replace('_', '.')}": response for path, response in responses.items()}}
     handler = type("CustomHandler", (GatewayHandler,), {"paths": paths})
     with http.server.ThreadingHTTPServer((host, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -74,7 +74,7 @@ def run_checks(
     return [(check.status, check.detail.replace(str(address), "it")) for check in checks]
 
 
-GOOD = [
+HEALTHY_RESULTS = [
     ("ok", "it answers"),
     ("ok", "it has processed the events from before its start"),
     ("ok", "it requires no token"),
@@ -84,7 +84,7 @@ GOOD = [
 
 def test_healthy_gateway_passes() -> None:
     with fake_gateway() as url:
-        assert run_checks(url) == run_checks(f"{url}/") == GOOD
+        assert run_checks(url) == run_checks(f"{url}/") == HEALTHY_RESULTS
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_healthy_gateway_passes() -> None:
         ((200, b"[" * 100_000), "it/healthz responds with 200: it is not a gateway"),
         (
             (302, b""),
-            "it/healthz responds with 302, which leads to https://elsewinstalled.example/: it is not a gateway",
+            "it/healthz responds with 302, which leads to https://elsewhere.example/: it is not a gateway",
         ),
         ((421, {}), "it does not accept this host name"),
     ],
@@ -123,13 +123,13 @@ def test_outdated_states_are_a_warning() -> None:
 
 def test_token_is_checked() -> None:
     with fake_gateway(openapi_json=(401, API)) as url:
-        wanted = ("warn", "it requires a token, so its aggregates are not known")
-        assert run_checks(url) == [*GOOD[:2], wanted]
-        assert run_checks(url, "wrong") == [*GOOD[:2], ("fail", "it rejects this token")]
+        warning = ("warn", "it requires a token, so its aggregates are not known")
+        assert run_checks(url) == [*HEALTHY_RESULTS[:2], warning]
+        assert run_checks(url, "wrong") == [*HEALTHY_RESULTS[:2], ("fail", "it rejects this token")]
         assert run_checks(url, "right") == [
-            *GOOD[:2],
+            *HEALTHY_RESULTS[:2],
             ("ok", "it requires a token, and accepts this token"),
-            GOOD[3],
+            HEALTHY_RESULTS[3],
         ]
 
 
@@ -149,12 +149,12 @@ def test_aggregates_are_compared() -> None:
         (*_, detail) = run_checks(url, known=["order"])
         assert detail == ("fail", "it serves counter, and no aggregate of this project")
         (*_, missing, served) = run_checks(url, known=["counter", "order"])
-        assert missing == ("warn", "it does not serve order") and served == GOOD[3]
-    both = {**API, "paths": {**API["paths"], "/theatre": {"get": {}}}}  # type: ignore[dict-item]
-    with fake_gateway(openapi_json=(200, both)) as url:
-        (*_, strange, served) = run_checks(url)
-        assert strange == ("warn", "it serves theatre, which this project does not have")
-        assert served == ("ok", "it serves counter, theatre, and accepts commands")
+        assert missing == ("warn", "it does not serve order") and served == HEALTHY_RESULTS[3]
+    two_aggregates = {**API, "paths": {**API["paths"], "/invoice": {"get": {}}}}  # type: ignore[dict-item]
+    with fake_gateway(openapi_json=(200, two_aggregates)) as url:
+        (*_, unknown, served) = run_checks(url)
+        assert unknown == ("warn", "it serves invoice, which this project does not have")
+        assert served == ("ok", "it serves counter, invoice, and accepts commands")
 
 
 def test_other_code_and_versions_are_named() -> None:

@@ -24,8 +24,8 @@ def test_store_must_exist(tmp_path: Path) -> None:
 
 
 def test_unknown_store_fails() -> None:
-    ((status, detail, code),) = run_checks(PayloadStoreAddress("carrier-pigeon://loft", retry_for=0))
-    assert (status, code) == ("fail", 3) and "carrier-pigeon" in detail
+    ((status, detail, code),) = run_checks(PayloadStoreAddress("unknown-scheme://store", retry_for=0))
+    assert (status, code) == ("fail", 3) and "unknown-scheme" in detail
 
 
 @pytest.mark.program

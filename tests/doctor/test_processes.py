@@ -33,8 +33,8 @@ def process_checks(harness: ProcessHarness) -> list[tuple[str, str]]:
 
 
 def test_positions_are_checked(harness: ProcessHarness) -> None:
-    hears = f"{harness.events}, {harness.topic('events')}"
-    assert process_checks(harness) == [("ok", f"checkout: hears {hears}")]
+    event_topics = f"{harness.events}, {harness.topic('events')}"
+    assert process_checks(harness) == [("ok", f"checkout: hears {event_topics}")]
     configure(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
     (check,) = process_checks(harness)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]
@@ -47,9 +47,9 @@ def test_acls_of_processes_are_checked(harness: ProcessHarness, monkeypatch: pyt
     checked_acls: list[str] = []
 
     def record_acls(admin: Admin, needs: object) -> object:
-        listed = list(needs)  # type: ignore[call-overload]
-        checked_acls.extend(map(str, listed))
-        return missing_acls(admin, listed)
+        acls = list(needs)  # type: ignore[call-overload]
+        checked_acls.extend(map(str, acls))
+        return missing_acls(admin, acls)
 
     monkeypatch.setattr(Admin, "missing_acls", record_acls)
     run_checks(harness)

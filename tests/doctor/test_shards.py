@@ -16,7 +16,7 @@ from tests.support.owners import owned_here, quietly
 pytestmark = pytest.mark.kafka
 
 
-def variant(folder: Path, name: str, old: str, new: str) -> Aggregate:
+def changed_counter(folder: Path, name: str, old: str, new: str) -> Aggregate:
     """Return a counter with one changed line, in a package of this name."""
     source = (AGGREGATES / "counter.py").read_text()
     assert old in source
@@ -26,14 +26,14 @@ def variant(folder: Path, name: str, old: str, new: str) -> Aggregate:
     return registry.load("counter", name, folder)
 
 
-def doubled(folder: Path) -> Aggregate:
+def counter_with_other_evolve(folder: Path) -> Aggregate:
     """Return a counter that counts twice."""
-    return variant(folder, "doubled", "value + by", "value + 2 * by")
+    return changed_counter(folder, "counter_with_other_evolve", "value + by", "value + 2 * by")
 
 
-def strict(folder: Path) -> Aggregate:
+def counter_with_other_decide(folder: Path) -> Aggregate:
     """Return a counter with another `decide` and the same `evolve`."""
-    return variant(folder, "strict", "if by != 0", "if by > 0")
+    return changed_counter(folder, "counter_with_other_decide", "if by != 0", "if by > 0")
 
 
 def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path) -> None:
@@ -41,24 +41,24 @@ def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path)
     assert list(check_revision(shards, counters.aggregate)) == []
     quietly(counters.plan())
     assert [check.status for check in check_revision(shards, counters.aggregate)] == ["ok"]
-    changed = doubled(tmp_path)
-    (warning,) = check_revision(shards, changed)
+    aggregate = counter_with_other_evolve(tmp_path)
+    (warning,) = check_revision(shards, aggregate)
     assert warning.status == "warn"
     assert warning.detail == "evolve of counter changed but not its revision, 1: partition 0"
     assert "Decider(…, revision=2)" in warning.hint
-    raised = Aggregate.of("counter", replace(changed.decider, revision=2))
-    assert [check.status for check in check_revision(shards, raised)] == ["ok"]
+    with_new_revision = Aggregate.of("counter", replace(aggregate.decider, revision=2))
+    assert [check.status for check in check_revision(shards, with_new_revision)] == ["ok"]
 
 
-def test_changed_decide_is_silent(counters: TopicHarness, tmp_path: Path) -> None:
+def test_changed_decide_is_ok(counters: TopicHarness, tmp_path: Path) -> None:
     quietly(counters.plan())
     shards = shard_folder(counters.folder / "state", counters.topics)
-    assert [check.status for check in check_revision(shards, strict(tmp_path))] == ["ok"]
+    assert [check.status for check in check_revision(shards, counter_with_other_decide(tmp_path))] == ["ok"]
 
 
-def test_run_notes_changed_evolve_alone(counters: TopicHarness, tmp_path: Path) -> None:
+def test_run_reports_only_changed_evolve(counters: TopicHarness, tmp_path: Path) -> None:
     notes = []
-    for change in (None, strict, doubled):
+    for change in (None, counter_with_other_decide, counter_with_other_evolve):
         plan = counters.plan()
         if change is not None:
             change(tmp_path)

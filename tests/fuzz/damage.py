@@ -64,7 +64,7 @@ _TOKENS = [
 ]
 
 #: Values that a field of a JSON document does not expect.
-_ODD: list[Any] = [
+_UNEXPECTED_VALUES: list[Any] = [
     None,
     True,
     -1,
@@ -85,47 +85,49 @@ _ODD: list[Any] = [
 
 
 @st.composite
-def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
+def damaged_bytes(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
     """Draw a valid input with up to four changes."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(0, 4))):
         offset = draw(st.integers(0, len(data)))
-        upto = min(len(data), offset + draw(st.integers(0, 20)))
-        data = data[:offset] + draw(_replacement(data, data[offset:upto], valid)) + data[upto:]
+        end = min(len(data), offset + draw(st.integers(0, 20)))
+        data = data[:offset] + draw(_replacement(data, data[offset:end], valid)) + data[end:]
     return data
 
 
-def _replacement(whole: bytes, part: bytes, valid: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """Return a strategy for the bytes that replace `part`."""
+def _replacement(data: bytes, removed: bytes, valid: Sequence[bytes]) -> st.SearchStrategy[bytes]:
+    """Return a strategy for the bytes that replace `removed`."""
     return st.one_of(
         st.sampled_from(_TOKENS),
         st.binary(max_size=4),
-        st.just(part * 2),
-        st.just(bytes(byte ^ 0x20 for byte in part)),
-        st.just(whole),
+        st.just(removed * 2),
+        st.just(bytes(byte ^ 0x20 for byte in removed)),
+        st.just(data),
         st.sampled_from(valid),
     )
 
 
-def texts(valid: Sequence[bytes]) -> st.SearchStrategy[str]:
-    """Return `damaged` as an environment variable has it: a byte that is not UTF-8 becomes a lone surrogate."""
-    return damaged(valid).map(lambda data: data.decode(errors="surrogateescape"))
+def damaged_texts(valid: Sequence[bytes]) -> st.SearchStrategy[str]:
+    """Return `damaged_bytes` as text. Like in environment variables, an invalid byte becomes a lone surrogate."""
+    return damaged_bytes(valid).map(lambda data: data.decode(errors="surrogateescape"))
 
 
 @st.composite
-def documents(draw: st.DrawFn, valid: Sequence[dict[str, Any]]) -> bytes:
-    """Draw a JSON document with some odd, missing or duplicate members."""
+def damaged_documents(draw: st.DrawFn, valid: Sequence[dict[str, Any]]) -> bytes:
+    """Draw a JSON document with some unexpected, missing or duplicate members."""
     document = dict(draw(st.sampled_from(valid)))
     names = st.sampled_from([*document, "colour"])
-    odd = draw(st.dictionaries(names, st.sampled_from(_ODD), max_size=3))
-    twice = draw(st.dictionaries(names, st.sampled_from(_ODD), max_size=1))
+    unexpected = draw(st.dictionaries(names, st.sampled_from(_UNEXPECTED_VALUES), max_size=3))
+    duplicates = draw(st.dictionaries(names, st.sampled_from(_UNEXPECTED_VALUES), max_size=1))
     for name in draw(st.sets(st.sampled_from(list(document)), max_size=1)):
         del document[name]
-    encoded, more = (json.dumps(members).encode() for members in (document | odd, twice))
-    return b"%b,%b" % (encoded[:-1], more[1:]) if twice and len(encoded) > 2 else encoded
+    encoded, duplicate_members = (
+        json.dumps(members).encode() for members in (document | unexpected, duplicates)
+    )
+    return b"%b,%b" % (encoded[:-1], duplicate_members[1:]) if duplicates and len(encoded) > 2 else encoded
 
 
-class _Bomb:
+class _FileCreator:
     """An object that creates a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
@@ -135,6 +137,6 @@ class _Bomb:
         return Path.touch, (self.file,)
 
 
-def bomb(file: Path, protocol: int = 2) -> str:
+def pickle_that_creates(file: Path, protocol: int = 2) -> str:
     """Return a pickle in base64 that creates `file` when it is loaded."""
-    return base64.b64encode(pickle.dumps(_Bomb(file), protocol)).decode()
+    return base64.b64encode(pickle.dumps(_FileCreator(file), protocol)).decode()

@@ -1,4 +1,4 @@
-"""Any event, outcome, claim, state file or line to send is read, or refused in one line."""
+"""Any event, outcome, claim, state file or command line is read, or rejected with a one-line error."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.scans.replay.fold import ReplayFold, ReplayFoldError
 from cqrs_cli.settings.durations import parse_duration, show_duration
 from cqrs_cli.state.encoding import dedup_entries, state_entries
-from tests.fuzz.damage import FOREIGN, damaged, documents, texts
+from tests.fuzz.damage import FOREIGN, damaged_bytes, damaged_documents, damaged_texts
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
 EVENT: dict[str, Any] = {
@@ -59,14 +59,14 @@ VERDICT: dict[str, Any] = {
 }
 OUTCOME: dict[str, Any] = {**EVENT, "id": "3/18274", "type": "bank_account.Open.duplicate", "data": VERDICT}
 ACCEPTED: dict[str, Any] = {**OUTCOME, "data": {**VERDICT, "status": "accepted"}}
-LINE: dict[str, Any] = {"type": "bank_account.Deposit", "subject": "acc-42", "data": {"amount": 5}}
-DEEP = b'{"x":' * 100_000
+COMMAND_LINE: dict[str, Any] = {"type": "bank_account.Deposit", "subject": "acc-42", "data": {"amount": 5}}
+DEEP_JSON = b'{"x":' * 100_000
 
-events = damaged([json.dumps(EVENT).encode()]) | documents([EVENT])
+events = damaged_bytes([json.dumps(EVENT).encode()]) | damaged_documents([EVENT])
 outcomes = st.one_of(
-    damaged([json.dumps(OUTCOME).encode(), json.dumps(ACCEPTED).encode(), *FOREIGN.values()]),
-    documents([OUTCOME, ACCEPTED]),
-    documents([VERDICT, ACCEPTED["data"]]).map(
+    damaged_bytes([json.dumps(OUTCOME).encode(), json.dumps(ACCEPTED).encode(), *FOREIGN.values()]),
+    damaged_documents([OUTCOME, ACCEPTED]),
+    damaged_documents([VERDICT, ACCEPTED["data"]]).map(
         lambda data: json.dumps(OUTCOME).encode()[:-1] + b',"data":%b}' % data
     ),
 )
@@ -77,24 +77,24 @@ def record(value: bytes | None, offset: int = 0) -> Record:
 
 
 @given(st.none() | events)
-def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
+def test_any_event_is_folded_or_rejected(value: bytes | None) -> None:
     try:
         folded = fold_event(ACCOUNT, None, read_event(value))
         state_entries({"acc-42": pack(ACCOUNT, "acc-42", folded)})
-        folds = True
+        can_be_folded = True
     except (ValueError, FoldError):
-        folds = False
-    refold = ReplayFold(ACCOUNT)
+        can_be_folded = False
+    replay_fold = ReplayFold(ACCOUNT)
     try:
-        refold.fold([value], lambda index: 7)
+        replay_fold.fold([value], lambda index: 7)
     except ReplayFoldError as error:
-        assert not folds
+        assert not can_be_folded
         assert str(error).startswith("offset 7: ")
-    refold.total()
+    replay_fold.total()
 
 
 @given(st.none() | outcomes)
-def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
+def test_any_outcome_is_stored_or_rejected(value: bytes | None) -> None:
     try:
         outcome = parse_outcome(
             PartitionLog(Connection("nowhere:1"), Topics("bank_account"), 3), record(value)
@@ -103,9 +103,9 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
         assert "offset 0: not an outcome" in error.message
         assert error.exit_code == 5
     else:
-        remembered: dict[tuple[str, str], DedupEntry] = {}
-        restore_dedup_entry(remembered, outcome, 0)
-        dedup_entries(remembered)
+        entries: dict[tuple[str, str], DedupEntry] = {}
+        restore_dedup_entry(entries, outcome, 0)
+        dedup_entries(entries)
         assert outcome_line(outcome).isprintable()
 
 
@@ -120,42 +120,45 @@ def test_any_record_can_be_shown(
 ) -> None:
     record = Record(0, timestamp, key, value, headers)
     assert record_line(0, record).isprintable()
-    printed = json_line(record_document(0, record))
-    assert b"\n" not in printed
-    assert json.loads(printed)["offset"] == 0
+    line = json_line(record_document(0, record))
+    assert b"\n" not in line
+    assert json.loads(line)["offset"] == 0
 
 
 CLAIM = Claim(1_795_221_000_000, "0123456789ab", 0, 1, 7, "topic-id", 4).metadata().encode()
 
 
-@given(texts([CLAIM]) | documents([json.loads(CLAIM)]).map(bytes.decode))
+@given(damaged_texts([CLAIM]) | damaged_documents([json.loads(CLAIM)]).map(bytes.decode))
 def test_any_metadata_is_claim_or_none(text: str) -> None:
     claim = parse_claim(text)
     assert claim is None or isinstance(claim.token, str)
 
 
 @given(
-    st.lists(damaged([json.dumps(LINE).encode()]) | documents([LINE, {**LINE, "id": "1", "source": "/s"}]))
+    st.lists(
+        damaged_bytes([json.dumps(COMMAND_LINE).encode()])
+        | damaged_documents([COMMAND_LINE, {**COMMAND_LINE, "id": "1", "source": "/s"}])
+    )
 )
 def test_the_first_bad_line_is_named(lines: list[bytes]) -> None:
     lines = [line.replace(b"\n", b" ") + b"\n" for line in lines]
-    read = []
+    ready_commands = []
     try:
-        for composed in read_lines(lines, ["bank_account"]):
-            read.append(composed)
-            sent = msgspec.json.decode(composed.value, type=dict[str, msgspec.Raw])
-            assert {"specversion", "id", "source", "type", "subject"} <= sent.keys()
-            assert (composed.aggregate, b"\n" in composed.value) == ("bank_account", False)
+        for command in read_lines(lines, ["bank_account"]):
+            ready_commands.append(command)
+            document = msgspec.json.decode(command.value, type=dict[str, msgspec.Raw])
+            assert {"specversion", "id", "source", "type", "subject"} <= document.keys()
+            assert (command.aggregate, b"\n" in command.value) == ("bank_account", False)
     except UsageError as error:
-        bad = sum(not line.isspace() for line in lines[: int(error.message.split()[1].rstrip(":"))])
-        assert len(read) == bad - 1
+        line_count = sum(not line.isspace() for line in lines[: int(error.message.split()[1].rstrip(":"))])
+        assert len(ready_commands) == line_count - 1
 
 
 @given(
-    texts([b"1h30m", b"7d", b"500ms"]),
-    texts([b"2026-11-21T01:02:03.5Z", b"beginning", b"25", b"9999-12-31T23:59:60+14:00"]),
+    damaged_texts([b"1h30m", b"7d", b"500ms"]),
+    damaged_texts([b"2026-11-21T01:02:03.5Z", b"beginning", b"25", b"9999-12-31T23:59:60+14:00"]),
 )
-def test_any_time_is_understood_or_refused(duration: str, origin: str) -> None:
+def test_any_time_is_parsed_or_rejected(duration: str, origin: str) -> None:
     try:
         assert parse_duration(show_duration(parse_duration(duration))) == parse_duration(duration)
     except ValueError as error:
@@ -167,7 +170,7 @@ def test_any_time_is_understood_or_refused(duration: str, origin: str) -> None:
 
 
 @given(
-    damaged(
+    damaged_bytes(
         [
             b'{"pid":1,"born":"b:1","place":"1:2","port":2,"controller_port":3,"cluster_id":"c","version":"4.1.0"}'
         ]
@@ -181,12 +184,12 @@ def test_any_broker_state_file_is_read(tmp_path_factory: pytest.TempPathFactory,
     assert state is None or isinstance(state, files.BrokerState)
 
 
-def test_endless_nesting_is_refused_everywhere() -> None:
+def test_deep_nesting_is_rejected() -> None:
     for read in (read_event, read_outcome):
         with pytest.raises(ValueError, match=r"nested too deeply|Input data was truncated"):
-            read(DEEP)
+            read(DEEP_JSON)
     assert parse_claim('{"x":' * 10_000) is None
     with pytest.raises(UsageError, match=r"line 2: (nested too deeply|Input data was truncated)"):
-        list(read_lines([b"\n", DEEP], ["bank_account"]))
-    record_line(0, record(DEEP))
-    assert json_line(record_document(0, record(DEEP)))
+        list(read_lines([b"\n", DEEP_JSON], ["bank_account"]))
+    record_line(0, record(DEEP_JSON))
+    assert json_line(record_document(0, record(DEEP_JSON)))

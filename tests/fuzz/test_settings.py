@@ -12,7 +12,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.java_properties import parse_properties
 from cqrs_cli.settings.settings import Settings, load_settings
-from tests.fuzz.damage import damaged, texts
+from tests.fuzz.damage import damaged_bytes, damaged_texts
 
 TOML = b"""\
 bootstrap_server = "kafka-1:9092,[::1]:9092"
@@ -49,8 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("settings")
 
 
-def settled(folder: Path, **flags: object) -> Settings | None:
-    """Return the settings, or None if they were refused in one line."""
+def load_or_none(folder: Path, **flags: object) -> Settings | None:
+    """Return the settings, or None after an error of one line."""
     try:
         settings = load_settings(flags, folder)
         connection = Connection("127.0.0.1:9092", settings.client_properties())
@@ -65,45 +65,45 @@ def settled(folder: Path, **flags: object) -> Settings | None:
     return settings
 
 
-@given(damaged([TOML, *LINES]))
-def test_any_settings_file_is_judged(folder: Path, text: bytes) -> None:
+@given(damaged_bytes([TOML, *LINES]))
+def test_any_settings_file_loads_or_fails(folder: Path, text: bytes) -> None:
     (folder / "cqrs.toml").write_bytes(text)
-    settled(folder)
+    load_or_none(folder)
     (folder / "cqrs.toml").unlink()
 
 
-@given(damaged([b"[tool.cqrs]\n" + TOML, b"[tool.other]\na = 1\n"]))
-def test_any_pyproject_is_judged(folder: Path, text: bytes) -> None:
+@given(damaged_bytes([b"[tool.cqrs]\n" + TOML, b"[tool.other]\na = 1\n"]))
+def test_any_pyproject_loads_or_fails(folder: Path, text: bytes) -> None:
     (folder / "pyproject.toml").write_bytes(text)
-    settled(folder)
+    load_or_none(folder)
     (folder / "pyproject.toml").unlink()
 
 
 @given(
     st.sampled_from([name for name in Settings.model_fields if name != "root"]),
-    texts([line.partition(b" = ")[2].strip(b'"\\n') for line in LINES]),
+    damaged_texts([line.partition(b" = ")[2].strip(b'"\\n') for line in LINES]),
 )
-def test_any_flag_is_judged(folder: Path, name: str, text: str) -> None:
+def test_any_flag_loads_or_fails(folder: Path, name: str, text: str) -> None:
     text = text.replace("\0", "")  # no environment contains NUL
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(os.environ, f"CQRS_{name.upper()}", text)
-        settled(folder)
-    settled(folder, **{name: [text] if name == "properties" else text})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, f"CQRS_{name.upper()}", text)
+        load_or_none(folder)
+    load_or_none(folder, **{name: [text] if name == "properties" else text})
 
 
 @pytest.mark.covers("no-foreign-code")
-@given(damaged([PROPERTIES]))
-def test_any_properties_file_is_judged(folder: Path, text: bytes) -> None:
+@given(damaged_bytes([PROPERTIES]))
+def test_any_properties_file_loads_or_fails(folder: Path, text: bytes) -> None:
     file = folder / "client.properties"
     file.write_bytes(text)
-    settings = settled(folder, command_config=file)
+    settings = load_or_none(folder, command_config=file)
     if settings is not None:
         assert "hUnt3r/2+" not in repr(
             [row for row in setting_rows(settings) if not row.name.startswith("-X client")]
         )
 
 
-@given(texts([PROPERTIES, *PROPERTIES.splitlines()]))
+@given(damaged_texts([PROPERTIES, *PROPERTIES.splitlines()]))
 def test_bad_properties_name_a_line(text: str) -> None:
     try:
         entries = parse_properties(text)
@@ -140,9 +140,9 @@ def test_bad_properties_name_a_line(text: str) -> None:
         '[properties]\nerror_cb = "evil"',
     ],
 )
-def test_settings_at_their_edges_are_refused(folder: Path, text: str) -> None:
+def test_extreme_settings_are_rejected(folder: Path, text: str) -> None:
     (folder / "cqrs.toml").write_text(text)
-    assert settled(folder) is None
+    assert load_or_none(folder) is None
     (folder / "cqrs.toml").unlink()
 
 
@@ -152,7 +152,7 @@ def test_java_escapes_are_utf_16() -> None:
         parse_properties("a=1\nb=\\ud83d")
 
 
-def test_only_javas_line_ends_count() -> None:
+def test_only_java_line_ends_count() -> None:
     assert parse_properties("a=x\x85y\u2028z\x0b\r\nb=1\rc=2") == {
         "a": "x\x85y\u2028z\x0b",
         "b": "1",

@@ -55,7 +55,7 @@ DETAILS = [
         "a shard outlives a lost upcaster",
         "cqrs_cli/core/aggregate/schema.py",
         (('    form |= {f"upcaster of {name}": {} for name in upcasters}', "    pass"),),
-        "tests/core/aggregate/test_upcasting.py::test_shard_follows_the_upcasters",
+        "tests/core/aggregate/test_upcasting.py::test_schema_digest_depends_on_upcasters",
     ),
     Mutation(
         "a signal interrupts an import, and keeps its lock",

@@ -131,7 +131,7 @@ ERASURE = [
         "an erase deletes a later key than the key that it names",
         "cqrs_cli/core/erasure.py",
         (("if key is None or command.key not in (None, key)", "if key is None"),),
-        "tests/core/test_erasure.py::test_erase_spares_a_later_key",
+        "tests/core/test_erasure.py::test_erase_keeps_a_later_key",
     ),
     Mutation(
         "a printed event of another kind erases",

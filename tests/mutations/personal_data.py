@@ -40,7 +40,7 @@ PERSONAL_DATA = [
                 "        if is_encrypted(bytes(member))",
             ),
         ),
-        "tests/core/test_encrypted_events.py::test_masks_have_no_value",
+        "tests/core/test_encrypted_events.py::test_redacted_events_have_no_values",
     ),
     Mutation(
         "an event is written as `decide` gave it",
@@ -131,7 +131,7 @@ PERSONAL_DATA = [
         "a digest changes with an erasure",
         "cqrs_cli/core/digest.py",
         (("version, mask_data(cls, state))", "version, state)"),),
-        "tests/core/test_digest.py::test_personal_fields_have_no_part_in_it",
+        "tests/core/test_digest.py::test_personal_fields_do_not_change_the_digest",
     ),
     Mutation(
         "what is not personal may depend on what is",
@@ -143,7 +143,7 @@ PERSONAL_DATA = [
         "an erased state keeps its values",
         "cqrs_cli/core/aggregate/erased.py",
         (("        redacted = mask(state)\n", "        redacted = state\n"),),
-        "tests/core/test_erasure.py::test_erased_folds_to_the_mask",
+        "tests/core/test_erasure.py::test_erased_folds_to_the_redacted_state",
     ),
     Mutation(
         "an erasure ends no key in caches",
@@ -240,13 +240,13 @@ PERSONAL_DATA = [
         "who hears personal fields need not hear of erasures",
         "cqrs_cli/core/subscription_rule.py",
         (("    if personal_events:\n", "    if False:\n"),),
-        "tests/core/test_subscription_rule.py::test_what_is_refused",
+        "tests/core/test_subscription_rule.py::test_refused_subscriptions",
     ),
     Mutation(
         "a mark is taken off as if nothing was sealed",
         "cqrs_cli/core/aggregate/schema_comparison.py",
         (('yield Difference(path, "unmarked"', 'yield Difference(path, "wider"'),),
-        "tests/core/aggregate/test_annotation_changes.py::test_mark_may_not_be_taken_off",
+        "tests/core/aggregate/test_annotation_changes.py::test_annotation_must_not_be_removed",
     ),
     Mutation(
         "a contract does not have the marks",

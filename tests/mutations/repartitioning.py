@@ -18,7 +18,7 @@ REPARTITIONING = [
                 "if False:",
             ),
         ),
-        f"{_LINEAGE}::test_first_wish_wins",
+        f"{_LINEAGE}::test_first_request_wins",
     ),
     Mutation(
         "two growths are one split",
@@ -29,7 +29,7 @@ REPARTITIONING = [
                 "next((count for count in self.counts[::-1] if before is not None and count > before), None)",
             ),
         ),
-        f"{_LINEAGE}::test_one_growth_at_a_time",
+        f"{_LINEAGE}::test_one_repartitioning_at_a_time",
     ),
     Mutation(
         "a partition splits before its topics have grown",
@@ -40,19 +40,19 @@ REPARTITIONING = [
                 "None if step is None else step[1]",
             ),
         ),
-        f"{_LINEAGE}::test_topics_are_waited_for",
+        f"{_LINEAGE}::test_request_waits_for_the_topics",
     ),
     Mutation(
         "a reader begins with a child at once",
         "cqrs_cli/core/lineage.py",
         (("        return position >= split.events and", "        return position >= 0 or"),),
-        f"{_LINEAGE}::test_reader_begins_behind_the_split",
+        f"{_LINEAGE}::test_reader_starts_after_the_split",
     ),
     Mutation(
         "a command whose key has moved is refused",
         "cqrs_cli/core/checks.py",
         (("(target := forward_target_of(key)) is not None", "(target := forward_target_of(key)) == -1"),),
-        f"{_CHECKS}::test_moved_commands_are_forwarded",
+        f"{_CHECKS}::test_commands_of_moved_keys_are_forwarded",
     ),
     Mutation(
         "a parent splits before its children are ready",

@@ -171,7 +171,7 @@ RULES = [
                 "    except ():\n        raise\n    except Later",
             ),
         ),
-        "tests/core/test_decide.py::test_process_error_is_no_verdict",
+        "tests/core/test_decide.py::test_process_error_interrupts_the_batch",
     ),
     Mutation(
         "a command fails by the first error of the process",

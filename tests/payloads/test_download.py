@@ -21,7 +21,7 @@ TOPIC, FOLDER = "dev.tally.events", "dev.tally"
 def event(store: FolderStore, number: int) -> Record:
     """Return an event whose data, `number`, are in the store."""
     partition = Partition()
-    partition.feed(record(number, command(id=str(number))))
+    partition.decide(record(number, command(id=str(number))))
     ((value, key, timestamp),) = partition.events
     data = b'{"n":%d}' % number
     store.put(data, FOLDER)

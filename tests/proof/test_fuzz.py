@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
-from tests.fuzz.damage import damaged, documents
+from tests.fuzz.damage import damaged_bytes, damaged_documents
 from tests.proof.history import (
     History,
     PlannedCommand,
@@ -30,14 +30,16 @@ COMMANDS: list[dict[str, Any]] = [
 ]
 
 values = st.one_of(
-    documents(COMMANDS), damaged([json.dumps(command).encode() for command in COMMANDS]), st.none()
+    damaged_documents(COMMANDS),
+    damaged_bytes([json.dumps(command).encode() for command in COMMANDS]),
+    st.none(),
 )
 keys = st.sampled_from([None, b"", b"a", b"a", b"b", b"z", b"\xff"])
 
 
 def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
     valid = [record.value or b"" for record in log]
-    return st.one_of(documents([json.loads(value) for value in valid]), damaged(valid))
+    return st.one_of(damaged_documents([json.loads(value) for value in valid]), damaged_bytes(valid))
 
 
 @pytest.mark.covers("verifiable")
@@ -67,7 +69,7 @@ def test_dead_letter_with_any_headers(data: st.DataObject) -> None:
     history = History([PlannedCommand(0, value=b"?")])
     letter = history.letters[0]
     valid = letter.headers or []
-    content = st.none() | damaged([value or b"" for _, value in valid])
+    content = st.none() | damaged_bytes([value or b"" for _, value in valid])
     headers = [(name, data.draw(content)) for name, _ in valid[data.draw(st.integers(0, 2)) :]]
     history.letters[0] = Record(0, letter.timestamp, letter.key, letter.value, headers)
     assert history.verify().dead_letters == 1

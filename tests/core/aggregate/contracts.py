@@ -47,7 +47,7 @@ def evolve(box: Box, event: {events}) -> Box:
 
 decider = cqrs.Decider(decide, evolve, initial=Box(), {decider})
 """
-BEFORE = {
+DEFAULT_PARTS = {
     "colours": "RED = 'red'; BLUE = 'blue'",
     "customer": "",
     "tree": "",
@@ -61,11 +61,11 @@ BEFORE = {
 }
 
 
-def made(**parts: str) -> dict[str, Any]:
+def contract_with(**parts: str) -> dict[str, Any]:
     """Return the contract of the aggregate with these parts."""
     module = sys.modules["made"] = ModuleType("made")
     try:
-        exec(SOURCE.format(**(BEFORE | parts)), vars(module))  # noqa: S102 - the test's own text
+        exec(SOURCE.format(**(DEFAULT_PARTS | parts)), vars(module))  # noqa: S102 - the test's own text
         return contract_of(Aggregate.of("made", module.decider))
     finally:
         del sys.modules["made"]

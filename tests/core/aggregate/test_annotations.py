@@ -88,8 +88,8 @@ def aggregate(command: Any = Go, event: Any = Gone, state: Any = Car, initial: A
     return Aggregate.of("car", cqrs.Decider(decide, evolve, initial=initial or Car()))
 
 
-def refused(complaint: str) -> pytest.RaisesExc[InvalidAggregate]:
-    return pytest.raises(InvalidAggregate, match=complaint)
+def raises_invalid(message: str) -> pytest.RaisesExc[InvalidAggregate]:
+    return pytest.raises(InvalidAggregate, match=message)
 
 
 #: The type that Python 3.12 creates for `type Drive = Go | Stop`.
@@ -98,12 +98,12 @@ Drive = TypeAliasType("Drive", Go | Stop)
 
 @pytest.mark.parametrize("union", [Go | Stop, Union[Go, Stop], Drive])  # noqa: UP007 - the older spelling is read too
 def test_annotations_name_commands_and_events(union: object) -> None:
-    made = aggregate(union, Gone | Stopped)
-    assert made.commands == {"car.Go": Go, "car.Stop": Stop}
-    assert made.event_types == {Gone: "car.Gone", Stopped: "car.Stopped"}
-    assert made.state is Car
-    assert [decode(b"{}") for decode in made.decode_command.values()] == [Go(), Stop()]
-    assert (made.ce_source, made.package) == ("/cqrs/car", "tests.core.aggregate")
+    car_aggregate = aggregate(union, Gone | Stopped)
+    assert car_aggregate.commands == {"car.Go": Go, "car.Stop": Stop}
+    assert car_aggregate.event_types == {Gone: "car.Gone", Stopped: "car.Stopped"}
+    assert car_aggregate.state is Car
+    assert [decode(b"{}") for decode in car_aggregate.decode_command.values()] == [Go(), Stop()]
+    assert (car_aggregate.ce_source, car_aggregate.package) == ("/cqrs/car", "tests.core.aggregate")
 
 
 def test_annotations_may_be_strings() -> None:
@@ -111,7 +111,7 @@ def test_annotations_may_be_strings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ({"command": None}, "decide: annotate 'command' with the commands it takes.* found no annotation"),
         ({"event": None}, "evolve: annotate 'event' with the events it takes.* found no annotation"),
@@ -135,8 +135,8 @@ def test_annotations_may_be_strings() -> None:
         ({"initial": Owned("ann"), "state": Owned}, "Owned.owner needs a default"),
     ],
 )
-def test_wrong_annotation_is_explained(arguments: dict[str, Any], complaint: str) -> None:
-    with refused(complaint) as failure:
+def test_wrong_annotation_is_explained(arguments: dict[str, Any], message: str) -> None:
+    with raises_invalid(message) as failure:
         aggregate(**arguments)
     assert callable(failure.value.where)
 
@@ -145,7 +145,7 @@ def test_wrong_annotation_is_explained(arguments: dict[str, Any], complaint: str
     ("function", "name"), [(lambda command: (), "<lambda>"), (lambda a, b, c, d: (), "<lambda>"), (7, "7")]
 )
 def test_decide_takes_two_parameters(function: Callable[..., Any], name: str) -> None:
-    with refused(rf"^{name} must be a function decide\(command, state\)") as failure:
+    with raises_invalid(rf"^{name} must be a function decide\(command, state\)") as failure:
         Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
     assert failure.value.where is function
 
@@ -155,21 +155,21 @@ def evolve_at(car: Car, event: Gone, at: cqrs.Context) -> Car:
 
 
 def test_evolve_takes_two_parameters() -> None:
-    with refused(r"^evolve_at must be a function evolve\(state, event\)"):
+    with raises_invalid(r"^evolve_at must be a function evolve\(state, event\)"):
         Aggregate.of("car", cqrs.Decider(decide_at, evolve_at, initial=Car()))  # type: ignore[arg-type]
 
 
-async def waits(command: Go, car: Car) -> list[Gone]:
+async def async_decide(command: Go, car: Car) -> list[Gone]:
     return []
 
 
-async def yields_late(command: Go, car: Car) -> AsyncIterator[Gone]:
+async def async_generator(command: Go, car: Car) -> AsyncIterator[Gone]:
     yield Gone()
 
 
-@pytest.mark.parametrize("function", [waits, yields_late])
+@pytest.mark.parametrize("function", [async_decide, async_generator])
 def test_async_decide_is_refused(function: Any) -> None:
-    with refused(f"{function.__name__} is `async def`: write `def`") as failure:
+    with raises_invalid(f"{function.__name__} is `async def`: write `def`") as failure:
         Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
     assert failure.value.where is function
 
@@ -178,25 +178,25 @@ def test_constants_and_properties_are_no_fields() -> None:
     assert aggregate(event=Fixed).events == {"car.Fixed": Fixed}
 
 
-def gives_stopped(command: Go, car: Car) -> Iterator[Gone | Stopped]:
+def yield_stopped(command: Go, car: Car) -> Iterator[Gone | Stopped]:
     yield Stopped()
 
 
-Given = TypeAliasType("Given", Iterator[Gone | Stopped])
+StopEvents = TypeAliasType("StopEvents", Iterator[Gone | Stopped])
 
 
-def gives_named(command: Go, car: Car) -> Given:
+def yield_named_union(command: Go, car: Car) -> StopEvents:
     yield Stopped()
 
 
-@pytest.mark.parametrize("gives", [gives_stopped, gives_named])
-def test_event_without_evolve_is_refused(gives: Any) -> None:
-    complaint = (
-        f"{gives.__name__} gives Stopped, which evolve does not take: add it to the annotation of evolve's"
+@pytest.mark.parametrize("function", [yield_stopped, yield_named_union])
+def test_event_without_evolve_is_refused(function: Any) -> None:
+    message = (
+        f"{function.__name__} gives Stopped, which evolve does not take: add it to the annotation of evolve's"
     )
-    with refused(complaint) as failure:
-        Aggregate.of("car", cqrs.Decider(gives, evolve, initial=Car()))
-    assert failure.value.where is gives
+    with raises_invalid(message) as failure:
+        Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
+    assert failure.value.where is function
 
 
 def decide_at(command: Go, car: Car, at: cqrs.Context) -> list[Gone]:
@@ -207,7 +207,7 @@ def evolve(car: Car, event: Gone) -> Car:
     return car
 
 
-def test_third_parameter_asks_for_the_context() -> None:
+def test_third_parameter_is_the_context() -> None:
     assert Aggregate.of("car", cqrs.Decider(decide_at, evolve, initial=Car())).decide_with_context
     assert not aggregate().decide_with_context
 
@@ -216,29 +216,29 @@ def unannotated(command: Go, car: Car, at) -> list[Gone]:  # type: ignore[no-unt
     return []
 
 
-def at_a_number(command: Go, car: Car, at: int) -> list[Gone]:
+def number_as_context(command: Go, car: Car, at: int) -> list[Gone]:
     return []
 
 
-def by_name(command: Go, car: Car, *, at: cqrs.Context) -> list[Gone]:
+def keyword_context(command: Go, car: Car, *, at: cqrs.Context) -> list[Gone]:
     return []
 
 
 @pytest.mark.parametrize(
-    ("function", "complaint"),
+    ("function", "message"),
     [
         (unannotated, "unannotated: annotate its third parameter, 'at', with cqrs.Context, found no annot"),
-        (at_a_number, "found int"),
-        (by_name, r"by_name must be a function decide\(command, state, at: cqrs.Context\)"),
+        (number_as_context, "found int"),
+        (keyword_context, r"keyword_context must be a function decide\(command, state, at: cqrs.Context\)"),
     ],
 )
-def test_other_third_parameter_is_refused(function: Callable[..., Any], complaint: str) -> None:
-    with refused(complaint) as failure:
+def test_other_third_parameter_is_refused(function: Callable[..., Any], message: str) -> None:
+    with raises_invalid(message) as failure:
         Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
     assert failure.value.where is function
 
 
-def test_the_class_to_mend_is_named() -> None:
-    with refused("Tagged") as failure:
+def test_the_wrong_class_is_named() -> None:
+    with raises_invalid("Tagged") as failure:
         aggregate(Tagged)
     assert failure.value.where is Tagged

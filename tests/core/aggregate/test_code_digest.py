@@ -32,7 +32,7 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / f"{name}.py").write_text(source)
         (tmp_path / root / "__init__.py").touch()
-        forget(root)
+        unload(root)
         importlib.invalidate_caches()
         importlib.import_module(f"{package}.one")
         if reached is None:
@@ -41,10 +41,10 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
 
     yield compute
     for root in packages:
-        forget(root)
+        unload(root)
 
 
-def forget(package: str) -> None:
+def unload(package: str) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 
@@ -54,8 +54,8 @@ def test_the_code_of_the_module_counts(digest_of: Digest) -> None:
 
 
 def test_comments_and_layout_do_not_count(digest_of: Digest) -> None:
-    dressed = '"""Doc."""\n# comment\ndef f(x):\n    """Doc."""\n\n    return (x\n        + 1)\n'
-    assert digest_of(one=SOURCE) == digest_of(one=dressed)
+    with_comments = '"""Doc."""\n# comment\ndef f(x):\n    """Doc."""\n\n    return (x\n        + 1)\n'
+    assert digest_of(one=SOURCE) == digest_of(one=with_comments)
 
 
 def test_docstring_alone_is_an_empty_function(digest_of: Digest) -> None:
@@ -73,7 +73,7 @@ def test_other_modules_do_not_count(digest_of: Digest) -> None:
     assert digest_of(one=SOURCE, two="a = 1") == digest_of(one=SOURCE, two="a = 2")
 
 
-def test_module_twice_imported_is_read_once(digest_of: Digest) -> None:
+def test_module_imported_twice_is_read_once(digest_of: Digest) -> None:
     """The modules imported after it are read, too."""
     sources = {
         "one": "from . import four, two, three",
@@ -93,7 +93,7 @@ def test_hash_seed_does_not_matter() -> None:
         "from cqrs_cli.core.aggregate.code_digest import code_digest; import aggregates.order as m; "
         "print(code_digest(m.__name__))"
     )
-    found = [
+    digests = [
         subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
@@ -104,63 +104,69 @@ def test_hash_seed_does_not_matter() -> None:
         ).stdout
         for seed in "12"
     ]
-    assert found[0] == found[1] != "\n"
+    assert digests[0] == digests[1] != "\n"
 
 
 def test_name_of_the_package_does_not_count(digest_of: Digest) -> None:
     """The package's folder does not count either: a copy of the code has the same digest."""
-    deep = {"one": "from .inner import two\ndef f(): return two", "inner/__init__": "", "inner/two": SOURCE}
+    sources = {
+        "one": "from .inner import two\ndef f(): return two",
+        "inner/__init__": "",
+        "inner/two": SOURCE,
+    }
     assert (
-        digest_of(**deep)
-        == digest_of(package="renamed", **deep)
-        == digest_of(package="sources.within", **deep)
+        digest_of(**sources)
+        == digest_of(package="renamed", **sources)
+        == digest_of(package="sources.within", **sources)
     )
-    assert len(digest_of(**deep)) == 16
-    reached = digest_of("f", **deep)
-    assert reached == digest_of("f", package="renamed", **deep) and len(reached) == 16
+    assert len(digest_of(**sources)) == 16
+    digest = digest_of("f", **sources)
+    assert digest == digest_of("f", package="renamed", **sources) and len(digest) == 16
 
 
-def test_there_is_none_without_source() -> None:
+def test_digest_without_source_is_empty() -> None:
     assert code_digest("builtins") == code_digest("no_such_module") == ""
 
 
-REACHED = "from .two import f\nLIMIT = 3\ndef g(x):\n    return h(x)\ndef h(x):\n    return f(x) + LIMIT\n"
+SOURCE_OF_G = (
+    "from .two import f\nLIMIT = 3\ndef g(x):\n    return h(x)\ndef h(x):\n    return f(x) + LIMIT\n"
+)
 
 
 @pytest.mark.parametrize(
     ("one", "two", "counts"),
     [
-        (REACHED.replace("LIMIT = 3", "LIMIT = 4"), SOURCE, True),
-        (REACHED.replace("+ LIMIT", "- LIMIT"), SOURCE, True),
-        (REACHED, SOURCE.replace("1", "2"), True),
-        (REACHED + "def other():\n    return 1\n", SOURCE, False),
-        (REACHED.replace("    return h", "    # comment\n    return h"), SOURCE, False),
+        (SOURCE_OF_G.replace("LIMIT = 3", "LIMIT = 4"), SOURCE, True),
+        (SOURCE_OF_G.replace("+ LIMIT", "- LIMIT"), SOURCE, True),
+        (SOURCE_OF_G, SOURCE.replace("1", "2"), True),
+        (SOURCE_OF_G + "def other():\n    return 1\n", SOURCE, False),
+        (SOURCE_OF_G.replace("    return h", "    # comment\n    return h"), SOURCE, False),
     ],
 )
-def test_only_what_is_reached_counts(digest_of: Digest, one: str, two: str, counts: bool) -> None:
-    same = digest_of("g", one=REACHED, two=SOURCE) == digest_of("g", one=one, two=two)
-    assert same is not counts
+def test_only_reachable_code_counts(digest_of: Digest, one: str, two: str, counts: bool) -> None:
+    is_equal = digest_of("g", one=SOURCE_OF_G, two=SOURCE) == digest_of("g", one=one, two=two)
+    assert is_equal is not counts
 
 
-def test_dotted_import_is_reached(digest_of: Digest) -> None:
+def test_code_of_dotted_imports_counts(digest_of: Digest) -> None:
     one = "import sources.two\ndef g(x):\n    return sources.two.f(x)\n"
     assert digest_of("g", one=one, two=SOURCE) != digest_of("g", one=one, two=SOURCE.replace("1", "2"))
 
 
 def test_other_packages_do_not_count(digest_of: Digest, tmp_path: Path) -> None:
     """A dependency belongs to its own release, not to this aggregate."""
-    found = set()
+    digests = set()
     for number in (1, 2):
         (tmp_path / "neighbour.py").write_text(f"A = {number}")
-        forget("neighbour")
-        found.add(digest_of(one="import neighbour\n" + SOURCE))
-    forget("neighbour")
-    assert len(found) == 1
+        unload("neighbour")
+        digests.add(digest_of(one="import neighbour\n" + SOURCE))
+    unload("neighbour")
+    assert len(digests) == 1
 
 
-def test_unknown_name_reaches_everything(digest_of: Digest) -> None:
-    one, other = SOURCE + "def g():\n    return 1\n", SOURCE + "def g():\n    return 2\n"
-    assert digest_of("<lambda>", one=one) != digest_of("<lambda>", one=other)
+def test_unknown_name_includes_the_whole_module(digest_of: Digest) -> None:
+    source, changed_source = SOURCE + "def g():\n    return 1\n", SOURCE + "def g():\n    return 2\n"
+    assert digest_of("<lambda>", one=source) != digest_of("<lambda>", one=changed_source)
 
 
 MESSAGE = """
@@ -179,11 +185,11 @@ def evolve(state, event):
 def test_fields_of_messages_do_not_count(digest_of: Digest) -> None:
     """A new field is a change of the schema, not of the code's meaning. A new method is a change of the code."""
     source = "Event = object\nclass Address: pass\n" + MESSAGE
-    known = digest_of(reached="evolve", messages=("Placed",), one=source)
-    longer = source.replace(
+    digest = digest_of(reached="evolve", messages=("Placed",), one=source)
+    with_more_fields = source.replace(
         "customer: str", 'customer: str\n    to: Address = Address()\n    channel: str = "web"'
     )
-    assert digest_of(reached="evolve", messages=("Placed",), one=longer) == known
-    assert digest_of(reached="evolve", one=longer) != digest_of(reached="evolve", one=source)
-    other = source.replace("return self.customer", "return self.customer + '!'")
-    assert digest_of(reached="evolve", messages=("Placed",), one=other) != known
+    assert digest_of(reached="evolve", messages=("Placed",), one=with_more_fields) == digest
+    assert digest_of(reached="evolve", one=with_more_fields) != digest_of(reached="evolve", one=source)
+    changed_source = source.replace("return self.customer", "return self.customer + '!'")
+    assert digest_of(reached="evolve", messages=("Placed",), one=changed_source) != digest

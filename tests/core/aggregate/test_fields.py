@@ -10,7 +10,7 @@ from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
 from tests.client.shopping import Colour, Place
 
 
-def test_fields_are_spelled_as_written() -> None:
+def test_fields_are_shown_as_written() -> None:
     assert [field.as_text() for field in fields_of(Place)] == [
         "customer: Customer",
         "lines: list[Line] = []",
@@ -23,7 +23,7 @@ def test_fields_are_spelled_as_written() -> None:
     ]
 
 
-def test_nested_fields_know_their_place() -> None:
+def test_nested_fields_have_a_path() -> None:
     customer, lines, _, notes, *_ = fields_of(Place)
     assert (customer.path, lines.path, notes.path) == ("", "[]", "[KEY]")
     assert [field.name for field in customer.fields] == ["name", "zip", "phones"]
@@ -31,7 +31,7 @@ def test_nested_fields_know_their_place() -> None:
     assert (quantity.type, quantity.description, quantity.default) == ("int ≥ 1", "How many of it.", "1")
 
 
-def test_type_within_itself_ends() -> None:
+def test_recursive_type_ends() -> None:
     _, lines, *_ = fields_of(Place)
     assert lines.fields[2].fields == ()
 
@@ -55,18 +55,18 @@ class Kinds(cqrs.Command):
     listed: Annotated[list[Leaf], msgspec.Meta(min_length=1, max_length=3)] = cqrs.field(
         default_factory=lambda: [Leaf()]
     )
-    optional: list[Annotated[Leaf, "ours"] | None] = []  # noqa: RUF012 - each message gets its own
+    optional: list[Annotated[Leaf, "note"] | None] = []  # noqa: RUF012 - each message gets its own
     many: tuple[int, ...] = ()
     old: Optional[Leaf] = None  # noqa: UP045 - the older spelling is read too
     even: Annotated[int, msgspec.Meta(gt=0, lt=9, multiple_of=2)] = 2
     limited: Annotated[int, msgspec.Meta(le=9)] = 2
     code: Annotated[str, msgspec.Meta(pattern="^x")] = "x"
-    fixed: Annotated[Literal["x", 1] | None, "ours"] = None
+    fixed: Annotated[Literal["x", 1] | None, "note"] = None
     plain: dict[str, int] = {}  # noqa: RUF012 - each message gets its own
     anything: "Any" = None
 
 
-def test_each_kind_is_spelled() -> None:
+def test_each_type_is_shown() -> None:
     assert [field.as_text() for field in fields_of(Kinds)] == [
         "tree: Tree",
         'noted: Leaf = {"at":0}',
@@ -84,10 +84,10 @@ def test_each_kind_is_spelled() -> None:
     ]
 
 
-def test_objects_are_found_in_each_kind() -> None:
-    found = {field.name: (field.path, [inner.name for inner in field.fields]) for field in fields_of(Kinds)}
-    assert found.pop("tree") == ("", ["below", "name"])
-    assert {name: held for name, held in found.items() if held != ("", [])} == {
+def test_objects_are_found_in_each_type() -> None:
+    objects = {field.name: (field.path, [inner.name for inner in field.fields]) for field in fields_of(Kinds)}
+    assert objects.pop("tree") == ("", ["below", "name"])
+    assert {name: members for name, members in objects.items() if members != ("", [])} == {
         "noted": ("", ["at"]),
         "either": ("[KEY][]", ["at"]),
         "listed": ("[]", ["at"]),
@@ -104,7 +104,7 @@ def test_descriptions_are_joined() -> None:
     ("annotation", "values"),
     [
         (Literal["a", 1], ['"a"', "1"]),
-        (Annotated[Literal["a"], "ours"] | None, ['"a"']),
+        (Annotated[Literal["a"], "note"] | None, ['"a"']),
         (Colour, ['"red"', '"blue"']),
         (int, []),
         (list[Colour], []),
@@ -115,7 +115,7 @@ def test_values_of_closed_sets(annotation: Any, values: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "spelled"),
+    ("annotation", "text"),
     [
         (typing.List, "List"),  # noqa: UP006 - the older spelling is read too
         (typing.Never, "Never"),
@@ -124,5 +124,5 @@ def test_values_of_closed_sets(annotation: Any, values: list[str]) -> None:
         (..., "..."),
     ],
 )
-def test_other_annotations_are_spelled(annotation: Any, spelled: str) -> None:
-    assert spell_type(annotation) == spelled
+def test_other_annotations_are_shown(annotation: Any, text: str) -> None:
+    assert spell_type(annotation) == text

@@ -45,11 +45,11 @@ from cqrs_cli.core.aggregate.json_schema import aggregate_schema
 from cqrs_cli.following.gateway.commands import read_request_command
 from cqrs_cli.registry import load
 
-one = load("basket", "aggregates", Path.cwd())
-print(one.schema_digest, msgspec.json.encode(aggregate_schema(one)))
-Tag, names = one.commands["basket.Tag"], "new open red green blue".split()
-print(command_data("basket.Tag", Tag, one.decode_command["basket.Tag"], [f"tags={name}" for name in names]))
-print(read_request_command(one, "Tag", msgspec.json.encode({"tags": names})))
+basket = load("basket", "aggregates", Path.cwd())
+print(basket.schema_digest, msgspec.json.encode(aggregate_schema(basket)))
+Tag, names = basket.commands["basket.Tag"], "new open red green blue".split()
+print(command_data("basket.Tag", Tag, basket.decode_command["basket.Tag"], [f"tags={name}" for name in names]))
+print(read_request_command(basket, "Tag", msgspec.json.encode({"tags": names})))
 client = cqrs.Client(Path.cwd(), bootstrap_server="127.0.0.1:1")
 print(client._composed("b", Tag(frozenset(names)), None, Attributes(id="x")))
 """
@@ -60,12 +60,14 @@ def test_hash_seed_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "basket.py").write_text(BASKET)
     (tmp_path / "cqrs.toml").write_text("")
-    assert len({printed(tmp_path, seed) for seed in (0, 1, 2, 3)}) == 1
+    assert len({program_output(tmp_path, seed) for seed in (0, 1, 2, 3)}) == 1
 
 
-def printed(folder: Path, seed: int) -> str:
+def program_output(folder: Path, seed: int) -> str:
     environment = os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
-    run = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    command = [sys.executable, "-c", PROGRAM]
+    process = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout

@@ -1,6 +1,6 @@
 """The messages of an aggregate as JSON Schema, with the descriptions of their authors.
 
-Times are said to be times.
+Times have the format date-time.
 """
 
 from dataclasses import dataclass, replace
@@ -78,7 +78,7 @@ class Timed(cqrs.Event):
     again: "Timed | None" = None
 
 
-def test_times_are_said_to_be_times() -> None:
+def test_times_have_a_format() -> None:
     """The format is set at every depth. msgspec omits it, because it also accepts a time without an offset."""
     for template in ("#/$defs/{name}", "#/components/schemas/my.timed.{name}"):
         (reference,), definitions = components([Timed], template)
@@ -148,18 +148,18 @@ def test_schema_has_every_message() -> None:
     assert schema["$defs"]["Start"]["description"] == "Begin."
 
 
-def test_docstring_tells_of_the_aggregate() -> None:
+def test_description_is_the_module_docstring() -> None:
     first, *_, last = module_docstring(AGGREGATE).splitlines()
     assert (
         first.startswith("The messages of an aggregate as JSON Schema")
-        and last == "Times are said to be times."
+        and last == "Times have the format date-time."
     )
 
 
 @pytest.mark.parametrize("module", ["no_such_module", "tests.core.aggregate"])
 def test_aggregate_without_a_docstring(module: str) -> None:
-    elsewhere = FunctionType(decide.__code__, {"__name__": module})
-    decider = replace(AGGREGATE.decider, decide=elsewhere)
+    other_decide = FunctionType(decide.__code__, {"__name__": module})
+    decider = replace(AGGREGATE.decider, decide=other_decide)
     assert module_docstring(replace(AGGREGATE, decider=decider)) == ""
 
 
@@ -184,11 +184,11 @@ def test_messages_are_known_by_name() -> None:
     assert message_classes(AGGREGATE) == {"Start": Start, "Timed": Timed, "Clock": Clock}
 
 
-def test_classes_of_one_name_are_told_apart() -> None:
+def test_classes_of_one_name_are_distinguished() -> None:
     """Modules distinguish classes with the same name. Each of the classes has times with a format."""
     fields: Any = [("at", datetime)]
-    one, other = (msgspec.defstruct("Twin", fields, module=module) for module in ("a.b", "c.d"))
-    _, definitions = components([one, other], "#/$defs/{name}")
+    first, second = (msgspec.defstruct("Twin", fields, module=module) for module in ("a.b", "c.d"))
+    _, definitions = components([first, second], "#/$defs/{name}")
     assert {name: twin["properties"]["at"] for name, twin in definitions.items()} == {
         "a.b.Twin": TIME,
         "c.d.Twin": TIME,
@@ -219,12 +219,14 @@ class Arrived(cqrs.Event):
 def test_objects_of_commands_are_closed() -> None:
     """Owners refuse unknown fields in commands. Events stay open, because older code reads newer events."""
     for template in ("#/$defs/{name}", "#/components/schemas/travel.{name}"):
-        _, alone = components([Travel], template)
-        _, together = components([Travel, Arrived], template)
-        assert {name: one["additionalProperties"] for name, one in alone.items()} == dict.fromkeys(
-            ("Travel", "Stop", "Place", "Size"), False
-        )
-        assert {name for name, one in together.items() if one.get("additionalProperties") is False} == {
+        _, command_schemas = components([Travel], template)
+        _, all_schemas = components([Travel, Arrived], template)
+        assert {
+            name: schema["additionalProperties"] for name, schema in command_schemas.items()
+        } == dict.fromkeys(("Travel", "Stop", "Place", "Size"), False)
+        assert {
+            name for name, schema in all_schemas.items() if schema.get("additionalProperties") is False
+        } == {
             "Travel",
             "Stop",
             "Place",

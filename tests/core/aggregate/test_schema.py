@@ -103,7 +103,7 @@ def test_defaults_and_names_are_not_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "complaint"),
+    ("annotation", "message"),
     [
         (complex, "Moved.field has no form in JSON: complex"),
         (list[object], "Moved.field has no form in JSON: object"),
@@ -120,23 +120,23 @@ def test_defaults_and_names_are_not_types() -> None:
         ("Missing", "annotations of Moved cannot be read: name 'Missing'"),
     ],
 )
-def test_field_without_json_form_is_refused(annotation: Any, complaint: str) -> None:
+def test_field_without_json_form_is_refused(annotation: Any, message: str) -> None:
     cls = event(annotation)
-    with pytest.raises(InvalidAggregate, match=complaint) as failure:
+    with pytest.raises(InvalidAggregate, match=message) as failure:
         require_json(cls)
     assert failure.value.where is cls
 
 
 @pytest.mark.parametrize("annotation", [int, Any, Node, Point, Size, Colour, dict[str, float], bytes])
-def test_what_json_can_hold_is_accepted(annotation: Any) -> None:
+def test_types_with_a_json_form_are_accepted(annotation: Any) -> None:
     require_json(event(annotation))
 
 
-def test_docstring_leaves_the_digest_alone() -> None:
+def test_docstring_does_not_change_the_digest() -> None:
     assert schema_digest([event(int, doc="one")]) == schema_digest([event(int, doc="other")])
 
 
-def test_order_leaves_the_digest_alone() -> None:
+def test_order_does_not_change_the_digest() -> None:
     assert schema_digest([Node, Chain]) == schema_digest([Chain, Node])
 
 
@@ -146,11 +146,11 @@ def test_type_default_and_name_count() -> None:
 
 
 def test_fields_named_like_keywords_count() -> None:
-    one, other = (
-        defstruct("Moved", [("description", kind, 0)], bases=(cqrs.Event,), frozen=True)
-        for kind in (int, float)
+    first, second = (
+        defstruct("Moved", [("description", field_type, 0)], bases=(cqrs.Event,), frozen=True)
+        for field_type in (int, float)
     )
-    assert schema_digest([one]) != schema_digest([other])
+    assert schema_digest([first]) != schema_digest([second])
 
 
 def test_digest_has_sixteen_digits() -> None:
@@ -158,7 +158,7 @@ def test_digest_has_sixteen_digits() -> None:
     assert len(schema_digest([event(int)])) == 16
 
 
-def test_prose_is_not_what_counts() -> None:
+def test_descriptions_are_removed() -> None:
     """Under `properties` a field may have the name of a JSON Schema keyword, and a default may have any content."""
     schema = {
         "title": "T",
@@ -182,7 +182,7 @@ def test_names_are_without_their_module() -> None:
     assert class_names([Node, twin, event(list[Point])]) == {"Node", "Moved", "Point"}
 
 
-def test_fields_at_their_defaults_are_left_out() -> None:
+def test_fields_with_their_default_are_omitted() -> None:
     assert changed_fields(Scales()) == {}
     assert changed_fields(Scales((1.0,), {"a": 1})) == {"weights": (1.0,), "more": {"a": 1}}
     assert changed_fields(event(int)(5)) == {"field": 5}
@@ -217,12 +217,12 @@ def test_numbers_must_be_finite_everywhere(number: Any) -> None:
             scales.check_values(value)
 
 
-def test_finite_numbers_are_accepted_however_large() -> None:
+def test_large_finite_numbers_are_accepted() -> None:
     scales.check_values(Scales((1e308, Decimal("1e999"), None), {"a": 10**400}))
 
 
 @pytest.mark.parametrize(
-    ("annotation", "said"),
+    ("annotation", "message"),
     [
         (
             Bin,
@@ -232,13 +232,13 @@ def test_finite_numbers_are_accepted_however_large() -> None:
         (tuple[Crate, int], "Crate has omit_defaults: Moved would change its meaning with a default"),
     ],
 )
-def test_objects_that_lose_fields_are_refused(annotation: Any, said: str) -> None:
+def test_objects_that_lose_fields_are_refused(annotation: Any, message: str) -> None:
     """Later code would read the omitted field with its own default."""
-    with pytest.raises(InvalidAggregate, match=said) as refused:
+    with pytest.raises(InvalidAggregate, match=message) as raised:
         require_explicit_defaults(event(annotation))
-    assert refused.value.where in (Bin, Crate)
+    assert raised.value.where in (Bin, Crate)
 
 
 @pytest.mark.parametrize("annotation", [Slot, Size, Point, Node, list[Slot]])
-def test_objects_with_all_fields_are_taken(annotation: Any) -> None:
+def test_objects_with_all_fields_are_accepted(annotation: Any) -> None:
     require_explicit_defaults(event(annotation))

@@ -35,12 +35,12 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     leaf: Leaf
 
 
-def spelled(kind: TypeNode) -> list[str]:
-    return [spell_type(one.annotation) for one in kind.child_nodes()]
+def child_types(node: TypeNode) -> list[str]:
+    return [spell_type(child.annotation) for child in node.child_nodes()]
 
 
 @pytest.mark.parametrize(
-    ("annotation", "form", "within"),
+    ("annotation", "form", "children"),
     [
         (list[Leaf], "list", ["Leaf"]),
         (list, "list", ["Any"]),
@@ -56,18 +56,18 @@ def spelled(kind: TypeNode) -> list[str]:
         (Box[int], "object", ["int", "list[int | null]"]),
     ],
 )
-def test_each_form_has_its_parts(annotation: Any, form: str, within: list[str]) -> None:
-    kind = tree_of(annotation)
-    assert (kind.form, spelled(kind)) == (form, within)
+def test_each_form_has_its_parts(annotation: Any, form: str, children: list[str]) -> None:
+    node = tree_of(annotation)
+    assert (node.form, child_types(node)) == (form, children)
 
 
-def test_type_within_itself_ends() -> None:
+def test_recursive_type_ends() -> None:
     kinds = [kind.wire for kind in tree_of(Tree).all_nodes()]
     assert len({id(kind) for kind in kinds}) == len(kinds) == 4
 
 
 def test_rows_are_lists_in_json() -> None:
-    assert [tree_of(one).is_list for one in (Row, list[int], Leaf, dict[str, int])] == [
+    assert [tree_of(annotation).is_list for annotation in (Row, list[int], Leaf, dict[str, int])] == [
         True,
         True,
         False,

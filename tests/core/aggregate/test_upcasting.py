@@ -48,13 +48,13 @@ def aggregate(upcasters: Any) -> Aggregate:
     return Aggregate.of("account", cqrs.Decider(decide, evolve, Account(), upcasters=upcasters))
 
 
-def event(kind: str, data: Any) -> EventEnvelope:
-    document = {"id": "0/7/0", "type": f"account.{kind}", "subject": "a", "time": "", "causationid": "c"}
+def event(name: str, data: Any) -> EventEnvelope:
+    document = {"id": "0/7/0", "type": f"account.{name}", "subject": "a", "time": "", "causationid": "c"}
     numbers = {"aggregateversion": 1, "eventindex": 0, "eventcount": 1}
     return read_event(json.dumps({**document, **numbers, "data": data}).encode())
 
 
-def refusal(upcaster: Callable[[dict[str, Any]], Any], data: Any) -> str:
+def error_text(upcaster: Callable[[dict[str, Any]], Any], data: Any) -> str:
     with pytest.raises(FoldError) as failure:
         fold_event(aggregate({"Deposited": upcaster}), None, event("Deposited", data))
     return str(failure.value)
@@ -74,19 +74,19 @@ def test_event_without_upcaster_is_refused() -> None:
         fold_event(aggregate({}), None, event("Deposited", {"cents": 150}))
 
 
-def test_upcaster_gets_all_of_its_name() -> None:
+def test_upcaster_gets_old_and_new_shapes() -> None:
     """Old and new shapes have the same name: the function distinguishes them by their fields."""
 
-    def either(data: dict[str, Any]) -> MoneyDeposited:
+    def upcast(data: dict[str, Any]) -> MoneyDeposited:
         return MoneyDeposited(Decimal(data["amount"]), data.get("currency", "DEM"))
 
     for data, currency in (({"amount": "1"}, "DEM"), ({"amount": "1", "currency": "EUR"}, "EUR")):
-        made = aggregate({"MoneyDeposited": either})
-        assert made.decode_event["account.MoneyDeposited"](json.dumps(data).encode()).currency == currency  # type: ignore[attr-defined]
+        account = aggregate({"MoneyDeposited": upcast})
+        assert account.decode_event["account.MoneyDeposited"](json.dumps(data).encode()).currency == currency  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
-    ("upcaster", "data", "complaint"),
+    ("upcaster", "data", "message"),
     [
         (from_v1, {}, "the upcaster of Deposited raised test_upcasting.py:"),
         (from_v1, [], "the data of Deposited is not an object of its fields: b'[]'"),
@@ -97,13 +97,13 @@ def test_upcaster_gets_all_of_its_name() -> None:
     ],
 )
 def test_failing_upcaster_is_named(
-    upcaster: Callable[[dict[str, Any]], Any], data: Any, complaint: str
+    upcaster: Callable[[dict[str, Any]], Any], data: Any, message: str
 ) -> None:
-    said = refusal(upcaster, data)
-    assert complaint in said and said.endswith("(on account.Deposited 0/7/0)")
+    text = error_text(upcaster, data)
+    assert message in text and text.endswith("(on account.Deposited 0/7/0)")
 
 
-async def later(old: dict[str, Any]) -> MoneyDeposited:
+async def async_upcaster(old: dict[str, Any]) -> MoneyDeposited:
     return from_v1(old)
 
 
@@ -116,73 +116,76 @@ def to_either(old: dict[str, Any]) -> MoneyDeposited | Retired:
 
 
 @pytest.mark.parametrize(
-    ("upcasters", "complaint"),
+    ("upcasters", "message"),
     [
         (from_v1, "upcasters must be a dict from an event's name to a function"),
         ({"account.Deposited": from_v1}, "'account.Deposited' is not the name of an event"),
         ({MoneyDeposited: from_v1}, "is not the name of an event"),
         ({"Deposited": 7}, "the upcaster of Deposited must be a function of one parameter.* found 7"),
         ({"Deposited": lambda: None}, "must be a function of one parameter"),
-        ({"Deposited": later}, "not `async def`"),
+        ({"Deposited": async_upcaster}, "not `async def`"),
         ({"Deposited": to_either}, "the upcaster of Deposited gives Retired, which evolve does not take"),
         ({"Deposited": to_retired}, "the upcaster of Deposited gives Retired, which evolve does not take"),
     ],
 )
-def test_wrong_upcaster_is_refused(upcasters: Any, complaint: str) -> None:
-    with pytest.raises(InvalidAggregate, match=complaint) as failure:
+def test_wrong_upcaster_is_refused(upcasters: Any, message: str) -> None:
+    with pytest.raises(InvalidAggregate, match=message) as failure:
         aggregate(upcasters)
     assert callable(failure.value.where)
 
 
-def test_shard_follows_the_upcasters() -> None:
+def test_schema_digest_depends_on_upcasters() -> None:
     """A shard of code with other upcasters is rebuilt, which finds events that no code reads."""
-    none, one = aggregate({}), aggregate({"Deposited": from_v1})
-    assert none.schema_digest != one.schema_digest
+    without_upcasters, with_upcaster = aggregate({}), aggregate({"Deposited": from_v1})
+    assert without_upcasters.schema_digest != with_upcaster.schema_digest
     assert (
-        none.schema_digest == Aggregate.of("account", cqrs.Decider(decide, evolve, Account())).schema_digest
+        without_upcasters.schema_digest
+        == Aggregate.of("account", cqrs.Decider(decide, evolve, Account())).schema_digest
     )
 
 
-OLD = b'{"cents": 150}'
+OLD_DATA = b'{"cents": 150}'
 
 
-def checked(samples: Any, upcaster: Callable[[dict[str, Any]], Any] = from_v1) -> None:
-    def decided(command: Deposit, account: Account) -> list[MoneyDeposited]:
+def check_laws_of(samples: Any, upcaster: Callable[[dict[str, Any]], Any] = from_v1) -> None:
+    def decide_nothing(command: Deposit, account: Account) -> list[MoneyDeposited]:
         return []
 
     upcasters = {"Deposited": upcaster}
-    laws(cqrs.Decider(decided, evolve, Account(), upcasters=upcasters), examples=1, samples=samples)
+    laws(cqrs.Decider(decide_nothing, evolve, Account(), upcasters=upcasters), examples=1, samples=samples)
 
 
 def test_samples_keep_retired_shapes() -> None:
-    checked({"Deposited": [OLD]})
-    checked({"Deposited": {OLD: MoneyDeposited(Decimal("1.5"), "EUR")}})
+    check_laws_of({"Deposited": [OLD_DATA]})
+    check_laws_of({"Deposited": {OLD_DATA: MoneyDeposited(Decimal("1.5"), "EUR")}})
 
 
 @pytest.mark.parametrize(
-    ("samples", "complaint"),
+    ("samples", "message"),
     [
         ({}, "the upcaster of Deposited has no sample"),
         ({"Deposited": []}, "the upcaster of Deposited has no sample"),
         ({"Deposited": [b"{}"]}, r"Deposited {} cannot be read: the upcaster of Deposited raised"),
-        ({"Deposited": {OLD: MoneyDeposited(Decimal(2), "EUR")}}, "is read as .*'1.5'.*, not as .*'2'"),
-        ({"Deposited": [OLD], "Opened": [b"{}"]}, "Opened is sampled, but is neither an event of today"),
+        ({"Deposited": {OLD_DATA: MoneyDeposited(Decimal(2), "EUR")}}, "is read as .*'1.5'.*, not as .*'2'"),
+        ({"Deposited": [OLD_DATA], "Opened": [b"{}"]}, "Opened is sampled, but is neither an event of today"),
     ],
 )
-def test_broken_sample_is_named(samples: Any, complaint: str) -> None:
-    with pytest.raises(BrokenLaw, match=complaint):
-        checked(samples)
+def test_broken_sample_is_named(samples: Any, message: str) -> None:
+    with pytest.raises(BrokenLaw, match=message):
+        check_laws_of(samples)
 
 
-def test_upcaster_by_chance_is_caught() -> None:
+def test_random_upcaster_is_refused() -> None:
     calls = iter(range(9))
     with pytest.raises(BrokenLaw, match="the upcaster of Deposited depends on chance or time"):
-        checked({"Deposited": [OLD]}, lambda old: MoneyDeposited(Decimal(next(calls)), "EUR"))
+        check_laws_of({"Deposited": [OLD_DATA]}, lambda old: MoneyDeposited(Decimal(next(calls)), "EUR"))
 
 
-def test_todays_data_comes_back_unchanged() -> None:
+def test_upcaster_must_keep_current_data() -> None:
     """The laws apply an upcaster with the name of a current event to the events of `decide`."""
-    halved = {"MoneyDeposited": lambda data: MoneyDeposited(Decimal(data["amount"]) / 2, data["currency"])}
-    decider = cqrs.Decider(decide, evolve, Account(), upcasters=halved)
+    halving_upcasters = {
+        "MoneyDeposited": lambda data: MoneyDeposited(Decimal(data["amount"]) / 2, data["currency"])
+    }
+    decider = cqrs.Decider(decide, evolve, Account(), upcasters=halving_upcasters)
     with pytest.raises(BrokenLaw, match="does not survive the wire: it is read back as"):
         laws(decider, samples={"MoneyDeposited": [b'{"amount": "1", "currency": "EUR"}']})

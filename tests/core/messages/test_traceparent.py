@@ -22,7 +22,7 @@ _numbers = st.integers(-1, 4)
 def fed(*records: Record) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Decide these records, and return their events and outcomes."""
     partition = Partition()
-    partition.feed(*records)
+    partition.decide(*records)
     events, outcomes = (
         [json.loads(value) for value, _, _ in written] for written in (partition.events, partition.outcomes)
     )
@@ -106,7 +106,7 @@ def test_readers_of_events_get_the_trace(
     attributes: dict[str, str], trace: tuple[str | None, str | None]
 ) -> None:
     partition = Partition()
-    partition.feed(record(0, command(**attributes)))
+    partition.decide(record(0, command(**attributes)))
     (value, _, _) = partition.events[0]
     recorded = read_recorded_event(AGGREGATE, value, "tally.events", 3, 0)
     assert (recorded.traceparent, recorded.tracestate) == trace
@@ -115,5 +115,5 @@ def test_readers_of_events_get_the_trace(
 def test_longest_tracestate_is_handed_on() -> None:
     for length, kept in ((MAX_TRACESTATE, True), (MAX_TRACESTATE + 1, False)):
         partition = Partition()
-        partition.feed(record(0, command(traceparent=TRACE, tracestate="a=" + "b" * (length - 2))))
+        partition.decide(record(0, command(traceparent=TRACE, tracestate="a=" + "b" * (length - 2))))
         assert ("tracestate" in partition.last()) == kept

@@ -58,7 +58,7 @@ def say(how: str, who: Any = ANN, offset: int = 0) -> Any:
 )
 def test_outcome_has_no_personal_value(how: str, reason: str, message: str) -> None:
     partition = Hearing()
-    done = partition.feed(say(how))
+    done = partition.decide(say(how))
     verdict = partition.last()["data"]
     assert verdict["reason"] == reason and verdict["message"].endswith(message)
     letters = [letter.headers for letter in done.dead_letters]
@@ -67,14 +67,14 @@ def test_outcome_has_no_personal_value(how: str, reason: str, message: str) -> N
 
 def test_place_of_an_error_is_told() -> None:
     partition = Hearing()
-    (trace,) = partition.feed(say("raise")).tracebacks.values()
+    (trace,) = partition.decide(say("raise")).tracebacks.values()
     assert partition.last()["data"]["message"].startswith("leaking_aggregate.py:")
     assert "raise RuntimeError(command.who)" in trace and trace.endswith("RuntimeError\n")
 
 
 def test_value_of_the_state_is_withheld() -> None:
     partition = Hearing()
-    partition.feed(say(""))
+    partition.decide(say(""))
     assert partition.verdict(say("state", "Bob", 1))["message"] == REDACTED_TEXT
 
 

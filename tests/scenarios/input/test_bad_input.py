@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
-from tests.fuzz.damage import FOREIGN, bomb
+from tests.fuzz.damage import FOREIGN, pickle_that_creates
 from tests.support import ROOT
 from tests.support.commands import STRUCTURED, Sent, command, document
 from tests.support.harness import TopicHarness
@@ -210,7 +210,7 @@ def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
 
 
 def test_a_pickle_is_only_bytes(service: Service, tmp_path: Path) -> None:
-    loaded = base64.b64decode(bomb(tmp_path / "went-off"))
+    loaded = base64.b64decode(pickle_that_creates(tmp_path / "went-off"))
     for sent in (Sent(loaded, b"a"), Sent(loaded, b"a", binary()), Sent(raw(), loaded), Sent(loaded, loaded)):
         service.outcome(sent, HOME)
     assert not (tmp_path / "went-off").exists()

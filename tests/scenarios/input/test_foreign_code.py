@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.damage import bomb
+from tests.fuzz.damage import pickle_that_creates
 from tests.support import AGGREGATES, ROOT
 
 PACKAGE = ROOT / "cqrs_cli"
@@ -90,7 +90,13 @@ def test_package_never_executes_data() -> None:
 def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
     """Python's audit hook shows that no pickle in records or shards is loaded."""
     went_off = tmp_path / "went-off"
-    command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.audited_program",
+        str(tmp_path),
+        pickle_that_creates(went_off, protocol),
+    ]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert json.loads(process.stdout) == []
@@ -99,7 +105,8 @@ def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
 
 @pytest.mark.program
 def test_unpickling_the_bomb_sets_it_off(tmp_path: Path) -> None:
-    program = f"import base64, pickle; pickle.loads(base64.b64decode({bomb(tmp_path / 'went-off', 2)!r}))"
+    encoded = pickle_that_creates(tmp_path / "went-off", 2)
+    program = f"import base64, pickle; pickle.loads(base64.b64decode({encoded!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (tmp_path / "went-off").exists()
 

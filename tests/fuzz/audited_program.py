@@ -25,24 +25,24 @@ from tests.support.commands import STRUCTURED
 from tests.support.commands import document as command
 
 #: Python's audit events for code that comes from data, from a file or from another program.
-CODE = {
+CODE_EVENTS = {
     *("exec", "compile", "import", "marshal.load", "marshal.loads", "pickle.find_class", "code.__new__"),
     *("ctypes.dlopen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"),
 }
 COUNTER = Aggregate.of("counter", counter.decider)
 
 
-def read_records(bomb: bytes) -> None:
+def read_records(payload: bytes) -> None:
     """Read the bytes as key, value, header and claim, in every way that records are read."""
-    good = json.dumps(command("counter.Increment", "a", "1")).encode()
+    valid_value = json.dumps(command("counter.Increment", "a", "1")).encode()
     attributes = [(f"ce_{name}", b"1.0") for name in ("specversion", "id", "source", "type", "subject")]
     records = [
-        Record(0, 0, b"a", bomb, STRUCTURED),
-        Record(1, 0, bomb, good, STRUCTURED),
-        Record(2, 0, b"a", bomb, None),
-        Record(3, 0, b"a", good, [("x", bomb), *HEADERS]),
-        Record(4, 0, b"a", good, [("content-type", bomb)]),
-        Record(5, 0, b"1.0", bomb, [*attributes]),
+        Record(0, 0, b"a", payload, STRUCTURED),
+        Record(1, 0, payload, valid_value, STRUCTURED),
+        Record(2, 0, b"a", payload, None),
+        Record(3, 0, b"a", valid_value, [("x", payload), *HEADERS]),
+        Record(4, 0, b"a", valid_value, [("content-type", payload)]),
+        Record(5, 0, b"1.0", payload, [*attributes]),
     ]
     counts = decide_batch(
         COUNTER, records, BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
@@ -51,21 +51,21 @@ def read_records(bomb: bytes) -> None:
     for record in records:
         record_line(0, record)
         json_line(record_document(0, record))
-    for read in (read_event, read_outcome):
+    for parse in (read_event, read_outcome):
         try:
-            read(bomb)
-            raise AssertionError(f"{read.__name__} takes a pickle")
+            parse(payload)
+            raise AssertionError(f"{parse.__name__} takes a pickle")
         except ValueError:
             pass
-    assert parse_claim(bomb.decode("latin-1")) is None
+    assert parse_claim(payload.decode("latin-1")) is None
 
 
-def read_shard(folder: Path, bomb: bytes) -> None:
+def read_shard(folder: Path, payload: bytes) -> None:
     """Read the bytes as the stored state of an aggregate."""
     store = open_shard(folder, IDENTITY).store
     store.take_ownership("me", "")
     store.apply(
-        WriteBatch("me", store.positions(), Positions(1, 1, 1, 1), {"a": StoredState(1, 0, 0, bomb)}, {})
+        WriteBatch("me", store.positions(), Positions(1, 1, 1, 1), {"a": StoredState(1, 0, 0, payload)}, {})
     )
     cache = StateCache(COUNTER, store, "me")
     try:
@@ -75,19 +75,19 @@ def read_shard(folder: Path, bomb: bytes) -> None:
     except ContradictionError:
         pass
     store.close()
-    again = open_readonly(folder)
-    assert again is not None and [saved.state for _, saved in again.items()] == [bomb]
-    again.close()
+    reopened = open_readonly(folder)
+    assert reopened is not None and [stored.state for _, stored in reopened.items()] == [payload]
+    reopened.close()
 
 
-def main(folder: Path, bomb: bytes) -> None:
+def main(folder: Path, payload: bytes) -> None:
     """Run everything twice, so that all imports are done when the second run is observed."""
     audit_events: list[str] = []
     for name in ("0", "1"):
         if name == "1":
-            sys.addaudithook(lambda event, _: audit_events.append(event) if event in CODE else None)
-        read_records(bomb)
-        read_shard(folder / name, bomb)
+            sys.addaudithook(lambda event, _: audit_events.append(event) if event in CODE_EVENTS else None)
+        read_records(payload)
+        read_shard(folder / name, payload)
     print(json.dumps(audit_events))
 
 
