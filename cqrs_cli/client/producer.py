@@ -13,7 +13,6 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
-from cqrs_cli.payloads.upload import upload_data
 
 #: Called with the partition and offset of a delivered command.
 OnDelivered = Callable[[int, int], None]
@@ -65,7 +64,7 @@ class CommandProducer:
         self._failed = 0
         self._failure: tuple[str, KafkaError] | None = None
         self._fatal: KafkaError | None = None
-        self._connection = connection
+        self._connection, self._codec = connection, connection.payload_codec()
         self._partitioner = partitioner
         self._partition_counts: dict[str, int] = {}
         self._producer = clients.producer(
@@ -127,9 +126,8 @@ class CommandProducer:
         nothing is sent then. Raises `CqrsError` after an earlier command has failed. If `on_failure` is given, it
         receives the error of this command, and later calls do not raise for it.
         """
-        store = self._connection.payloads
-        if store is not None and len(value) > store.threshold:
-            value = upload_data(store, topic, value)
+        value, payloads = self._codec.replace_large_data(topic, value)
+        self._codec.upload(topic, payloads)
         report = (
             self._on_failure if on_delivered is None else self._delivery_callback(on_delivered, on_failure)
         )

@@ -1,24 +1,28 @@
-"""The codec of a reader: it downloads the large data of records, and decrypts or redacts personal fields.
+"""The codec of records: readers get the data of large payloads and decrypted fields, writers store large payloads.
 
-Each reader takes one codec. The codec `AS_STORED` leaves records as they are in the topic, at no cost.
+Each reader and writer takes one codec. The codec `AS_STORED` leaves records as they are in the topic, at no cost.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 
+from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.keys.event_decryptor import EventView
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.batch import may_have_payload
+from cqrs_cli.payloads.batch import FetchedBatch, fetch_payloads, may_have_payload
 from cqrs_cli.payloads.download import download_available, download_events
+from cqrs_cli.payloads.transfer import payload_transfer
+from cqrs_cli.payloads.upload import replace_large_data
 
 _EVENTS = ".events"
 _WITH_PAYLOADS = (_EVENTS, ".commands", ".dead-letters")
 
 
 class RecordCodec:
-    """Decodes the records of an aggregate's topics. Thread-safe.
+    """Encodes and decodes the records of an aggregate's topics. Thread-safe.
 
     Events must have their data: a reader that skipped them would compute a wrong state. The payload of a command may be
     lost, as the command's outcome then reports; such a command keeps its reference. The records of other topics are
@@ -81,6 +85,31 @@ class RecordCodec:
             return self.decode(topic, partition, [record])[0][0]
         except PayloadUnavailableError:
             return record
+
+    @property
+    def payload_threshold(self) -> float:
+        """Data above this size in bytes go to the payload store. Infinite without a store."""
+        return inf if self._payloads is None else self._payloads.threshold
+
+    def fetch_payloads(self, topic: str, commands: list[Record]) -> FetchedBatch:
+        """Return the first commands that may be decided together, with their payloads, for an owner."""
+        return fetch_payloads(self._payloads, topic, commands)
+
+    def replace_large_data(
+        self, topic: str, command: bytes
+    ) -> tuple[bytes, Mapping[PayloadReference, bytes]]:
+        """Return a command to send to `topic`, and the payload to upload before it is sent, if its data are large.
+
+        Raises `UsageError` if the data are larger than owners accept.
+        """
+        if self._payloads is None or len(command) <= self._payloads.threshold:
+            return command, {}
+        return replace_large_data(self._payloads, topic, command)
+
+    def upload(self, topic: str, payloads: Mapping[PayloadReference, bytes]) -> None:
+        """Upload payloads; raises `PayloadUnavailableError`, and then no record that refers to them may be written."""
+        if payloads and self._payloads is not None:
+            payload_transfer(self._payloads).upload(payload_folder(topic), payloads)
 
     def current_key(self, partition: int, subject: str) -> DataKey | None:
         """Return the current data key of an aggregate; None if it has no key, or the codec decrypts nothing."""

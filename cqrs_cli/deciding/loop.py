@@ -23,7 +23,6 @@ from cqrs_cli.ownership.claim import after_batch
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.trials.attempts import Attempts
-from cqrs_cli.payloads.owner_payloads import OwnerPayloads
 
 
 class DecideLoop(Loop):
@@ -62,7 +61,7 @@ class DecideLoop(Loop):
         self.upkeep = None
         if cache.keys is not None and drain_end is None:
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
-        self.payloads = OwnerPayloads(session.plan.connection.payloads, session.log.topics.commands)
+        self.codec, self.topic = session.log.codec, session.log.topics.commands
         self.next_batch_at = 0.0  # monotonic
         self.log_end = position  # the log's end, as last seen by the consumer
 
@@ -114,7 +113,7 @@ class DecideLoop(Loop):
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
         started_at = _now()
-        downloaded = self.payloads.fetch(records)
+        downloaded = self.codec.fetch_payloads(self.topic, records)
         batch = session.batch = Batch(self.aggregate, self._context(downloaded.payloads))
         try:
             decided = self._commit(batch, downloaded.records, started_at)
@@ -143,7 +142,7 @@ class DecideLoop(Loop):
                     for piece in self._pieces(batch, records):
                         if not decided:
                             failpoints.reached("decide.after")
-                        self.payloads.upload(piece.payloads)
+                        self.codec.upload(self.topic, piece.payloads)
                         transaction.write(piece)
                         decided += len(piece.outcomes)
                     session.writer.append_deferred(values(decisions.deferral_changes))

@@ -40,7 +40,7 @@ class OwnerSession(Session[FencedWriter]):
         self.plan, self.partition, self.measures = plan, partition, measures
         self.described = plan.topics[partition.aggregate]
         self.log = replace_log(plan.log(partition), pool=pool)
-        self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
+        self.rules = plan.deciding.rules(self.described, partition.number, self.log.codec.payload_threshold)
         self.counts = own_claim.counts
         self.batch: Batch | None = None  # the current batch, or the last
         self.assigned_keys = plan.assigned_keys(partition, PartitionLineage((self.described.partitions,)))

@@ -37,7 +37,6 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.ownership.complete_events import complete_bounds
-from cqrs_cli.payloads.upload import replace_large_data
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
 _POSITION_TIMEOUT = 2.0
@@ -71,7 +70,6 @@ class Simulation:
         self.topics = _describe_topics(connection, topics)
         count = self.topics.partitions
         lineage = find_lineage(connection, topics, count) or PartitionLineage((count,))
-        self._payload_store = connection.payloads
         self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
         self._settings = settings
         subjects: dict[int, set[bytes]] = {}
@@ -107,10 +105,8 @@ class Simulation:
         """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
         partition = target_partition(self._settings.partitioner, key, self.topics.partitions)
-        value = composed.value
-        if self._payload_store is not None:
-            value, payloads = replace_large_data(self._payload_store, self.topics.topics.commands, value)
-            self._payloads.update(payloads)
+        value, payloads = self._codec.replace_large_data(self.topics.topics.commands, composed.value)
+        self._payloads.update(payloads)
         record = Record(self._next_offsets[partition], _now(), key, value, list(HEADERS))
         self._next_offsets[partition] += 1
         try:
@@ -150,7 +146,7 @@ class Simulation:
         decided: Mapping[tuple[str, str], DedupEntry],
         deferred: Collection[Deferral],
     ) -> BatchContext:
-        rules = self._settings.rules(self.topics, partition, self._payload_store)
+        rules = self._settings.rules(self.topics, partition, self._codec.payload_threshold)
         table = DeferralTable(deferred)
         return rules.batch_context(
             states.get,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, valid_propagated, write_command
+from cqrs_cli.codec.record_codec import AS_STORED, RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.aggregate.values import require_exact
@@ -21,9 +22,6 @@ from cqrs_cli.core.reserved import reserved_command
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
-from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.owner_payloads import OwnerPayloads
-from cqrs_cli.payloads.upload import replace_large_data
 
 #: Maximum bytes of commands for one event, because one transaction contains all of them.
 MAX_COMMAND_BYTES = 8 * 1024 * 1024
@@ -46,14 +44,14 @@ class ComposedCommand(NamedTuple):
         return len(self.value) + sum(map(len, self.payloads.values()))
 
 
-def upload_payloads(store: PayloadStoreAddress | None, commands: Iterable[ComposedCommand]) -> None:
+def upload_payloads(codec: RecordCodec, commands: Iterable[ComposedCommand]) -> None:
     """Upload the payloads of commands; raises `PayloadUnavailableError`, after which no command may be sent."""
     by_topic: dict[str, dict[PayloadReference, bytes]] = defaultdict(dict)
     for command in commands:
         if command.payloads:
             by_topic[command.topic].update(command.payloads)
     for topic, payloads in by_topic.items():
-        OwnerPayloads(store, topic).upload(payloads)
+        codec.upload(topic, payloads)
 
 
 class Composer:
@@ -65,11 +63,11 @@ class Composer:
         commands: Mapping[str, CommandsTopic],
         partitioner: Partitioner,
         load: Callable[[str], Aggregate],
-        store: PayloadStoreAddress | None = None,
+        codec: RecordCodec = AS_STORED,
     ) -> None:
-        """`store`: the store for large data; without it the data stay in the record."""
+        """`codec`: replaces large data by references, if it has a payload store."""
         self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
-        self._store = store
+        self._codec = codec
         self._source = process_source(process)
         self._aggregates: dict[str, tuple[Aggregate, dict[type, str]]] = {}
 
@@ -87,18 +85,11 @@ class Composer:
             raise InvalidReaction(
                 f"react returned more than {MAX_COMMAND_BYTES >> 20} MiB of commands for one event"
             )
-        return (
-            commands
-            if self._store is None
-            else [self._with_payload_reference(command, self._store) for command in commands]
-        )
+        return [self._with_payload_reference(command) for command in commands]
 
-    @staticmethod
-    def _with_payload_reference(command: ComposedCommand, store: PayloadStoreAddress) -> ComposedCommand:
-        if len(command.value) <= store.threshold:
-            return command
-        value, payloads = replace_large_data(store, command.topic, command.value)
-        return command._replace(value=value, payloads=payloads)
+    def _with_payload_reference(self, command: ComposedCommand) -> ComposedCommand:
+        value, payloads = self._codec.replace_large_data(command.topic, command.value)
+        return command._replace(value=value, payloads=payloads) if payloads else command
 
     def _compose_safely(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         """Compose one command. Error texts contain no personal value of the event or the command."""

@@ -51,7 +51,7 @@ class ReactSession(Session[CommandWriter]):
 
         The payloads of the commands are uploaded first; after a `PayloadUnavailableError` nothing is committed.
         """
-        upload_payloads(self.plan.connection.payloads, commands)
+        upload_payloads(self.plan.connection.payload_codec(), commands)
         self.writer.commit(commands, position, self.consumer, self.target_positions)
         self.target_positions = {}
         self.position, self.offset, self.has_claimed = position, position.offset, True

@@ -140,7 +140,9 @@ def create_supervisors(
             plan,
             subscription,
             loaded[subscription.process],
-            Composer(subscription.process, plan.commands, plan.partitioner, load, plan.connection.payloads),
+            Composer(
+                subscription.process, plan.commands, plan.partitioner, load, plan.connection.payload_codec()
+            ),
             attempt,
             stopping,
         )

@@ -1,13 +1,11 @@
 """The rules by which a partition's commands are decided, from the settings and from its topics."""
 
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE, DeferralLimits
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
 from cqrs_cli.kafka.topics.topics import AggregateTopics
-from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.settings.durations import milliseconds
 
 if TYPE_CHECKING:
@@ -28,10 +26,8 @@ class DecisionSettings(NamedTuple):
         window, early = milliseconds(settings.dedup_window), milliseconds(settings.max_clock_skew)
         return cls(settings.partitioner, window, settings.max_attempts, early)
 
-    def rules(
-        self, described: AggregateTopics, partition: int, payloads: PayloadStoreAddress | None
-    ) -> DecisionRules:
-        """Return the rules of one partition."""
+    def rules(self, described: AggregateTopics, partition: int, payload_threshold: float) -> DecisionRules:
+        """Return the rules of one partition. `payload_threshold`: bytes above which data go to the payload store."""
         sizes = described.max_bytes
         return DecisionRules(
             partition,
@@ -42,5 +38,5 @@ class DecisionSettings(NamedTuple):
             self.window,
             sizes["events"],
             DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"], self.early),
-            inf if payloads is None else payloads.threshold,
+            payload_threshold,
         )

@@ -70,7 +70,7 @@ def target_members(split: Split, parent: Simulation, is_whole: bool, stack: Exit
             parent.today,
             parent.other,
             *stores,
-            parent.payloads,
+            parent.codec,
             parent.batch,
             is_family=True,
             scratch_key=parent.scratch_key,

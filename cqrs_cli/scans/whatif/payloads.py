@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import PayloadUnavailableError
-from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.batch import command_reference, fetch_payloads, may_refer
+from cqrs_cli.payloads.batch import command_reference, may_refer
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
@@ -16,15 +16,15 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 class HistoricPayloads:
     """Downloads payloads. `known` holds the payload of the current command, or the reason why it is unavailable."""
 
-    def __init__(self, address: PayloadStoreAddress | None, topic: str, partition: int) -> None:
-        self._address, self._topic, self._partition = address, topic, partition
+    def __init__(self, codec: RecordCodec, topic: str, partition: int) -> None:
+        self._codec, self._topic, self._partition = codec, topic, partition
         self._downloaded: dict[PayloadReference, bytes | str] = {}
         self.known: dict[PayloadReference, bytes | str] = {}
 
     def in_memory_parts(self, commands: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
         """Yield the commands in parts whose payloads fit into memory, after downloading the payloads of each part."""
         while commands:
-            fetched = fetch_payloads(self._address, self._topic, [command.record for command in commands])
+            fetched = self._codec.fetch_payloads(self._topic, [command.record for command in commands])
             self._downloaded = dict(fetched.payloads)
             count = len(fetched.records)
             yield commands[:count]

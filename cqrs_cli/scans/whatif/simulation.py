@@ -10,6 +10,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from cqrs_cli.codec.record_codec import AS_STORED, RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
@@ -28,7 +29,6 @@ from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.timing import APPLY_EVERY
-from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.proof.whatif.decided import DecidedCommand, HistoryError, OwnerRecord
 from cqrs_cli.proof.whatif.difference import (
     HistoryDifference,
@@ -76,7 +76,7 @@ class Simulation:
     other: Aggregate
     was: LmdbStore
     would: LmdbStore
-    payloads: PayloadStoreAddress | None = None
+    codec: RecordCodec = AS_STORED
     batch: int = BATCH
     #: The stores are shared by several partitions, so each id is stored with the partition that decided it.
     is_family: bool = False
@@ -90,7 +90,7 @@ class Simulation:
         self._would = StateCache(self.other, self.would, self.would.token(), seal=would)
         self._clock = _Clock()
         rules = self.rules
-        self._payloads = HistoricPayloads(self.payloads, rules.topic, rules.partition)
+        self._payloads = HistoricPayloads(self.codec, rules.topic, rules.partition)
         self.keys = HistoricKeys(self.today)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:

@@ -185,9 +185,9 @@ def _command_range(
 
 
 def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
-    name, place = plan.described.topics.aggregate, plan.connection.payloads
-    rules = plan.deciding.rules(plan.described, log.partition, place)
+    name, codec = plan.described.topics.aggregate, plan.connection.payload_codec()
+    rules = plan.deciding.rules(plan.described, log.partition, codec.payload_threshold)
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)
     stores = open_stores(stack, rules.dedup_window)
-    return Simulation(rules, today, other, *stores, place, is_family=plan.lineage is not None)
+    return Simulation(rules, today, other, *stores, codec, is_family=plan.lineage is not None)

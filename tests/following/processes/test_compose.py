@@ -10,6 +10,7 @@ import cqrs_cli as cqrs
 from aggregates.order import Placed, Ship
 from aggregates.payment import Request
 from cqrs_cli import registry
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -148,9 +149,9 @@ def test_invalid_commands_raise(send: Send, problem: str) -> None:
 
 def test_large_data_become_payloads() -> None:
     """The verification computes one digest for a command with its data and with a payload reference."""
-    address = PayloadStoreAddress("file:///nowhere", threshold=1024)
+    codec = RecordCodec(PayloadStoreAddress("file:///nowhere", threshold=1024))
     composer_with_store = Composer(
-        "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), address
+        "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), codec
     )
     sends = (Send("payment", "o-1", Request("ann" * 500)), Send("payment", "o-1", Request("ann")))
     without_store, small = COMPOSER.compose(recorded(), sends)

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.deferral.entry import Deferral
@@ -102,7 +103,7 @@ TOPICS = AggregateTopics(
 
 def rules_of(folder: Path, **changes: Any) -> DecisionRules:
     loaded = load_settings({"payload_store": "store"}, folder).model_copy(update=changes)
-    return DecisionSettings.of(loaded).rules(TOPICS, 0, loaded.payloads())
+    return DecisionSettings.of(loaded).rules(TOPICS, 0, RecordCodec(loaded.payloads()).payload_threshold)
 
 
 @pytest.mark.parametrize(
