@@ -25,25 +25,25 @@ from tests.keys.in_memory import (
 )
 
 
-def test_sealed_events_open(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_encrypted_events_are_decrypted(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST_KEY)
     assert event_data(decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])) == [
         json.loads(encode_json(ANN))
     ]
 
 
-def test_nothing_is_asked_without_a_seal(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_plain_events_need_no_keys(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     plain = [event_record(0, ANN), event_record(1, Erased("a key"))]
     assert decryptor.view_events(0, plain) is plain or decryptor.view_events(0, plain) == plain
     assert keys.bounds_reads == 0
 
 
-def test_reader_without_ring_sees_placeholders() -> None:
+def test_reader_without_keyring_sees_redacted_values() -> None:
     decryptor = EventDecryptor("customer.events", personal_members(CUSTOMER))
     assert event_data(decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])) == [MASKED_DATA]
 
 
-def test_events_of_unmarked_aggregates_stay() -> None:
+def test_aggregates_without_personal_data_stay_unchanged() -> None:
     records = [event_record(0, ANN, FIRST_KEY)]
     assert EventDecryptor("customer.events", None).view_events(0, records) is records
 
@@ -64,7 +64,7 @@ def test_absent_key_is_erased(decryptor: EventDecryptor, keys: KeysInMemory) -> 
     assert event_data(decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])) == [MASKED_DATA]
 
 
-def test_grown_events_share_keys(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
+def test_target_partitions_share_keys(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
     """The keys topic keeps its partition count forever, so an aggregate's keys stay in one partition."""
     keys.count = 2
     decryptor = EventDecryptor(
@@ -78,7 +78,7 @@ def test_grown_events_share_keys(keyring_address: KeyRingAddress, keys: KeysInMe
     assert keys.polled_partitions == [1, 0]
 
 
-def test_replay_asks_for_the_keys_once(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_replay_reads_the_keys_once(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST_KEY)
     keys.events = 100
     for offset in range(50):
@@ -86,17 +86,17 @@ def test_replay_asks_for_the_keys_once(decryptor: EventDecryptor, keys: KeysInMe
     assert keys.bounds_reads == 1
 
 
-def test_sleeper_drops_what_compaction_hid(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_erased_event_ends_a_key_without_tombstone(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     """The reader has the key, and its tombstone is compacted before the reader continues: `Erased` ends the key."""
     keys.put("c-42", FIRST_KEY)
     decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])
     keys.put("c-42", None)
     keys.put("c-1", SECOND_KEY)
     keys.compact()
-    found = decryptor.view_events(
+    visible_records = decryptor.view_events(
         0, [event_record(1, Erased(FIRST_KEY.kid)), event_record(2, ANN, FIRST_KEY)]
     )
-    assert event_data(found)[1] == MASKED_DATA
+    assert event_data(visible_records)[1] == MASKED_DATA
 
 
 def test_ended_key_never_comes_back(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
@@ -108,7 +108,7 @@ def test_ended_key_never_comes_back(decryptor: EventDecryptor, keys: KeysInMemor
     assert event_data(decryptor.view_events(0, [event_record(2, ANN, FIRST_KEY)])) == [MASKED_DATA]
 
 
-def test_next_key_opens_what_it_sealed(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_each_key_decrypts_its_own_values(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     for key in (FIRST_KEY, None, SECOND_KEY):
         keys.put("c-42", key)
     records = [
@@ -121,35 +121,35 @@ def test_next_key_opens_what_it_sealed(decryptor: EventDecryptor, keys: KeysInMe
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_reader_that_starts_over_forgets(
+def test_new_reading_drops_deleted_keys(
     keyring_address: KeyRingAddress, keys: KeysInMemory, compacted: bool
 ) -> None:
-    """It never reads the `Erased`, and after a day not even the tombstone."""
+    """The reader never reads the `Erased` event, and after a day the tombstone is compacted, too."""
     now = [0.0]
-    known = PartitionKeys(keys, 0, max_age=0, clock=lambda: now[0])
+    partition_keys = PartitionKeys(keys, 0, max_age=0, clock=lambda: now[0])
     keys.put("c-42", FIRST_KEY)
     keys.put("c-43", SECOND_KEY)
-    needs = [KeyUse("c-42", FIRST_KEY.kid, 0), KeyUse("c-43", SECOND_KEY.kid, 1)]
+    key_uses = [KeyUse("c-42", FIRST_KEY.kid, 0), KeyUse("c-43", SECOND_KEY.kid, 1)]
 
-    def found() -> list[str | None]:
-        known.read_if_needed(0, needs)
-        keys = [known.find(keyring_at(keyring_address), 0, need) for need in needs]
-        return [None if key is None else key.kid for key in keys]
+    def known_key_ids() -> list[str | None]:
+        partition_keys.read_if_needed(0, key_uses)
+        data_keys = [partition_keys.find(keyring_at(keyring_address), 0, key_use) for key_use in key_uses]
+        return [None if key is None else key.kid for key in data_keys]
 
-    assert found() == [FIRST_KEY.kid, SECOND_KEY.kid]
+    assert known_key_ids() == [FIRST_KEY.kid, SECOND_KEY.kid]
     keys.put("c-42", None)
     if compacted:
         keys.put("c-1", SECOND_KEY)
         keys.compact()
         now[0] = 86_400.0
-    assert found() == [None, SECOND_KEY.kid]
+    assert known_key_ids() == [None, SECOND_KEY.kid]
 
 
 def test_known_keys_are_used_until_old(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
-    known = PartitionKeys(keys, 0, max_age=10, clock=lambda: 0.0)
+    partition_keys = PartitionKeys(keys, 0, max_age=10, clock=lambda: 0.0)
     keys.put("c-42", FIRST_KEY)
     for offset in range(3):
-        known.read_if_needed(0, [KeyUse("c-42", FIRST_KEY.kid, offset)])
+        partition_keys.read_if_needed(0, [KeyUse("c-42", FIRST_KEY.kid, offset)])
     assert keys.bounds_reads == 1
 
 
@@ -159,23 +159,25 @@ def test_one_aggregate_needs_its_own_keys(keyring_address: KeyRingAddress, keys:
     )
     keys.put("c-42", FIRST_KEY)
     keys.put("c-43", SECOND_KEY)
-    found = decryptor.view_events(
+    visible_records = decryptor.view_events(
         0, [event_record(0, ANN, FIRST_KEY), event_record(1, ANN, SECOND_KEY, "c-43")]
     )
-    assert event_data(found) == [json.loads(encode_json(ANN)), MASKED_DATA]
+    assert event_data(visible_records) == [json.loads(encode_json(ANN)), MASKED_DATA]
 
 
-def test_damaged_seal_is_named(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_damaged_value_is_an_error(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     """The value was copied from another event, so its own key does not decrypt it."""
     keys.put("c-42", FIRST_KEY)
-    moved = event_record(7, ANN, FIRST_KEY)
-    moved = msgspec.structs.replace(moved, value=(moved.value or b"").replace(b"0/7/0", b"0/8/0"))
-    with pytest.raises(ContradictionError, match=r"customer\.events:0@7.*does not open") as refused:
-        decryptor.view_events(0, [moved])
-    assert "Ann" not in str(refused.value)
+    copied_event = event_record(7, ANN, FIRST_KEY)
+    copied_event = msgspec.structs.replace(
+        copied_event, value=(copied_event.value or b"").replace(b"0/7/0", b"0/8/0")
+    )
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@7.*does not open") as error:
+        decryptor.view_events(0, [copied_event])
+    assert "Ann" not in str(error.value)
 
 
-def test_value_that_names_no_key_is_named(decryptor: EventDecryptor) -> None:
+def test_value_without_key_is_an_error(decryptor: EventDecryptor) -> None:
     malformed = Record(
         3,
         0,
@@ -186,13 +188,13 @@ def test_value_that_names_no_key_is_named(decryptor: EventDecryptor) -> None:
         decryptor.view_events(0, [malformed])
 
 
-def test_foreign_key_record_is_named(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_foreign_key_record_is_an_error(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     keys.records.append(Record(0, 0, b"c-42", b'{"kid":7}'))
     with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 offset 0 is not a key"):
         decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])
 
 
-def test_cut_topic_is_no_erasure(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_truncated_keys_topic_is_no_erasure(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST_KEY)
     decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])
     keys.records.clear()
@@ -206,7 +208,7 @@ def test_emptied_topic_is_no_erasure(decryptor: EventDecryptor, keys: KeysInMemo
         ContradictionError, match=r"customer\.keys partition 0 has no records.*it was not erased"
     ):
         decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])
-    found = decryptor.view_events(
+    visible_records = decryptor.view_events(
         0, [event_record(0, ANN, FIRST_KEY), event_record(1, Erased(FIRST_KEY.kid))]
     )
-    assert event_data(found)[0] == MASKED_DATA
+    assert event_data(visible_records)[0] == MASKED_DATA

@@ -17,7 +17,7 @@ from tests.keys.in_memory import (
 
 
 def test_lost_key_is_named(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
-    """No later event erases it: its record was deleted by hand."""
+    """The key's record was deleted by hand, and no later event erases the key."""
     keys.put("c-42", None)
     keys.logs[0] = [
         event_record(0, ANN, FIRST_KEY),
@@ -32,8 +32,8 @@ def test_lost_key_is_named(decryptor: EventDecryptor, keys: KeysInMemory) -> Non
         decryptor.check_no_lost_keys()
 
 
-@pytest.mark.parametrize("partition", [0, 2], ids=["further on", "in a child of the partition"])
-def test_erasure_ahead_is_found(decryptor: EventDecryptor, keys: KeysInMemory, partition: int) -> None:
+@pytest.mark.parametrize("partition", [0, 2], ids=["later offset", "target partition"])
+def test_later_erasure_is_found(decryptor: EventDecryptor, keys: KeysInMemory, partition: int) -> None:
     """The key is deleted already, and the reader has not reached the `Erased` event."""
     keys.put("c-42", None)
     keys.logs = {0: [event_record(0, ANN, FIRST_KEY)], 1: [], 2: []}
@@ -42,9 +42,9 @@ def test_erasure_ahead_is_found(decryptor: EventDecryptor, keys: KeysInMemory, p
     decryptor.check_no_lost_keys()
 
 
-def test_nothing_is_read_twice(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_read_erasure_is_not_searched_again(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", None)
-    keys.logs = {}  # looking ahead would fail
+    keys.logs = {}  # reading ahead would fail
     decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])
     decryptor.view_events(0, [event_record(1, Erased(FIRST_KEY.kid))])
     decryptor.check_no_lost_keys()

@@ -7,36 +7,36 @@ from hypothesis import strategies as st
 from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, aes_siv
 from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value, read_key, unwrap_key, wrap_key
 
-MASTER = aes_siv(bytes(range(64)))
+KEK = aes_siv(bytes(range(64)))
 KEY = DataKey.of_random(bytes(range(72)))
-WRAPPED = wrap_key(MASTER, "2026-11", "customer.keys", "c-42", KEY)
-ONE, OTHER = WrappedKey("one", "m", "…"), WrappedKey("other", "m", "…")
+WRAPPED = wrap_key(KEK, "2026-11", "customer.keys", "c-42", KEY)
+ONE_KEY, OTHER_KEY = WrappedKey("one", "m", "…"), WrappedKey("other", "m", "…")
 
 
 @given(st.binary(min_size=72, max_size=72), st.text(), st.text())
 def test_wrapped_key_unwraps(random: bytes, topic: str, subject: str) -> None:
     key = DataKey.of_random(random)
-    unwrapped = unwrap_key(MASTER, topic, subject, wrap_key(MASTER, "m", topic, subject, key))
+    unwrapped = unwrap_key(KEK, topic, subject, wrap_key(KEK, "m", topic, subject, key))
     assert (unwrapped.kid, unwrapped.secret) == (key.kid, key.secret)
 
 
 @pytest.mark.parametrize(
-    ("master", "topic", "subject", "wrapped"),
+    ("kek", "topic", "subject", "wrapped"),
     [
         (aes_siv(bytes(64)), "customer.keys", "c-42", WRAPPED),
-        (MASTER, "order.keys", "c-42", WRAPPED),
-        (MASTER, "customer.keys", "c-43", WRAPPED),
-        (MASTER, "customer.keys", "c-42", WrappedKey("other", "m", WRAPPED.key)),
-        (MASTER, "customer.keys", "c-42", WrappedKey(KEY.kid, "m", WRAPPED.key[:-1])),
-        (MASTER, "customer.keys", "c-42", WrappedKey(KEY.kid, "m", "?")),
-        (MASTER, "customer.keys", "c-42", WrappedKey(KEY.kid, "m", "")),
+        (KEK, "order.keys", "c-42", WRAPPED),
+        (KEK, "customer.keys", "c-43", WRAPPED),
+        (KEK, "customer.keys", "c-42", WrappedKey("other", "m", WRAPPED.key)),
+        (KEK, "customer.keys", "c-42", WrappedKey(KEY.kid, "m", WRAPPED.key[:-1])),
+        (KEK, "customer.keys", "c-42", WrappedKey(KEY.kid, "m", "?")),
+        (KEK, "customer.keys", "c-42", WrappedKey(KEY.kid, "m", "")),
     ],
 )
-def test_moved_or_altered_key_does_not_open(
-    master: object, topic: str, subject: str, wrapped: WrappedKey
+def test_copied_or_altered_key_does_not_unwrap(
+    kek: object, topic: str, subject: str, wrapped: WrappedKey
 ) -> None:
     with pytest.raises(DamagedValueError):
-        unwrap_key(master, topic, subject, wrapped)  # type: ignore[arg-type]
+        unwrap_key(kek, topic, subject, wrapped)  # type: ignore[arg-type]
 
 
 def test_record_is_read_back() -> None:
@@ -45,37 +45,37 @@ def test_record_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"null", b"{}", b'{"kid":1,"master":"m","key":"k"}', b"[" * 2000])
-def test_other_records_are_refused(value: bytes) -> None:
+def test_invalid_records_are_refused(value: bytes) -> None:
     with pytest.raises(ValueError):
         read_key(value)
 
 
-def test_tombstone_ends_a_key() -> None:
-    assert KeyTable().with_record(ONE).with_record(None) == KeyTable()
+def test_tombstone_removes_a_key() -> None:
+    assert KeyTable().with_record(ONE_KEY).with_record(None) == KeyTable()
 
 
-@given(st.permutations([ONE, ONE, None]), st.sampled_from([None, 0, 9]))
+@given(st.permutations([ONE_KEY, ONE_KEY, None]), st.sampled_from([None, 0, 9]))
 def test_ended_key_never_comes_back(records: list[WrappedKey | None], end: int | None) -> None:
-    """A lagging cache may read the records in any order, and without the tombstone."""
-    known = KeyTable().with_record(ONE).with_erased("one")
+    """A lagging cache may read the records in any order, and miss the tombstone."""
+    table = KeyTable().with_record(ONE_KEY).with_erased("one")
     for record in records:
-        known = known.with_record(record)
-    assert known.current is None and known.treatment("one", 0, end) == "erased"
+        table = table.with_record(record)
+    assert table.current is None and table.treatment("one", 0, end) == "erased"
 
 
 def test_ending_one_key_keeps_the_next() -> None:
-    known = KeyTable().with_record(OTHER).with_erased("one")
-    assert known.treatment("other", 0, None) == "open"
+    table = KeyTable().with_record(OTHER_KEY).with_erased("one")
+    assert table.treatment("other", 0, None) == "open"
 
 
 @pytest.mark.parametrize(
-    ("read", "end", "reading"),
+    ("read_until", "end", "treatment"),
     [(7, None, "wait"), (7, 8, "wait"), (8, 8, "erased"), (0, 0, "erased")],
 )
-def test_keys_are_read_before_one_is_missed(read: int, end: int | None, reading: str) -> None:
-    assert KeyTable().with_record(ONE).treatment("other", read, end) == reading
+def test_missing_key_is_erased_only_after_reading(read_until: int, end: int | None, treatment: str) -> None:
+    assert KeyTable().with_record(ONE_KEY).treatment("other", read_until, end) == treatment
 
 
-def test_parked_command_ends_with_its_key() -> None:
-    known = KeyTable().with_record(OTHER)
-    assert known.is_erased("one") and not known.is_erased("other") and KeyTable().is_erased("other")
+def test_erased_key_ends_deferred_commands() -> None:
+    table = KeyTable().with_record(OTHER_KEY)
+    assert table.is_erased("one") and not table.is_erased("other") and KeyTable().is_erased("other")

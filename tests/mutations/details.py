@@ -126,7 +126,7 @@ DETAILS = [
         "attempts of a run write the shard under one token",
         "cqrs_cli/ownership/claim.py",
         (("{self.run}.{self.submission}.{self.attempt}", "{self.run}"),),
-        "tests/ownership/test_claim.py::test_no_two_attempts_have_one_token",
+        "tests/ownership/test_claim.py::test_two_attempts_have_different_tokens",
     ),
     Mutation(
         "a run that was ended leaves an ordinary claim",
@@ -213,13 +213,13 @@ DETAILS = [
         "a run that stands by looks for silence in rounds",
         "cqrs_cli/ownership/standby.py",
         (("min(interval, timeout - silence + _POLL_MARGIN)", "interval"),),
-        "tests/ownership/test_standby.py::test_turn_comes_where_patience_ends",
+        "tests/ownership/test_standby.py::test_takeover_at_the_timeout",
     ),
     Mutation(
         "a run that stood still itself takes that for the other one's silence",
         "cqrs_cli/ownership/committed_claims.py",
         (("return max(0.0, requested_at - self._since)", "return answered - self._since"),),
-        "tests/ownership/test_standby.py::test_own_pauses_are_no_silence",
+        "tests/ownership/test_standby.py::test_own_pauses_do_not_count_as_silence",
     ),
     Mutation(
         "`--once` takes its own standing still for the rest of a run at work",

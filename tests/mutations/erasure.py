@@ -25,7 +25,7 @@ ERASURE = [
         "a reader that stands before an erasure takes the key for lost",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    self._search_erasures(known, number)\n", ""),),
-        f"{_LOST}::test_erasure_ahead_is_found",
+        f"{_LOST}::test_later_erasure_is_found",
     ),
     Mutation(
         "any aggregate is erased",

@@ -45,7 +45,7 @@ KEYS_TOPIC = [
         "a ring is overwritten",
         "cqrs_cli/keys/keyring_file.py",
         (("        if path.exists():\n", "        if False:\n"),),
-        f"{_RING}::test_a_ring_is_never_overwritten",
+        f"{_RING}::test_a_keyring_is_never_overwritten",
     ),
     Mutation(
         "an old master key is dropped",
@@ -56,13 +56,13 @@ KEYS_TOPIC = [
                 "_document({name: _kek_text(secret)})",
             ),
         ),
-        f"{_RING}::test_old_keys_open_after_rotating",
+        f"{_RING}::test_old_keys_unwrap_after_rotating",
     ),
     Mutation(
         "two programs rotate at once",
         "cqrs_cli/storage/private.py",
         (("os.O_WRONLY | os.O_CREAT | os.O_EXCL", "os.O_WRONLY | os.O_CREAT"),),
-        f"{_RING}::test_one_program_at_a_time",
+        f"{_RING}::test_concurrent_rotation_is_refused",
     ),
     Mutation(
         "a master key is destroyed while readers meet it",

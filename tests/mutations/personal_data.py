@@ -23,13 +23,13 @@ PERSONAL_DATA = [
         "a reader keeps a key that has ended",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    known.end_key(event.subject, kid)", "                    pass"),),
-        f"{_OPENER}::test_sleeper_drops_what_compaction_hid",
+        f"{_OPENER}::test_erased_event_ends_a_key_without_tombstone",
     ),
     Mutation(
         "a reader takes lost keys for erased ones",
         "cqrs_cli/keys/partition_keys.py",
         (("        if end < self._next_offset:", "        if False:"),),
-        f"{_OPENER}::test_cut_topic_is_no_erasure",
+        f"{_OPENER}::test_truncated_keys_topic_is_no_erasure",
     ),
     Mutation(
         "an export has values that nobody asked for",
@@ -166,7 +166,7 @@ PERSONAL_DATA = [
         "a key that does not show yet is taken for erased",
         "cqrs_cli/keys/topic.py",
         (("end is not None and read >= end", "True"),),
-        f"{_TOPIC}::test_keys_are_read_before_one_is_missed",
+        f"{_TOPIC}::test_missing_key_is_erased_only_after_reading",
     ),
     Mutation(
         "a parked command is decided without its key",
@@ -181,7 +181,7 @@ PERSONAL_DATA = [
             ("associated_data((topic, subject, wrapped.kid))", "associated_data((wrapped.kid,))"),
             ("associated_data((topic, subject, key.kid))", "associated_data((key.kid,))"),
         ),
-        f"{_TOPIC}::test_moved_or_altered_key_does_not_open",
+        f"{_TOPIC}::test_copied_or_altered_key_does_not_unwrap",
     ),
     Mutation(
         "an owner that was paused writes over the keys of the next",

@@ -224,7 +224,7 @@ RULES = [
         "neighbours decide while a suspect is decided alone",
         "cqrs_cli/ownership/trials/batch_admission.py",
         (("not self._has_suspect and not self._batches", "not self._has_suspect"),),
-        "tests/ownership/trials/test_gate.py::test_waiting_suspect_goes_first",
+        "tests/ownership/trials/test_batch_admission.py::test_waiting_suspect_is_admitted_first",
     ),
     Mutation(
         "a command that does not end is tried again for ever",

@@ -33,7 +33,7 @@ TASK_ASSIGNMENT = [
         "places move though all are even",
         "cqrs_cli/ownership/assignment.py",
         (("< 2:", "< 1:"),),
-        "tests/ownership/test_assignment.py::test_as_few_move_as_make_all_even",
+        "tests/ownership/test_assignment.py::test_rebalance_moves_few_partitions",
     ),
     Mutation(
         "slots that join are not used",
@@ -94,6 +94,6 @@ TASK_ASSIGNMENT = [
                 "for assignment in removed[1:] for partition in assignment",
             ),
         ),
-        "tests/ownership/test_assignment.py::test_all_that_leaves_is_taken",
+        "tests/ownership/test_assignment.py::test_partitions_of_leaving_tasks_are_reassigned",
     ),
 ]

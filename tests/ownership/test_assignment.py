@@ -9,44 +9,48 @@ numbers = st.integers(1, 40)
 
 
 @given(numbers, numbers)
-def test_all_are_dealt_evenly(places: int, tasks: int) -> None:
-    tasks = min(places, tasks)
-    shares = assign_partitions(places, tasks)
-    assert sorted(place for share in shares for place in share) == list(range(places))
+def test_partitions_are_assigned_evenly(partitions: int, tasks: int) -> None:
+    tasks = min(partitions, tasks)
+    shares = assign_partitions(partitions, tasks)
+    assert sorted(partition for share in shares for partition in share) == list(range(partitions))
     sizes = {len(share) for share in shares}
     assert max(sizes) - min(sizes) <= 1
 
 
 @given(numbers, numbers, st.integers(0, 40))
-def test_as_few_move_as_make_all_even(places: int, tasks: int, more: int) -> None:
-    before = assign_partitions(places, min(places, tasks))
-    further = rebalance(before, more)
-    gone = {place for share in further for place in share}
-    after = [*([place for place in share if place not in gone] for share in before), *further]
-    assert sorted(place for share in after for place in share) == list(range(places))
+def test_rebalance_moves_few_partitions(partitions: int, tasks: int, new_tasks: int) -> None:
+    before = assign_partitions(partitions, min(partitions, tasks))
+    new_shares = rebalance(before, new_tasks)
+    moved = {partition for share in new_shares for partition in share}
+    after = [*([partition for partition in share if partition not in moved] for share in before), *new_shares]
+    assert sorted(partition for share in after for partition in share) == list(range(partitions))
     sizes = [len(share) for share in after]
     assert max(sizes) - min(sizes) <= 1
-    assert len(after) == min(places, len(before) + more)
-    fair = places // len(after)
-    assert len(gone) <= sum(max(0, len(share) - fair) for share in before)
+    assert len(after) == min(partitions, len(before) + new_tasks)
+    fair_size = partitions // len(after)
+    assert len(moved) <= sum(max(0, len(share) - fair_size) for share in before)
 
 
 @given(numbers, numbers, st.data())
-def test_all_that_leaves_is_taken(places: int, tasks: int, data: st.DataObject) -> None:
-    """Further tasks get all of them, as evenly as possible. The other tasks give up no more than before."""
-    before = assign_partitions(places, min(places, tasks))
-    leaving = before[: data.draw(st.integers(1, len(before)))]
-    staying, more = before[len(leaving) :], data.draw(st.integers(1, 40))
-    further = rebalance(staying, more, leaving)
-    gone = {place for share in further for place in share}
-    kept = [[place for place in share if place not in gone] for share in staying]
-    assert all(kept)
-    assert sorted(place for share in (*kept, *further) for place in share) == list(range(places))
-    sizes = [len(share) for share in further]
+def test_partitions_of_leaving_tasks_are_reassigned(partitions: int, tasks: int, data: st.DataObject) -> None:
+    """New tasks get all these partitions, as evenly as possible. The staying tasks give up no more than before."""
+    before = assign_partitions(partitions, min(partitions, tasks))
+    leaving_shares = before[: data.draw(st.integers(1, len(before)))]
+    staying_shares, new_tasks = before[len(leaving_shares) :], data.draw(st.integers(1, 40))
+    new_shares = rebalance(staying_shares, new_tasks, leaving_shares)
+    moved = {partition for share in new_shares for partition in share}
+    kept_shares = [[partition for partition in share if partition not in moved] for share in staying_shares]
+    assert all(kept_shares)
+    assert sorted(partition for share in (*kept_shares, *new_shares) for partition in share) == list(
+        range(partitions)
+    )
+    sizes = [len(share) for share in new_shares]
     assert max(sizes) - min(sizes) <= 1
-    assert max(map(len, kept), default=0) - min(sizes) <= 1
-    assert gone == {place for share in leaving for place in share} or max(sizes) <= min(map(len, staying))
+    assert max(map(len, kept_shares), default=0) - min(sizes) <= 1
+    assert moved == {partition for share in leaving_shares for partition in share} or max(sizes) <= min(
+        map(len, staying_shares)
+    )
 
 
-def test_without_slots_nothing_leaves() -> None:
+def test_rebalance_without_new_tasks_moves_nothing() -> None:
     assert rebalance([(0,)], 0, [(1,)]) == []

@@ -25,10 +25,10 @@ from cqrs_cli.ownership.claim import (
 from cqrs_cli.ownership.trials.suspects import Suspects
 from tests.ownership.claims import OWN_CLAIM, claims, small_numbers
 
-LOSS = Accepted(5, (0, 7), 9)
+ACCEPTED_LOSS = Accepted(5, (0, 7), 9)
 
 
-def test_missing_claim_is_behind() -> None:
+def test_missing_claim_counts_as_earlier() -> None:
     assert judge(OWN_CLAIM, None) is Judgement.EARLIER
     assert judge(OWN_CLAIM, parse_claim("somebody's text")) is Judgement.EARLIER
 
@@ -38,7 +38,7 @@ def test_later_run_has_taken_over() -> None:
     assert judge(OWN_CLAIM, replace(OWN_CLAIM, run="n", n=1)) is Judgement.LATER_RUN
 
 
-def test_older_run_is_always_behind() -> None:
+def test_older_run_counts_as_earlier() -> None:
     assert judge(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=9, attempt=TERMINAL, n=99)) is Judgement.EARLIER
 
 
@@ -50,20 +50,20 @@ def test_later_attempt_makes_a_straggler() -> None:
     )
 
 
-def test_earlier_attempt_is_behind() -> None:
+def test_earlier_attempt_counts_as_earlier() -> None:
     assert judge(OWN_CLAIM, replace(OWN_CLAIM, attempt=0, n=99)) is Judgement.EARLIER
     assert judge(OWN_CLAIM, replace(OWN_CLAIM, submission=0, attempt=5)) is Judgement.EARLIER
 
 
 @given(st.integers(0, 99), st.integers(0, 99))
-def test_own_claim_is_mine(n: int, other: int) -> None:
+def test_own_claim_is_recognized(n: int, other: int) -> None:
     assert judge(replace(OWN_CLAIM, n=n), replace(OWN_CLAIM, n=other)) is Judgement.OWN
 
 
 @pytest.mark.covers("one-owner")
 @given(claims, claims)
-def test_exactly_one_attempt_goes_on(one: Claim, other: Claim) -> None:
-    first, second = judge(one, other), judge(other, one)
+def test_exactly_one_attempt_continues(claim: Claim, other: Claim) -> None:
+    first, second = judge(claim, other), judge(other, claim)
     if Judgement.OWN in (first, second):
         assert first is second
     else:
@@ -78,50 +78,52 @@ def test_claim_order_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
 
 @example(7, [replace(OWN_CLAIM, run_epoch=50), None])
 @given(st.integers(0, 2**41), st.lists(st.none() | claims))
-def test_run_epoch_exceeds_claims_and_clock(clock: int, seen: list[Claim | None]) -> None:
-    run_epoch = next_run_epoch(clock, seen)
-    assert run_epoch == clock or run_epoch - 1 in [claim.run_epoch for claim in seen if claim is not None]
-    assert all(judge(replace(c, run_epoch=run_epoch), c) is Judgement.EARLIER for c in seen if c)
+def test_run_epoch_exceeds_claims_and_clock(clock: int, known_claims: list[Claim | None]) -> None:
+    run_epoch = next_run_epoch(clock, known_claims)
+    assert run_epoch == clock or run_epoch - 1 in [
+        claim.run_epoch for claim in known_claims if claim is not None
+    ]
+    assert all(judge(replace(c, run_epoch=run_epoch), c) is Judgement.EARLIER for c in known_claims if c)
 
 
 @given(st.none() | claims, st.sampled_from(["", "3.10.m", "12.9.a.b", "torn"]))
-def test_succeeding_claim_rises_above_all(committed_claim: Claim | None, token: str) -> None:
-    following = successor_claim(OWN_CLAIM, committed_claim, token)
-    assert judge(OWN_CLAIM, following) is Judgement.OWN
-    assert following.n > max(OWN_CLAIM.n, committed_claim.n if committed_claim else 0)
-    assert successor_claim(OWN_CLAIM, committed_claim, following.token).n > following.n
+def test_successor_claim_exceeds_earlier_claims(committed_claim: Claim | None, token: str) -> None:
+    successor = successor_claim(OWN_CLAIM, committed_claim, token)
+    assert judge(OWN_CLAIM, successor) is Judgement.OWN
+    assert successor.n > max(OWN_CLAIM.n, committed_claim.n if committed_claim else 0)
+    assert successor_claim(OWN_CLAIM, committed_claim, successor.token).n > successor.n
 
 
 @given(claims, claims)
-def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
-    same = judge(one, other) is Judgement.OWN and one.n == other.n
-    assert (one.token == other.token) is same
+def test_two_attempts_have_different_tokens(claim: Claim, other: Claim) -> None:
+    same = judge(claim, other) is Judgement.OWN and claim.n == other.n
+    assert (claim.token == other.token) is same
 
 
 def test_claim_keeps_the_log_facts() -> None:
-    given = replace(
+    committed = replace(
         OWN_CLAIM,
         run_epoch=9,
         topic_id="before",
         partitions=3,
-        accepted=LOSS,
+        accepted=ACCEPTED_LOSS,
         other_ids=("events", "outcomes"),
         deferred_id="deferred",
     )
-    following = successor_claim(OWN_CLAIM, given, "")
-    assert following.deferred_id == "deferred"
-    assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
-    assert (following.other_ids, following.n) == (("events", "outcomes"), 8)
+    successor = successor_claim(OWN_CLAIM, committed, "")
+    assert successor.deferred_id == "deferred"
+    assert (successor.topic_id, successor.partitions, successor.accepted) == ("before", 3, ACCEPTED_LOSS)
+    assert (successor.other_ids, successor.n) == (("events", "outcomes"), 8)
 
 
-def test_claim_over_foreign_offset_knows_nothing() -> None:
+def test_foreign_offset_gives_no_log_facts() -> None:
     own_claim = replace(
-        OWN_CLAIM, n=0, accepted=LOSS, other_ids=("events", "outcomes"), deferred_id="deferred"
+        OWN_CLAIM, n=0, accepted=ACCEPTED_LOSS, other_ids=("events", "outcomes"), deferred_id="deferred"
     )
-    following = successor_claim(own_claim, None, "")
-    assert following.deferred_id == UNKNOWN_TOPIC
-    assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
-    assert (following.other_ids, following.n) == (UNKNOWN_TOPICS, 1)
+    successor = successor_claim(own_claim, None, "")
+    assert successor.deferred_id == UNKNOWN_TOPIC
+    assert (successor.topic_id, successor.partitions, successor.accepted) == (UNKNOWN_TOPIC, 4, None)
+    assert (successor.other_ids, successor.n) == (UNKNOWN_TOPICS, 1)
 
 
 def test_own_claim_confirms_contradiction() -> None:
@@ -149,7 +151,7 @@ def test_first_claim_by_another_discredits_contradiction(
 
 
 @given(st.none() | claims)
-def test_only_unowned_shards_are_warmed(before: Claim | None) -> None:
+def test_only_unowned_shards_are_folded(before: Claim | None) -> None:
     owner = successor_claim(OWN_CLAIM, before, "")
     later = successor_claim(replace(OWN_CLAIM, run_epoch=11), owner, "")
     assert is_shard_idle("", before)
@@ -157,25 +159,25 @@ def test_only_unowned_shards_are_warmed(before: Claim | None) -> None:
 
 
 @given(st.none() | claims)
-def test_unseen_claim_keeps_shard_cold(before: Claim | None) -> None:
+def test_owned_shard_is_not_folded(before: Claim | None) -> None:
     owner = successor_claim(OWN_CLAIM, before, "")
     assert not is_shard_idle(owner.token, owner)
     assert not is_shard_idle(owner.token, before)
 
 
 def test_terminal_claim_makes_attempts_stragglers() -> None:
-    last = terminal_claim(OWN_CLAIM, OWN_CLAIM.run)
-    assert last is not None
-    assert (last.submission, last.attempt, last.n) == (TERMINAL, TERMINAL, OWN_CLAIM.n + 1)
-    assert judge(replace(OWN_CLAIM, submission=99, attempt=99), last) is Judgement.LATER_ATTEMPT
-    assert judge(replace(OWN_CLAIM, run_epoch=11), last) is Judgement.EARLIER
+    terminal = terminal_claim(OWN_CLAIM, OWN_CLAIM.run)
+    assert terminal is not None
+    assert (terminal.submission, terminal.attempt, terminal.n) == (TERMINAL, TERMINAL, OWN_CLAIM.n + 1)
+    assert judge(replace(OWN_CLAIM, submission=99, attempt=99), terminal) is Judgement.LATER_ATTEMPT
+    assert judge(replace(OWN_CLAIM, run_epoch=11), terminal) is Judgement.EARLIER
 
 
 @pytest.mark.parametrize(
     "committed_claim",
     [None, replace(OWN_CLAIM, run="n"), replace(OWN_CLAIM, attempt=TERMINAL)],
 )
-def test_ended_runs_are_not_ended_again(committed_claim: Claim | None) -> None:
+def test_ended_run_gets_no_terminal_claim(committed_claim: Claim | None) -> None:
     assert terminal_claim(committed_claim, OWN_CLAIM.run) is None
 
 
@@ -188,17 +190,37 @@ trials = st.builds(Suspects, ends, ends, small_numbers, st.booleans(), ends)
 
 @given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends), st.none() | trials)
 def test_a_claim_survives_its_offset_commit(
-    claim: Claim, counted: Counts, loss: Accepted | None, trial: Suspects | None
+    claim: Claim, _counts: Counts, loss: Accepted | None, suspects: Suspects | None
 ) -> None:
-    whole = replace(claim, counts=counted, accepted=loss, suspects=trial, untried=trial is None)
-    assert parse_claim(whole.metadata()) == whole
+    full_claim = replace(claim, counts=_counts, accepted=loss, suspects=suspects, untried=suspects is None)
+    assert parse_claim(full_claim.metadata()) == full_claim
 
 
 def test_largest_claim_fits_offset_commit() -> None:
-    most = 2**63
-    loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 9), ("A" * 22, "A" * 22)
-    largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids, "A" * 22)
-    largest = replace(largest, untried=True, suspects=Suspects(most, most, most, True, most))
+    largest_number = 2**63
+    loss, largest_counts, ids = (
+        Accepted(largest_number, (largest_number, largest_number), largest_number),
+        Counts(*[largest_number] * 9),
+        ("A" * 22, "A" * 22),
+    )
+    largest = Claim(
+        largest_number,
+        "f" * 12,
+        TERMINAL,
+        TERMINAL,
+        largest_number,
+        "A" * 22,
+        largest_number,
+        largest_counts,
+        loss,
+        ids,
+        "A" * 22,
+    )
+    largest = replace(
+        largest,
+        untried=True,
+        suspects=Suspects(largest_number, largest_number, largest_number, True, largest_number),
+    )
     assert len(largest.metadata()) <= MAX_METADATA
 
 

@@ -69,13 +69,13 @@ def test_endless_command_ends_the_task(task: FakeTask) -> None:
     assert task.replacements[0].suspects.announced == 8
 
 
-def test_many_commands_are_not_one(task: FakeTask) -> None:
+def test_many_fast_commands_are_no_timeout(task: FakeTask) -> None:
     for offset in range(100):
         task.decide_for(offset, 2)
     assert task.exit_codes == [] and task.reports == []
 
 
-def test_paused_task_judges_no_command(task: FakeTask) -> None:
+def test_paused_task_ends_no_command(task: FakeTask) -> None:
     task.decide_for(7, TIMING.decide_timeout - 1)
     task.time += 10 * TIMING.decide_timeout
     task.watch.check_current_record()
@@ -84,13 +84,13 @@ def test_paused_task_judges_no_command(task: FakeTask) -> None:
     assert task.exit_codes == []
 
 
-def test_command_committed_meanwhile_is_spared(task: FakeTask) -> None:
+def test_committed_command_does_not_time_out(task: FakeTask) -> None:
     task.position = 8
     task.decide_for(7, TIMING.decide_timeout + 1)
     assert task.exit_codes == [] and set(task.replacements) == {None}
 
 
-def test_foreign_claim_is_left_alone(task: FakeTask) -> None:
+def test_foreign_claim_is_not_replaced(task: FakeTask) -> None:
     task.committed = Claim(11, "other", 0, 0, 8, "topic", 4)
     task.decide_for(7, TIMING.decide_timeout + 1)
     assert task.replacements == [None] and task.exit_codes == [os.EX_SOFTWARE]

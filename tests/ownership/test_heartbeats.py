@@ -12,9 +12,11 @@ def milliseconds_ago(seconds: float) -> int:
 def silence(*polls: Heartbeats) -> tuple[dict[str, int], list[float]]:
     """Return the silence of the runs a and b, and the pauses between the polls."""
     pauses: list[float] = []
-    answers = iter(polls)
-    found = SilenceReader(pauses.append).silent_runs(lambda: next(answers), ["a", "b"])
-    return {run: round(seconds) for run, seconds in found.items()}, pauses
+    remaining_polls = iter(polls)
+    silent_seconds_by_run = SilenceReader(pauses.append).silent_runs(
+        lambda: next(remaining_polls), ["a", "b"]
+    )
+    return {run: round(seconds) for run, seconds in silent_seconds_by_run.items()}, pauses
 
 
 def test_killed_runs_are_silent() -> None:

@@ -10,9 +10,9 @@ from tests.personal.people import FIRST_KEY, People
 pytestmark = pytest.mark.kafka
 
 #: A function that runs `cqrs` and returns its output.
-Said = Callable[..., str]
+RunCqrs = Callable[..., str]
 
-SHOWING = [
+SHOW_COMMANDS = [
     ("show", "customer", "ann", "--history"),
     ("show", "customer", "ann", "-o", "json"),
     ("tail", "customer", "events"),
@@ -22,33 +22,35 @@ SHOWING = [
 
 
 @pytest.fixture
-def said(people: People, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Said:
+def run_cqrs(people: People, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> RunCqrs:
     """A function that runs `cqrs` in the project of the people."""
     monkeypatch.chdir(people.folder)
 
-    def call(*arguments: str, with_keyring: bool) -> str:
+    def run(*arguments: str, with_keyring: bool) -> str:
         people.configure(with_keyring=with_keyring)
         capfd.readouterr()
         status = main(arguments)
-        printed = capfd.readouterr()
-        assert status == 0, printed.err
-        return printed.out
+        output = capfd.readouterr()
+        assert status == 0, output.err
+        return output.out
 
-    return call
+    return run
 
 
-@pytest.mark.parametrize("arguments", SHOWING, ids=" ".join)
-def test_values_are_for_who_has_the_ring(said: Said, people: People, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", SHOW_COMMANDS, ids=" ".join)
+def test_values_are_shown_with_the_keyring(
+    run_cqrs: RunCqrs, people: People, arguments: tuple[str, ...]
+) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
-    seen, blind = said(*arguments, with_keyring=True), said(*arguments, with_keyring=False)
-    assert "Ann Smith" in seen and "ann@home" in seen
-    assert "x@invalid" in blind and not any(word in blind for word in ("Ann", "$sealed"))
+    decrypted, redacted = run_cqrs(*arguments, with_keyring=True), run_cqrs(*arguments, with_keyring=False)
+    assert "Ann Smith" in decrypted and "ann@home" in decrypted
+    assert "x@invalid" in redacted and not any(word in redacted for word in ("Ann", "$sealed"))
     people.erase("ann", FIRST_KEY)
-    erased = said(*arguments, with_keyring=True)
+    erased = run_cqrs(*arguments, with_keyring=True)
     assert not any(word in erased for word in ("Ann", "$sealed"))
 
 
-def test_dry_run_knows_the_person(said: Said, people: People) -> None:
+def test_dry_run_shows_values_with_keyring(run_cqrs: RunCqrs, people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     command = "send", "customer", "ann", "Register", "name=Ann Brown", "--dry-run"
-    assert "Ann Brown" in said(*command, with_keyring=True)
+    assert "Ann Brown" in run_cqrs(*command, with_keyring=True)

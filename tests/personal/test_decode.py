@@ -15,26 +15,29 @@ pytestmark = pytest.mark.kafka
 def names(people: People) -> list[Any]:
     """Return the names in the events, as a consumer decodes them."""
     topic = people.topics.events
-    records = [one for one in people.harness.records("events") if b"Registered" in (one.value or b"")]
-    messages = [
-        SimpleNamespace(value=one.value, topic=topic, partition=0, offset=one.offset) for one in records
+    records = [
+        record for record in people.harness.records("events") if b"Registered" in (record.value or b"")
     ]
-    return [cqrs.decode(one, project=people.folder).event.name for one in messages]  # type: ignore[attr-defined]
+    messages = [
+        SimpleNamespace(value=record.value, topic=topic, partition=0, offset=record.offset)
+        for record in records
+    ]
+    return [cqrs.decode(message, project=people.folder).event.name for message in messages]  # type: ignore[attr-defined]
 
 
-def test_consumers_get_values_with_the_ring(people: People) -> None:
+def test_consumers_get_values_with_the_keyring(people: People) -> None:
     people.configure(with_keyring=True)
     people.register_with_new_key("ann", FIRST_KEY)
     assert names(people) == ["Ann Smith"]
 
 
-def test_consumers_without_ring_get_placeholders(people: People) -> None:
+def test_consumers_without_keyring_get_redacted_values(people: People) -> None:
     people.configure(with_keyring=False)
     people.register_with_new_key("ann", FIRST_KEY)
     assert names(people) == [""]
 
 
-def test_erased_values_are_not_decoded(people: People) -> None:
+def test_erased_values_are_redacted(people: People) -> None:
     people.configure(with_keyring=True)
     people.register_with_new_key("ann", FIRST_KEY)
     people.register_with_new_key("bob", SECOND_KEY)

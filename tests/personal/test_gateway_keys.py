@@ -16,10 +16,10 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-RIGHT = {"Authorization": "Bearer the-right-to-see"}
+WITH_TOKEN = {"Authorization": "Bearer the-right-to-see"}
 
 #: The only KEK in the gateway's keyring. Events are encrypted under another KEK.
-OTHER = b64encode(b"o" * 64).decode()
+OTHER_KEK = b64encode(b"o" * 64).decode()
 
 PATHS = ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history")
 
@@ -27,43 +27,43 @@ PATHS = ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history")
 @pytest.fixture
 def gateway(people: People, tmp_path: Path) -> Iterator[GatewayClient]:
     people.register_with_new_key("ann", FIRST_KEY)
-    (people.folder / "other.json").write_text(json.dumps({"2027": OTHER}))
+    (people.folder / "other.json").write_text(json.dumps({"2027": OTHER_KEK}))
     connection = replace(people.connection, keys=KeyRingAddress("file:other.json", people.folder))
-    tokens, served = GatewayTokens(personal="the-right-to-see"), people.harness.aggregate
+    tokens, aggregate = GatewayTokens(personal="the-right-to-see"), people.harness.aggregate
     folder = tmp_path / "gateway"
     with running_gateway(
-        connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=served
-    ) as found:
-        yield found
+        connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=aggregate
+    ) as client:
+        yield client
 
 
-def test_lacking_master_key_is_a_problem(gateway: GatewayClient, people: People) -> None:
+def test_missing_kek_is_a_problem(gateway: GatewayClient, people: People) -> None:
     for path in PATHS:
-        told = gateway.get(path, **RIGHT)
-        assert (told.status, told.headers["content-type"]) == (500, "application/problem+json")
-        assert told.body["title"] == "CONTRADICTION"
-        wanted = (
+        response = gateway.get(path, **WITH_TOKEN)
+        assert (response.status, response.headers["content-type"]) == (500, "application/problem+json")
+        assert response.body["title"] == "CONTRADICTION"
+        expected_detail = (
             f"key {FIRST_KEY.kid} of {people.topics.keys} is under the key-encryption key '2026', "
             "which is not in the keyring"
         )
-        assert told.body["detail"] == wanted
-        assert told.headers.get("retry-after") is None
-        assert not any(text in str(told.body) for text in ("Ann", "ann@home", OTHER))
+        assert response.body["detail"] == expected_detail
+        assert response.headers.get("retry-after") is None
+        assert not any(text in str(response.body) for text in ("Ann", "ann@home", OTHER_KEK))
 
 
-def test_who_asks_for_no_values_goes_on(gateway: GatewayClient) -> None:
-    gateway.get("/customer/ann", **RIGHT)
-    answers = [gateway.get(path) for path in PATHS]
-    assert [one.status for one in answers] == [200] * 3
-    assert answers[0].body["state"]["name"] == ""
+def test_requests_without_values_still_work(gateway: GatewayClient) -> None:
+    gateway.get("/customer/ann", **WITH_TOKEN)
+    responses = [gateway.get(path) for path in PATHS]
+    assert [response.status for response in responses] == [200] * 3
+    assert responses[0].body["state"]["name"] == ""
     assert gateway.get("/healthz").status == 200
 
 
-def test_streams_of_values_end_with_the_reason(gateway: GatewayClient) -> None:
-    with open_stream(gateway, "/customer/ann?from=beginning", **RIGHT) as found:
-        said = found.read().decode()
-    assert "which is not in the keyring" in said
-    assert "data:" not in said
+def test_streams_end_with_the_reason(gateway: GatewayClient) -> None:
+    with open_stream(gateway, "/customer/ann?from=beginning", **WITH_TOKEN) as stream:
+        text = stream.read().decode()
+    assert "which is not in the keyring" in text
+    assert "data:" not in text
 
 
 def test_lost_key_is_a_problem(gateway: GatewayClient, people: People) -> None:
@@ -71,6 +71,6 @@ def test_lost_key_is_a_problem(gateway: GatewayClient, people: People) -> None:
     people.register_with_new_key("bob", SECOND_KEY)
     eventually(lambda: gateway.get("/customer/bob").status == 200)
     for path in PATHS:
-        told = gateway.get(path, **RIGHT)
-        assert told.status == 500
-        assert f"key {FIRST_KEY.kid} of 'ann' is not in {people.topics.keys}" in told.body["detail"]
+        response = gateway.get(path, **WITH_TOKEN)
+        assert response.status == 500
+        assert f"key {FIRST_KEY.kid} of 'ann' is not in {people.topics.keys}" in response.body["detail"]

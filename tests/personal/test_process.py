@@ -49,65 +49,67 @@ def copying(people: People) -> People:
     return people
 
 
-def reacted(people: People, connection: Connection) -> list[BaseException]:
+def run_process(people: People, connection: Connection) -> list[BaseException]:
     """Run the process manager up to the present end of the events, and return the errors."""
     loaded = {"copying": load_process("copying", people.folder, "people")}
     plan = prepare_processes(people.harness.settings, connection, loaded, once=True, beginning=True)
     results = run_in_this_process(replace(plan, timing=IMPATIENT))
-    return [one.error for one in results if one.error is not None]
+    return [result.error for result in results if result.error is not None]
 
 
-def sent(people: People) -> list[tuple[str, str, object]]:
+def sent_commands(people: People) -> list[tuple[str, str, object]]:
     """Return (type, subject, name) of the commands."""
-    found = [json.loads(one.value or b"") for one in people.harness.records("commands")]
-    return [(one["type"], one["subject"], one["data"].get("name")) for one in found]
+    commands = [json.loads(record.value or b"") for record in people.harness.records("commands")]
+    return [(command["type"], command["subject"], command["data"].get("name")) for command in commands]
 
 
-def copied(subject: str, name: str) -> tuple[str, str, object]:
+def register_copy(subject: str, name: str) -> tuple[str, str, object]:
     return "customer.Register", f"copy-of-{subject}", name
 
 
-def ended(subject: str) -> tuple[str, str, object]:
+def erase_copy(subject: str) -> tuple[str, str, object]:
     return "cqrs.Erase", f"copy-of-{subject}", None
 
 
 def test_process_has_values_until_the_erasure(copying: People) -> None:
     copying.register_with_new_key("ann", FIRST_KEY)
     copying.register_with_new_key("bob", SECOND_KEY)
-    assert reacted(copying, copying.connection) == []
-    wanted = [copied("ann", "Ann Smith"), copied("bob", "Ann Smith")]
-    assert sent(copying) == wanted
+    assert run_process(copying, copying.connection) == []
+    expected_commands = [register_copy("ann", "Ann Smith"), register_copy("bob", "Ann Smith")]
+    assert sent_commands(copying) == expected_commands
     copying.erase("ann", FIRST_KEY)
-    assert reacted(copying, copying.connection) == []
-    assert reacted(copying, copying.connection) == []  # no event is processed twice
-    assert sent(copying) == [*wanted, ended("ann")]
+    assert run_process(copying, copying.connection) == []
+    assert run_process(copying, copying.connection) == []  # no event is processed twice
+    assert sent_commands(copying) == [*expected_commands, erase_copy("ann")]
 
 
-def test_process_without_ring_has_placeholders(copying: People) -> None:
+def test_process_without_keyring_gets_redacted_values(copying: People) -> None:
     copying.register_with_new_key("ann", FIRST_KEY)
-    assert reacted(copying, copying.connection_without_keyring) == []
-    assert sent(copying) == [copied("ann", "nobody")]
+    assert run_process(copying, copying.connection_without_keyring) == []
+    assert sent_commands(copying) == [register_copy("ann", "nobody")]
     copying.erase("ann", FIRST_KEY)
-    assert reacted(copying, copying.connection_without_keyring) == []
-    assert sent(copying) == [copied("ann", "nobody"), ended("ann")]
+    assert run_process(copying, copying.connection_without_keyring) == []
+    assert sent_commands(copying) == [register_copy("ann", "nobody"), erase_copy("ann")]
 
 
-def test_what_is_erased_has_placeholders(copying: People) -> None:
+def test_erased_values_reach_processes_redacted(copying: People) -> None:
     """The process manager starts after the erasure."""
     copying.register_with_new_key("ann", FIRST_KEY)
     copying.erase("ann", FIRST_KEY)
-    assert reacted(copying, copying.connection) == []
-    assert sent(copying) == [copied("ann", "nobody"), ended("ann")]
+    assert run_process(copying, copying.connection) == []
+    assert sent_commands(copying) == [register_copy("ann", "nobody"), erase_copy("ann")]
 
 
-def test_lacking_master_key_stops_the_process(copying: People) -> None:
+def test_missing_kek_stops_the_process(copying: People) -> None:
     """The process manager continues at its position once the keyring is complete."""
     copying.register_with_new_key("ann", FIRST_KEY)
-    ring = json.dumps({"other": b64encode(b"o" * 64).decode()})
-    (copying.folder / "lacking.json").write_text(ring)
-    lacking = replace(copying.connection, keys=KeyRingAddress("file:lacking.json", copying.folder))
-    (error,) = reacted(copying, lacking)
+    keyring = json.dumps({"other": b64encode(b"o" * 64).decode()})
+    (copying.folder / "lacking.json").write_text(keyring)
+    connection_with_other_kek = replace(
+        copying.connection, keys=KeyRingAddress("file:lacking.json", copying.folder)
+    )
+    (error,) = run_process(copying, connection_with_other_kek)
     assert isinstance(error, ContradictionError) and "'2026', which is not in the keyring" in str(error)
-    assert sent(copying) == []
-    assert reacted(copying, copying.connection) == []
-    assert sent(copying) == [copied("ann", "Ann Smith")]
+    assert sent_commands(copying) == []
+    assert run_process(copying, copying.connection) == []
+    assert sent_commands(copying) == [register_copy("ann", "Ann Smith")]

@@ -27,12 +27,12 @@ names = Table("names", metadata, Column("id", String(50), primary_key=True), Col
 
 
 def project(db: Connection, events: Sequence[cqrs.Recorded[Registered | cqrs.Erased]]) -> None:
-    for one in events:
-        match one.event:
+    for recorded in events:
+        match recorded.event:
             case Registered(name=name):
-                db.execute(insert(names).values(id=one.aggregate_id, name=name))
+                db.execute(insert(names).values(id=recorded.aggregate_id, name=name))
             case cqrs.Erased():
-                db.execute(update(names).where(names.c.id == one.aggregate_id).values(name="erased"))
+                db.execute(update(names).where(names.c.id == recorded.aggregate_id).values(name="erased"))
 
 
 projection = cqrs.Projection(project, metadata)
@@ -65,7 +65,7 @@ def projected_names(people: People, connection: Connection, database: str) -> Ma
     return {str(id): str(name) for id, name in rows}
 
 
-def test_projection_opens_and_hears_of_the_end(people: People) -> None:
+def test_projection_gets_values_and_erasures(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     people.register_with_new_key("bob", SECOND_KEY)
     assert projected_names(people, people.connection, "seen") == {"ann": "Ann Smith", "bob": "Ann Smith"}
@@ -74,6 +74,6 @@ def test_projection_opens_and_hears_of_the_end(people: People) -> None:
     assert projected_names(people, people.connection, "later") == {"ann": "erased", "bob": "Ann Smith"}
 
 
-def test_projection_without_ring_has_placeholders(people: People) -> None:
+def test_projection_without_keyring_gets_redacted_values(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     assert projected_names(people, people.connection_without_keyring, "blind") == {"ann": ""}

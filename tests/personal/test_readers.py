@@ -36,55 +36,60 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def history(people: People, connection: Connection, subject: str = "ann") -> AggregateHistory:
+def read_history(people: People, connection: Connection, subject: str = "ann") -> AggregateHistory:
     """Return the events and the state, as `cqrs show --history` has them."""
     aggregate, topics = people.harness.aggregate, people.topics
-    places = find_ranges(connection, topics, subject.encode(), "murmur2")
+    ranges = find_ranges(connection, topics, subject.encode(), "murmur2")
     with closing(decrypting_codec(connection, topics, personal_members(aggregate), subject)) as codec:
-        records = read_records(connection, subject.encode(), places, codec)
-        return fold_history(aggregate, subject, records, lambda folded: True)
+        records = read_records(connection, subject.encode(), ranges, codec)
+        return fold_history(aggregate, subject, records, lambda _history: True)
 
 
-def data(found: AggregateHistory) -> list[Any]:
-    return [json.loads(bytes(event.data)) for event in found.events]
+def data(history: AggregateHistory) -> list[Any]:
+    return [json.loads(bytes(event.data)) for event in history.events]
 
 
-def test_history_opens_with_the_ring(people: People) -> None:
+def test_history_is_decrypted_with_the_keyring(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
-    seen, blind = history(people, people.connection), history(people, people.connection_without_keyring)
-    assert (data(seen), data(blind)) == ([ANNS_DATA], [MASKED_DATA])
-    assert (seen.state.name, blind.state.name, blind.state.plan) == ("Ann Smith", "", "free")  # type: ignore[attr-defined]
+    decrypted, redacted = (
+        read_history(people, people.connection),
+        read_history(people, people.connection_without_keyring),
+    )
+    assert (data(decrypted), data(redacted)) == ([ANNS_DATA], [MASKED_DATA])
+    assert (decrypted.state.name, redacted.state.name, redacted.state.plan) == ("Ann Smith", "", "free")  # type: ignore[attr-defined]
 
 
-def test_history_of_before_an_erasure_is_masked(people: People) -> None:
+def test_history_before_an_erasure_is_redacted(people: People) -> None:
     """The first event is encrypted with the erased key, the last event with the next key."""
     people.register_with_new_key("ann", FIRST_KEY)
     people.erase("ann", FIRST_KEY)
     people.register_with_new_key("ann", SECOND_KEY)
-    found = history(people, people.connection)
-    assert data(found) == [MASKED_DATA, {"key": FIRST_KEY.kid}, ANNS_DATA]
+    history = read_history(people, people.connection)
+    assert data(history) == [MASKED_DATA, {"key": FIRST_KEY.kid}, ANNS_DATA]
 
 
-def test_lost_key_ends_whole_readings(people: People) -> None:
+def test_lost_key_stops_whole_reads(people: People) -> None:
     """The key's record was deleted by hand. Readers without values continue."""
     people.register_with_new_key("ann", FIRST_KEY)
     people.put_key("ann", None)
-    lost = f"key {FIRST_KEY.kid} of 'ann' is not in {people.topics.keys} partition 0, and it was not erased"
-    with pytest.raises(ContradictionError, match=lost):
-        history(people, people.connection)
-    exporting = plan_export(people.connection, people.topics, "people", people.folder)
-    with pytest.raises(ContradictionError, match=lost):
-        list(exported_rows(replace(exporting, personal=True), 0, "jsonl"))
-    assert list(exported_rows(exporting, 0, "jsonl"))
-    replaying = plan_replay(people.connection, people.topics, "people", people.folder)
-    told = total_part(replace(replaying, personal=True), 0).error
-    assert isinstance(told, ContradictionError)
-    assert lost in told.message
-    assert total_part(replaying, 0).error is None
-    assert data(history(people, people.connection_without_keyring)) == [MASKED_DATA]
+    message = (
+        f"key {FIRST_KEY.kid} of 'ann' is not in {people.topics.keys} partition 0, and it was not erased"
+    )
+    with pytest.raises(ContradictionError, match=message):
+        read_history(people, people.connection)
+    export_plan = plan_export(people.connection, people.topics, "people", people.folder)
+    with pytest.raises(ContradictionError, match=message):
+        list(exported_rows(replace(export_plan, personal=True), 0, "jsonl"))
+    assert list(exported_rows(export_plan, 0, "jsonl"))
+    replay_plan = plan_replay(people.connection, people.topics, "people", people.folder)
+    error = total_part(replace(replay_plan, personal=True), 0).error
+    assert isinstance(error, ContradictionError)
+    assert message in error.message
+    assert total_part(replay_plan, 0).error is None
+    assert data(read_history(people, people.connection_without_keyring)) == [MASKED_DATA]
 
 
-def test_erasure_behind_the_end_counts(people: People) -> None:
+def test_erasure_after_the_end_counts(people: People) -> None:
     """A replay up to a point before the erasure finds the later erasure."""
     people.register_with_new_key("ann", FIRST_KEY)
     end = {0: people.harness.end("events")}
@@ -93,67 +98,67 @@ def test_erasure_behind_the_end_counts(people: People) -> None:
     assert total_part(replace(plan, personal=True), 0).error is None
 
 
-def test_open_keys_are_waited_for(people: People) -> None:
+def test_keys_of_open_transactions_are_awaited(people: People) -> None:
     people.register("ann", FIRST_KEY)
-    late = people.begin_key_transaction("ann", FIRST_KEY)
-    found: list[AggregateHistory] = []
-    reading = Thread(target=lambda: found.append(history(people, people.connection)))
-    reading.start()
-    late.commit_transaction(30)
-    reading.join(30)
-    assert data(found[0]) == [ANNS_DATA]
+    producer = people.begin_key_transaction("ann", FIRST_KEY)
+    histories: list[AggregateHistory] = []
+    reader = Thread(target=lambda: histories.append(read_history(people, people.connection)))
+    reader.start()
+    producer.commit_transaction(30)
+    reader.join(30)
+    assert data(histories[0]) == [ANNS_DATA]
 
 
-def test_moved_value_is_damage(people: People) -> None:
+def test_copied_value_is_damaged(people: People) -> None:
     people.put_key("ann", FIRST_KEY)
     people.register_with_foreign_value("ann", FIRST_KEY)
-    with pytest.raises(ContradictionError, match=r"customer\.events:0@\d+.*does not open") as refused:
-        history(people, people.connection)
-    assert "Ann" not in str(refused.value)
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@\d+.*does not open") as error:
+        read_history(people, people.connection)
+    assert "Ann" not in str(error.value)
 
 
-def test_absent_keys_topic_is_said(people: People, connection: Connection) -> None:
+def test_missing_keys_topic_is_an_error(people: People, connection: Connection) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     delete_topics(connection, people.topics.keys)
     with pytest.raises(ConfigurationError, match=r"customer\.keys does not exist"):
-        history(people, people.connection)
-    assert data(history(people, people.connection_without_keyring)) == [MASKED_DATA]
+        read_history(people, people.connection)
+    assert data(read_history(people, people.connection_without_keyring)) == [MASKED_DATA]
 
 
-def tail(people: People, connection: Connection) -> PartitionTail:
+def open_tail(people: People, connection: Connection) -> PartitionTail:
     source = EventPartition("customer", people.topics.events, 0)
     marks = personal_members(people.harness.aggregate)
     return PartitionTail(connection, source, 0, print, decrypting_codec(connection, source.topics, marks))
 
 
-def polled(reading: PartitionTail, count: int) -> list[Any]:
+def poll_data(tail: PartitionTail, count: int) -> list[Any]:
     """Return the data of the next events."""
-    found: list[Any] = []
+    records: list[Any] = []
 
     def has_come() -> bool:
-        found.extend(reading.poll(10)[0])
-        return len(found) >= count
+        records.extend(tail.poll(10)[0])
+        return len(records) >= count
 
     eventually(has_come)
-    return [json.loads(record.value or b"")["data"] for record in found]
+    return [json.loads(record.value or b"")["data"] for record in records]
 
 
-def test_tail_opens_what_comes(people: People) -> None:
+def test_tail_decrypts_new_events(people: People) -> None:
     """Projections and process managers use this tail. Each batch is decrypted with the keys that exist then."""
-    with closing(tail(people, people.connection)) as reading:
+    with closing(open_tail(people, people.connection)) as tail:
         people.register_with_new_key("ann", FIRST_KEY)
-        assert polled(reading, 1) == [ANNS_DATA]
+        assert poll_data(tail, 1) == [ANNS_DATA]
         people.register_with_new_key("bob", SECOND_KEY)
-        assert polled(reading, 1) == [ANNS_DATA]
+        assert poll_data(tail, 1) == [ANNS_DATA]
         people.erase("ann", FIRST_KEY)
         people.register("ann", FIRST_KEY)  # no owner would write it: the key has ended
-        assert polled(reading, 2) == [{"key": FIRST_KEY.kid}, MASKED_DATA]
+        assert poll_data(tail, 2) == [{"key": FIRST_KEY.kid}, MASKED_DATA]
 
 
-def test_tail_without_ring_sees_placeholders(people: People) -> None:
+def test_tail_without_keyring_gets_redacted_values(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
-    with closing(tail(people, people.connection_without_keyring)) as reading:
-        assert polled(reading, 1) == [MASKED_DATA]
+    with closing(open_tail(people, people.connection_without_keyring)) as tail:
+        assert poll_data(tail, 1) == [MASKED_DATA]
 
 
 def rows(people: People, connection: Connection, kind: SourceKind = "events") -> list[Any]:
@@ -166,7 +171,7 @@ def rows(people: People, connection: Connection, kind: SourceKind = "events") ->
     return [json.loads(row["data"]) for batch in read for row in batch.to_pylist()]
 
 
-def test_rows_of_spark_open(people: People) -> None:
+def test_spark_rows_are_decrypted(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     assert (rows(people, people.connection), rows(people, people.connection_without_keyring)) == (
         [ANNS_DATA],
@@ -174,16 +179,19 @@ def test_rows_of_spark_open(people: People) -> None:
     )
 
 
-def test_export_masks_unless_asked(people: People) -> None:
+def test_export_redacts_unless_personal(people: People) -> None:
     people.register("old", None)  # from before the annotation
     people.register_with_new_key("ann", FIRST_KEY)
     plan = plan_export(people.connection, people.topics, "people", people.folder)
-    for wanted, personal in ((MASKED_DATA, False), (ANNS_DATA, True)):
-        asked = replace(plan, personal=personal)
-        (columns,) = exported_rows(asked, 0, "parquet")
-        assert [row["Registered"] for row in columns.to_pylist()] == [wanted, wanted]
-        (lines,) = exported_rows(asked, 0, "jsonl")
-        assert [json.loads(line.as_py())["data"] for line in lines.column(0)] == [wanted, wanted]
+    for expected_data, personal in ((MASKED_DATA, False), (ANNS_DATA, True)):
+        export_plan = replace(plan, personal=personal)
+        (columns,) = exported_rows(export_plan, 0, "parquet")
+        assert [row["Registered"] for row in columns.to_pylist()] == [expected_data, expected_data]
+        (lines,) = exported_rows(export_plan, 0, "jsonl")
+        assert [json.loads(line.as_py())["data"] for line in lines.column(0)] == [
+            expected_data,
+            expected_data,
+        ]
 
 
 def digests(people: People) -> set[str]:
@@ -204,8 +212,10 @@ def test_replays_have_one_digest(people: People) -> None:
     end = {0: people.harness.end("events")}
     people.erase("ann", FIRST_KEY)
     (after,) = digests(people)
-    until = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
-    assert as_hex(total_part(until, 0).total.digest) == before != after
+    plan_before_erasure = plan_replay(
+        people.connection, people.topics, "people", people.folder, positions=end
+    )
+    assert as_hex(total_part(plan_before_erasure, 0).total.digest) == before != after
 
 
 def test_replayed_states_have_values_if_asked(people: People) -> None:
@@ -220,36 +230,36 @@ def test_replayed_states_have_values_if_asked(people: People) -> None:
     assert names == ["Ann Smith", ""]
 
 
-def test_trace_opens_events(people: People) -> None:
+def test_trace_decrypts_events(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     marks = personal_members(people.harness.aggregate)
-    for connection, wanted in (
+    for connection, expected_data in (
         (people.connection, ANNS_DATA),
         (people.connection_without_keyring, MASKED_DATA),
     ):
         with closing(decrypting_codec(connection, people.topics, marks)) as codec:
             topics, codecs = {"customer": people.topics}, {"customer": codec}
-            found = trace_messages(connection, topics, "c-1", 0, print, codecs)
-        assert [json.loads(one.data) for one in found.messages] == [wanted]
+            trace = trace_messages(connection, topics, "c-1", 0, print, codecs)
+        assert [json.loads(message.data) for message in trace.messages] == [expected_data]
 
 
 def test_dry_run_decides_on_plain_values(people: People) -> None:
     """The dry run shows the events decrypted, as their sender may see them."""
     people.register_with_new_key("ann", FIRST_KEY)
     command = compose(people.harness.aggregate, "ann", "Register", ["name=Ann Brown", "mail=ann@work"])
-    deciding = DecisionSettings("murmur2", 1000, 20)
-    arguments = people.topics, people.harness.aggregate, deciding, [command]
-    with closing(Simulation(people.connection, *arguments)) as rehearsal:
-        (event,) = rehearsal.decide(command).events
+    decision_settings = DecisionSettings("murmur2", 1000, 20)
+    arguments = people.topics, people.harness.aggregate, decision_settings, [command]
+    with closing(Simulation(people.connection, *arguments)) as simulation:
+        (event,) = simulation.decide(command).events
     assert json.loads(event)["data"] == {"name": "Ann Brown", "mail": "ann@work", "plan": "free"}
 
 
-def test_present_key_needs_no_ring(people: People) -> None:
-    def present() -> str | None:
+def test_present_key_needs_no_keyring(people: People) -> None:
+    def present_key_id() -> str | None:
         return present_key(people.connection_without_keyring, people.topics, "ann", "murmur2")
 
     people.register_with_new_key("ann", FIRST_KEY)
     people.register_with_new_key("bob", SECOND_KEY)
-    assert present() == FIRST_KEY.kid
+    assert present_key_id() == FIRST_KEY.kid
     people.erase("ann", FIRST_KEY)
-    assert present() is None
+    assert present_key_id() is None

@@ -49,35 +49,37 @@ def files_containing_value(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def asking(project: Path, query: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    command = [CQRS, "sql", query, *more]
+def running_query(project: Path, query: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [CQRS, "sql", query, *options]
     with subprocess.Popen(
         command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as finished:
+    ) as process:
         try:
-            yield finished
+            yield process
         finally:
-            finished.kill()
+            process.kill()
 
 
-def test_log_holds_no_value(project: Path) -> None:
-    with asking(project, "SELECT CAST(name AS INT) FROM customer_Registered") as query:
-        said, _ = query.communicate(timeout=300)
-    assert "CAST_INVALID_INPUT" in said
+def test_log_contains_no_value(project: Path) -> None:
+    with running_query(project, "SELECT CAST(name AS INT) FROM customer_Registered") as query:
+        output, _ = query.communicate(timeout=300)
+    assert "CAST_INVALID_INPUT" in output
     assert (project / ".cqrs/log/sql.log").exists()
     assert files_containing_value(project / ".cqrs") == []
 
 
 def test_spilled_rows_cannot_be_read(project: Path) -> None:
     """A killed query leaves spill files."""
-    grouped = "SELECT name, count(*) AS n FROM customer_Registered GROUP BY name"
-    slowly = f"SELECT name, reflect('java.lang.Thread', 'sleep', bigint(n * 60000)) FROM ({grouped})"
-    local = project / "local"
-    with asking(project, slowly, "--conf", f"spark.local.dir={local}") as query:
+    grouped_query = "SELECT name, count(*) AS n FROM customer_Registered GROUP BY name"
+    slow_query = (
+        f"SELECT name, reflect('java.lang.Thread', 'sleep', bigint(n * 60000)) FROM ({grouped_query})"
+    )
+    spill_folder = project / "local"
+    with running_query(project, slow_query, "--conf", f"spark.local.dir={spill_folder}") as query:
 
         def has_spilled() -> bool:
             assert query.poll() is None, query.stdout and query.stdout.read()
-            return any(file.stat().st_size for file in local.rglob("shuffle_*.data"))
+            return any(file.stat().st_size for file in spill_folder.rglob("shuffle_*.data"))
 
         eventually(has_spilled, 300)
-        assert files_containing_value(local) == []
+        assert files_containing_value(spill_folder) == []

@@ -16,17 +16,17 @@ from cqrs_cli.ownership.trials.suspects import Suspects
 from tests.ownership.claims import OWN_CLAIM
 
 
-def test_lost_predecessor_leaves_suspects() -> None:
-    lost = with_suspects(OWN_CLAIM, None, 5000)
-    assert lost.untried and lost.suspects is None
-    assert with_suspects(replace(OWN_CLAIM, submission=2), lost, 5000).suspects == Suspects(5000)
-    assert with_suspects(replace(OWN_CLAIM, run_epoch=11), lost, 5000).suspects == Suspects(5000)
+def test_lost_owner_leaves_suspects() -> None:
+    claim = with_suspects(OWN_CLAIM, None, 5000)
+    assert claim.untried and claim.suspects is None
+    assert with_suspects(replace(OWN_CLAIM, submission=2), claim, 5000).suspects == Suspects(5000)
+    assert with_suspects(replace(OWN_CLAIM, run_epoch=11), claim, 5000).suspects == Suspects(5000)
     assert with_suspects(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=9), 5000).untried is True
 
 
 @pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize("suspects", [None, Suspects(9).announce(7)])
-def test_own_error_and_end_are_no_deaths(suspects: Suspects | None) -> None:
+def test_errors_and_retirement_are_no_deaths(suspects: Suspects | None) -> None:
     """Only an owner that died leaves a suspect: not an owner of this process, and not a retired run."""
     before = replace(OWN_CLAIM, untried=True, suspects=suspects)
     expected = suspects and replace(suspects, deciding=False)
@@ -35,7 +35,7 @@ def test_own_error_and_end_are_no_deaths(suspects: Suspects | None) -> None:
     assert with_suspects(replace(OWN_CLAIM, run_epoch=11), ended_claim, 5000).suspects == expected
 
 
-def test_progress_clears_the_suspicion() -> None:
+def test_progress_clears_suspects() -> None:
     before = replace(OWN_CLAIM, untried=True, suspects=Suspects(9).announce(7))
     after = after_batch(before, Counts(accepted=1), 1, 8)
     assert (after.untried, after.suspects, after.counts.accepted) == (False, Suspects(8), 1)
@@ -48,8 +48,10 @@ def test_progress_clears_the_suspicion() -> None:
 
 def test_progress_before_the_suspect_keeps_it() -> None:
     before = replace(OWN_CLAIM, suspects=Suspects(9).after_hang(7, 60))
-    remaining, after = (after_batch(before, Counts(), 1, end).suspects for end in (7, 8))
-    assert remaining == replace(Suspects(9).after_hang(7, 60), count=8) and after == Suspects(8)
+    suspects_before, suspects_after = (after_batch(before, Counts(), 1, end).suspects for end in (7, 8))
+    assert suspects_before == replace(Suspects(9).after_hang(7, 60), count=8) and suspects_after == Suspects(
+        8
+    )
 
 
 @pytest.mark.covers("endless-command")

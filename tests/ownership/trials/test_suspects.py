@@ -76,7 +76,7 @@ def test_every_deadly_command_is_found(length: int, data: st.DataObject) -> None
 
 
 @given(lengths, st.lists(st.integers(0, 300), max_size=12))
-def test_killed_owners_blame_nobody(length: int, kill_steps: list[int]) -> None:
+def test_killed_owners_blame_no_command(length: int, kill_steps: list[int]) -> None:
     """A kill between two steps does not count as a kill while a suspect is decided."""
     _, culprits = run_owners(length, set(), kill_steps)
     assert culprits == Counter()
@@ -85,9 +85,9 @@ def test_killed_owners_blame_nobody(length: int, kill_steps: list[int]) -> None:
 def test_only_deaths_while_deciding_count() -> None:
     suspects = Suspects(9).announce(7)
     assert inherit_suspects(suspects, True, False, BATCH_LIMIT) == Suspects(9, 7)
-    once = inherit_suspects(suspects, True, True, BATCH_LIMIT)
-    assert once == Suspects(9, 7, deaths=1)
-    assert inherit_suspects(once, True, True, BATCH_LIMIT) == once
+    after_death = inherit_suspects(suspects, True, True, BATCH_LIMIT)
+    assert after_death == Suspects(9, 7, deaths=1)
+    assert inherit_suspects(after_death, True, True, BATCH_LIMIT) == after_death
 
 
 def test_deaths_are_counted_by_command() -> None:
@@ -102,7 +102,7 @@ def test_deaths_are_counted_by_command() -> None:
     assert suspects.after_decided(1, 8) == Suspects(8)
 
 
-def test_living_predecessor_leaves_no_suspects() -> None:
+def test_living_owner_leaves_no_suspects() -> None:
     assert inherit_suspects(None, True, False, BATCH_LIMIT) is None
     assert inherit_suspects(None, False, True, BATCH_LIMIT) is None
     assert inherit_suspects(None, True, True, BATCH_LIMIT) == Suspects(BATCH_LIMIT)
@@ -129,16 +129,16 @@ def test_endless_command_is_blamed_at_once() -> None:
     assert suspects.limit > BATCH_LIMIT and suspects.culprit == (70, "it did not end within 60 s", ATTEMPTS)
     assert inherit_suspects(suspects, False, True, BATCH_LIMIT) == suspects.after_decided(50, 70) == suspects
     assert suspects.after_decided(51, 71) is None
-    again = suspects.after_hang(70, 60)
-    assert again.culprit and again.culprit.attempts > ATTEMPTS
+    hung_again = suspects.after_hang(70, 60)
+    assert hung_again.culprit and hung_again.culprit.attempts > ATTEMPTS
     assert suspects.after_hang(71, 60).culprit == (71, "it did not end within 60 s", ATTEMPTS)
 
 
 def test_deaths_before_an_endless_command_count() -> None:
     suspects = inherit_suspects(Suspects().after_hang(70, 60), True, True, BATCH_LIMIT)
     assert suspects is not None and suspects.count == BATCH_LIMIT
-    narrower = inherit_suspects(suspects, True, True, BATCH_LIMIT)
-    assert narrower is not None and (narrower.count, narrower.announced) == (BATCH_LIMIT // PARTS, 70)
+    narrowed = inherit_suspects(suspects, True, True, BATCH_LIMIT)
+    assert narrowed is not None and (narrowed.count, narrowed.announced) == (BATCH_LIMIT // PARTS, 70)
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ from tests.support.page import Page
 
 pytestmark = pytest.mark.kafka
 
-#: What starts Spark, which is in a process of its own, as this one may have a session of the tests.
-SPARK = ("run", "replay", "export", "sql", "verify customer", "whatif")
+#: Commands that start Spark. They run in another process, because this process may have a Spark session of the tests.
+SPARK_COMMANDS = ("run", "replay", "export", "sql", "verify customer", "whatif")
 
-ON_SPARK = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
+SPARK_MARKS = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
 
-TABLE = "command | no ring | a key is lacking"
+TABLE_HEADER = "command | no ring | a key is lacking"
 
 #: The arguments of the commands in the page's table.
 CALLS = {
@@ -50,7 +50,7 @@ CALLS = {
 }
 
 #: Commands that do not need the keyring.
-OTHERS = [
+COMMANDS_WITHOUT_KEYS = [
     "send customer bob Register name=B mail=b@b",
     "erase customer ann --dry-run",
     "erase customer bob --no-wait",
@@ -64,15 +64,23 @@ OTHERS = [
     "describe customer",
 ]
 
-OTHERS_ON_SPARK = [
+SPARK_COMMANDS_WITHOUT_KEYS = [
     "replay customer --out replayed",
     "export customer --out exported",
     "whatif customer --with people.customer",
 ]
 
-_SLOW = ("rebuild", "run", "replay --personal", "export --personal", "sql", "run --process", "verify")
+_SLOW_COMMANDS = (
+    "rebuild",
+    "run",
+    "replay --personal",
+    "export --personal",
+    "sql",
+    "run --process",
+    "verify",
+)
 
-PROCESS = """
+PROCESS_CODE = """
 from collections.abc import Iterator
 import cqrs_cli as cqrs
 from people.customer import Registered
@@ -83,7 +91,7 @@ def react(event: Registered | cqrs.Erased, at: cqrs.Recorded[Registered | cqrs.E
 process = cqrs.Process(react)
 """
 
-PROJECTION = """
+PROJECTION_CODE = """
 from collections.abc import Sequence
 from sqlalchemy import Column, Connection, MetaData, String, Table
 import cqrs_cli as cqrs
@@ -110,26 +118,26 @@ class Row(NamedTuple):
 def rows() -> list[Row]:
     """Return the rows of the page's table."""
     text = Page("docs/personal.md").text
-    table = text[text.index(f"| {TABLE} |") :].split("\n\n")[0].splitlines()[2:]
-    cells = [line.strip("| ").split(" | ") for line in table]
+    table = text[text.index(f"| {TABLE_HEADER} |") :].split("\n\n")[0].splitlines()[2:]
+    rows = [line.strip("| ").split(" | ") for line in table]
     return [
-        Row(command, int(without[0]), int(lacking[0]))
-        for named, without, lacking in cells
-        for command in re.findall("`([^`]+)`", named)
+        Row(command, int(exit_code_without[0]), int(exit_code_lacking[0]))
+        for commands, exit_code_without, exit_code_lacking in rows
+        for command in re.findall("`([^`]+)`", commands)
     ]
 
 
-Said = Callable[[str, str | None], tuple[int, str]]
+RunCqrs = Callable[[str, str | None], tuple[int, str]]
 
 
 @pytest.fixture
-def said(
+def run_cqrs(
     connection: Connection,
     prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-) -> Said:
+) -> RunCqrs:
     """A function that runs `cqrs` with a keyring.
 
     In its project Ann is registered, and a second command is undecided.
@@ -138,14 +146,14 @@ def said(
     people.send(register_command("ann"))
     quietly(people.plan())
     people.send(register_command("ann", 1))
-    ring = {"other": b64encode(b"o" * 64).decode()}
+    keyring = {"other": b64encode(b"o" * 64).decode()}
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     for name, text in {
-        "lacking.json": json.dumps(ring),
+        "lacking.json": json.dumps(keyring),
         "token": "t" * 40,
         "people/customer.py": code,
-        "processes/greeting.py": PROCESS,
-        "projections/names.py": PROJECTION,
+        "processes/greeting.py": PROCESS_CODE,
+        "projections/names.py": PROJECTION_CODE,
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -156,10 +164,12 @@ def said(
     }
     monkeypatch.chdir(tmp_path)
 
-    def call(arguments: str, ring: str | None) -> tuple[int, str]:
-        used = settings | ({} if ring is None else {"keyring": f"file:{ring}"})
-        Path("cqrs.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in used.items()))
-        if arguments.startswith(SPARK):
+    def run(arguments: str, keyring_file: str | None) -> tuple[int, str]:
+        project_settings = settings | ({} if keyring_file is None else {"keyring": f"file:{keyring_file}"})
+        Path("cqrs.toml").write_text(
+            "".join(f'{name} = "{value}"\n' for name, value in project_settings.items())
+        )
+        if arguments.startswith(SPARK_COMMANDS):
             cqrs = Path(sys.executable).with_name("cqrs")
             result = subprocess.run(
                 [cqrs, *shlex.split(arguments)], capture_output=True, text=True, check=False
@@ -169,43 +179,43 @@ def said(
         status = main(shlex.split(arguments))
         return status, "".join(capfd.readouterr())
 
-    assert call("init", None)[0] == 0  # creates the positions topic of the process manager
-    return call
+    assert run("init", None)[0] == 0  # creates the positions topic of the process manager
+    return run
 
 
-def cases(of: Callable[[Row], int]) -> list[object]:
+def cases(exit_code_of: Callable[[Row], int]) -> list[object]:
     """Return the calls with their exit codes. Calls that need Spark, or a process per partition, are marked slow."""
     return [
         pytest.param(
             CALLS[row.command],
-            of(row),
+            exit_code_of(row),
             id=row.command,
             marks=()
-            if row.command not in _SLOW or of(row) == 3
-            else ON_SPARK[: 2 if row.command == "run" else 3],
+            if row.command not in _SLOW_COMMANDS or exit_code_of(row) == 3
+            else SPARK_MARKS[: 2 if row.command == "run" else 3],
         )
         for row in rows()
-        if (row.command, of(row)) != ("serve --personal-token-file", 0)
+        if (row.command, exit_code_of(row)) != ("serve --personal-token-file", 0)
     ]
 
 
 @pytest.mark.parametrize(("arguments", "status"), cases(lambda row: row.without))
-def test_without_a_ring(said: Said, arguments: str, status: int) -> None:
-    found, printed = said(arguments, None)
-    assert found == status, printed
-    assert status == 0 or "keyring" in printed
+def test_commands_without_a_keyring(run_cqrs: RunCqrs, arguments: str, status: int) -> None:
+    exit_code, output = run_cqrs(arguments, None)
+    assert exit_code == status, output
+    assert status == 0 or "keyring" in output
 
 
 @pytest.mark.parametrize(("arguments", "status"), cases(lambda row: row.lacking))
-def test_with_a_ring_that_lacks_a_key(said: Said, arguments: str, status: int) -> None:
-    found, printed = said(arguments, "lacking.json")
-    assert found == status, printed
-    assert PERSONAL_TEXT not in printed
-    assert status == 0 or "under the key-encryption key '2026-11', which is not in the keyring" in printed
+def test_commands_with_a_missing_kek(run_cqrs: RunCqrs, arguments: str, status: int) -> None:
+    exit_code, output = run_cqrs(arguments, "lacking.json")
+    assert exit_code == status, output
+    assert PERSONAL_TEXT not in output
+    assert status == 0 or "under the key-encryption key '2026-11', which is not in the keyring" in output
 
 
-def test_ring_that_cannot_be_read(said: Said) -> None:
-    """An unreadable keyring is an error. It does not count as no keyring."""
+def test_unreadable_keyring_is_an_error(run_cqrs: RunCqrs) -> None:
+    """It does not count as no keyring."""
     for command in (
         "show",
         "tail",
@@ -215,17 +225,19 @@ def test_ring_that_cannot_be_read(said: Said) -> None:
         "serve --personal-token-file",
         "project",
     ):
-        found, printed = said(CALLS[command], "nothing.json")
-        assert (found, "nothing.json cannot be read" in printed) == (3, True), printed
+        exit_code, output = run_cqrs(CALLS[command], "nothing.json")
+        assert (exit_code, "nothing.json cannot be read" in output) == (3, True), output
 
 
-@pytest.mark.parametrize("arguments", [OTHERS, pytest.param(OTHERS_ON_SPARK, marks=ON_SPARK)])
-def test_others_ask_for_no_ring(said: Said, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [COMMANDS_WITHOUT_KEYS, pytest.param(SPARK_COMMANDS_WITHOUT_KEYS, marks=SPARK_MARKS)]
+)
+def test_other_commands_need_no_keyring(run_cqrs: RunCqrs, arguments: list[str]) -> None:
     """Commands that read the unreadable keyring would exit with 3."""
-    for one in arguments:
-        found, printed = said(one, "nothing.json")
-        assert found == 0, printed
+    for command_line in arguments:
+        exit_code, output = run_cqrs(command_line, "nothing.json")
+        assert exit_code == 0, output
 
 
-def test_page_tells_of_each_command() -> None:
+def test_page_lists_each_command() -> None:
     assert {row.command for row in rows()} == CALLS.keys()

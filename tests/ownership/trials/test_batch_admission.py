@@ -1,0 +1,66 @@
+"""Batch admission in a process: a suspect is decided alone."""
+
+import threading
+from contextlib import ExitStack
+
+from cqrs_cli.ownership.trials.batch_admission import BatchAdmission
+from tests.support.waiting import eventually
+
+
+def test_batches_are_admitted_together() -> None:
+    admission = BatchAdmission()
+    with admission.admit_batch(), admission.admit_batch():
+        pass
+
+
+def test_suspect_and_batch_are_never_concurrent() -> None:
+    admission, admitted, admitted_counts = BatchAdmission(), set[int](), list[int]()
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            with admission.admit_suspect() if number % 2 else admission.admit_batch():
+                admitted.add(number)
+                if number % 2:
+                    admitted_counts.append(len(admitted))
+                admitted.discard(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert admitted_counts == [1] * 400
+
+
+def test_waiting_suspect_is_admitted_first() -> None:
+    admission, order = BatchAdmission(), list[str]()
+
+    def suspect() -> None:
+        with admission.admit_suspect():
+            order.append("suspect")
+
+    def batch() -> None:
+        with admission.admit_batch():
+            order.append("batch")
+
+    with ExitStack() as running:
+        running.enter_context(admission.admit_batch())
+        suspect_thread, batch_thread = threading.Thread(target=suspect), threading.Thread(target=batch)
+        suspect_thread.start()
+        eventually(lambda: admission._waiting_suspects == 1, within=5.0)
+        batch_thread.start()
+    suspect_thread.join()
+    batch_thread.join()
+    assert order == ["suspect", "batch"]
+
+
+def test_failed_batch_releases_the_admission() -> None:
+    admission = BatchAdmission()
+    for admit in (admission.admit_batch, admission.admit_suspect):
+        try:
+            with admit():
+                raise ValueError
+        except ValueError:
+            pass
+    with admission.admit_suspect():
+        pass
