@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-_R = TypeVar("_R")
+_Row = TypeVar("_Row")
 
 
 def unstyled(value: Any) -> str:
@@ -18,23 +18,23 @@ def plain(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[_R]):
+class Column(Generic[_Row]):
     """A column of a result. JSON documents contain columns with a name, tables contain columns with a header."""
 
     name: str  # the member in JSON, and the row's attribute if `value` is None
-    value: Callable[[_R], Any] | None = None
+    value: Callable[[_Row], Any] | None = None
     header: str = ""
     text: Callable[[Any], str] = plain  # formats the value for a table
-    json: Callable[[_R], Any] | None = None  # converts the row for JSON; None: JSON contains the value
+    json: Callable[[_Row], Any] | None = None  # converts the row for JSON; None: JSON contains the value
     left_aligned: bool = True  # left-aligned cells; False: right-aligned
     no_wrap: bool = False  # cells are never wrapped
     style: Callable[[Any], str] = unstyled  # the colour of a value in a table
 
-    def value_of(self, row: _R) -> Any:
+    def value_of(self, row: _Row) -> Any:
         """Return the row's value in this column."""
         return getattr(row, self.name) if self.value is None else self.value(row)
 
 
-def row_document(row: _R, columns: Sequence[Column[_R]]) -> dict[str, Any]:
+def row_document(row: _Row, columns: Sequence[Column[_Row]]) -> dict[str, Any]:
     """Return a row as the members of a JSON object."""
     return {column.name: (column.json or column.value_of)(row) for column in columns if column.name}

@@ -1,11 +1,11 @@
-"""The optional dependencies: which extra of this package brings a library that is not installed."""
+"""The optional dependencies of this package, by extra."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
 
 from cqrs_cli.errors import ConfigurationError
 
-#: The modules of each extra, without which its commands cannot work; pyproject.toml has the extras.
+#: Extra → the modules that its commands need; pyproject.toml defines the extras.
 EXTRAS = {
     "spark": ("pyspark", "lmdb", "numpy", "pandas", "pyarrow"),
     "gateway": ("starlette", "uvicorn", "lmdb"),
@@ -30,7 +30,7 @@ def require(extra: str, user: str, find: Callable[[str], object] = find_spec) ->
     """Raise `ConfigurationError` if modules of an extra are missing. `user` needs them, such as `cqrs run`."""
     if missing := missing_modules(extra, find):
         raise ConfigurationError(
-            f"{user} needs {', '.join(missing)}: not installed", f"type: {install(extra)}"
+            f"{user} needs {', '.join(missing)}, which is not installed", f"type: {install(extra)}"
         )
 
 

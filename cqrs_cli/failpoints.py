@@ -55,7 +55,7 @@ POINTS = {
     "split.before": "all commands from before the repartitioning are decided; no key is handed over yet",
     "split.after": "the split is committed; the owner has not read the response",
     "adopt.chunk": "some of the inherited deferred commands are committed to the child's own topic",
-    "adopt.before_begun": "the last inherited deferred commands are produced; the child's begun record is not",
+    "adopt.before_begun": "the last inherited deferred commands are produced; the child's activation record is not",
     "again.before": "the due commands are chosen; no transaction has begun",
     "again.said": "the due commands are resubmitted; their entries are not updated yet",
     "again.noted": "the updated entries of the resubmitted commands are produced",
@@ -72,15 +72,15 @@ POINTS = {
 ACTIONS = ("kill", "stop", "wait")
 
 
-class _Armed:
-    """The failpoint of `CQRS_FAILPOINT`. It counts how often it was reached."""
+class _ArmedFailpoint:
+    """The failpoint of `CQRS_FAILPOINT`. It acts when it is reached for the `nth` time."""
 
     def __init__(self, point: str, nth: int, action: str, file: Path | None) -> None:
         self.point, self._nth, self._action, self._file = point, nth, action, file
-        self._times = count(1)
+        self._count = count(1)
 
     def is_due(self, point: str) -> bool:
-        return point == self.point and next(self._times) == self._nth
+        return point == self.point and next(self._count) == self._nth
 
     def act(self) -> None:
         if self._file is not None and not _is_first(self._file):
@@ -95,7 +95,7 @@ class _Armed:
         signal.pthread_kill(threading.get_ident(), number)
 
 
-class _CallingFailpoint(_Armed):
+class _CallingFailpoint(_ArmedFailpoint):
     """The failpoint of a test that runs owners in its own process: it calls a function the first `times`."""
 
     def __init__(self, point: str, act: Callable[[], object], times: int) -> None:
@@ -103,13 +103,13 @@ class _CallingFailpoint(_Armed):
         self._call = act
 
     def is_due(self, point: str) -> bool:
-        return point == self.point and next(self._times) <= self._nth
+        return point == self.point and next(self._count) <= self._nth
 
     def act(self) -> None:
         self._call()
 
 
-_armed: _Armed | None = None
+_armed: _ArmedFailpoint | None = None
 
 
 def arm() -> None:
@@ -123,11 +123,11 @@ def arm() -> None:
 def call_at(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
     """Inside the block, call `act` the first `times` that an owner of this process reaches the point."""
     global _armed
-    before, _armed = _armed, _CallingFailpoint(point, act, times)
+    previous, _armed = _armed, _CallingFailpoint(point, act, times)
     try:
         yield
     finally:
-        _armed = before
+        _armed = previous
 
 
 def environment() -> dict[str, str]:
@@ -150,9 +150,7 @@ def reached(point: str, flush: Callable[[], object] | None = None) -> None:
 
 
 def during(point: str, call: Callable[[], object], wait_until_started: Callable[[], object]) -> None:
-    """Run `call`, which contains this point in its middle: if the point is due, act as soon as `wait_until_started`
-    returns.
-    """
+    """Run `call`. If the point is due, act during the call, as soon as `wait_until_started` returns."""
     if _armed is None or not _armed.is_due(point):
         call()
         return
@@ -178,11 +176,11 @@ def _is_first(file: Path) -> bool:
     return True
 
 
-def _parse(text: str) -> _Armed | None:
+def _parse(text: str) -> _ArmedFailpoint | None:
     if not text:
         return None
-    place, _, file = text.partition("@")
-    point, _, rest = place.partition(":")
+    condition, _, file = text.partition("@")
+    point, _, rest = condition.partition(":")
     nth, _, action = rest.partition(":")
     if point not in POINTS:
         raise ConfigurationError(f"{VARIABLE}: no point {point!r}", f"known: {', '.join(POINTS)}")
@@ -191,4 +189,4 @@ def _parse(text: str) -> _Armed | None:
             f"{VARIABLE}: not POINT:NTH:ACTION[@FILE]: {text!r}",
             f"NTH counts from 1; ACTION is {', '.join(ACTIONS)}, and wait needs a FILE",
         )
-    return _Armed(point, int(nth), action, Path(file) if file else None)
+    return _ArmedFailpoint(point, int(nth), action, Path(file) if file else None)

@@ -18,7 +18,7 @@ def test_missing_modules_are_named() -> None:
     with pytest.raises(ConfigurationError) as raised:
         extras.require("spark", "cqrs run", lambda name: without_spark.get(name, name))
     assert str(raised.value) == (
-        "cqrs run needs pyspark, lmdb: not installed; type: pip install 'cqrs-cli[spark]'"
+        "cqrs run needs pyspark, lmdb, which is not installed; type: pip install 'cqrs-cli[spark]'"
     )
 
 

@@ -1,4 +1,4 @@
-"""The result of a command, for programs and for people. For rows, a list of columns defines both forms."""
+"""The result of a command as JSON and as text. For rows, a list of columns defines both forms."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -11,41 +11,43 @@ if TYPE_CHECKING:
 
     from cqrs_cli.cli.output import Text
 
-_R = TypeVar("_R")
+_Row = TypeVar("_Row")
 
-#: The largest number of violations or changes that are listed for people; JSON has all.
-MOST_LINES = 10
+#: The largest number of violations or changes in a text; JSON has all of them.
+MAX_LINES = 10
 
 
 class Result(NamedTuple):
-    """A result as JSON, and for people."""
+    """A result as JSON and as text."""
 
     document: dict[str, Any]
     text: "Text"
 
 
 def table(
-    rows: Iterable[_R], columns: Sequence[Column[_R]], headers: bool = True, margin: int = 0
+    rows: Iterable[_Row], columns: Sequence[Column[_Row]], headers: bool = True, margin: int = 0
 ) -> "Table":
-    """Return rows for people, in the columns that have a header."""
+    """Return a table of the columns that have a header. `margin`: spaces before the first column."""
     from rich.table import Table
     from rich.text import Text
 
-    shown = [column for column in columns if column.header]
-    rendered = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
-    for column in shown:
-        side: Literal["left", "right"] = "left" if column.left_aligned else "right"
-        rendered.add_column(column.header.strip(), justify=side, overflow="fold", no_wrap=column.no_wrap)
+    visible_columns = [column for column in columns if column.header]
+    rich_table = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
+    for column in visible_columns:
+        alignment: Literal["left", "right"] = "left" if column.left_aligned else "right"
+        rich_table.add_column(
+            column.header.strip(), justify=alignment, overflow="fold", no_wrap=column.no_wrap
+        )
     for row in rows:
-        cells = [(column, column.value_of(row)) for column in shown]
-        rendered.add_row(
+        cells = [(column, column.value_of(row)) for column in visible_columns]
+        rich_table.add_row(
             *(Text(printable_lines(column.text(value)), column.style(value)) for column, value in cells)
         )
-    return rendered
+    return rich_table
 
 
 def first_lines(findings: Sequence[object], count: int | None = None) -> list[str]:
-    """Return the first findings as lines, and the number of further findings."""
-    lines = [str(finding) for finding in findings[:MOST_LINES]]
-    more = (len(findings) if count is None else count) - len(lines)
-    return [*lines, f"and {more:,} more: see -o json"] if more > 0 else lines
+    """Return the first findings as lines, and a line with the number of the others. `count`: the number of findings."""
+    lines = [str(finding) for finding in findings[:MAX_LINES]]
+    hidden_count = (len(findings) if count is None else count) - len(lines)
+    return [*lines, f"and {hidden_count:,} more: see -o json"] if hidden_count > 0 else lines

@@ -1,4 +1,4 @@
-"""The Spark session of a command, and the options that choose it."""
+"""The Spark session of a command, and the options --master and --conf."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -40,7 +40,7 @@ class StartedSpark(NamedTuple):
 def spark_session(
     cli: Cli, job: str, names: Iterable[str], properties: Mapping[str, str], packages: Iterable[str] = ()
 ) -> Iterator[StartedSpark]:
-    """Yield a session of the project for a `job` such as `run`, on the aggregates `names`, with a spinner."""
+    """Start Spark with a spinner, and yield it. `job` and `names` are for the application's name: `cqrs run order`."""
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import wait_for_slots
 
@@ -48,7 +48,6 @@ def spark_session(
         with cli.show_spinner("starting Spark"):
             session = project_session(cli.settings, job, " ".join(names), properties, packages)
             context = stack.enter_context(session)
-            tasks = wait_for_slots(
-                context, report=cli.print_note
-            )  # without workers the job would wait for ever
+            # Without workers the job would wait for ever.
+            tasks = wait_for_slots(context, report=cli.print_note)
         yield StartedSpark(context, tasks)

@@ -1,4 +1,4 @@
-"""An AsyncAPI 3 document of aggregates: their topics, and the messages in each topic."""
+"""Writes an AsyncAPI 3 document of aggregates: their topics, and the messages in each topic."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -30,6 +30,7 @@ _COMMAND = {
     "causationid": _TEXT,
     **_PROPAGATED,
 }
+#: The attributes that a command may omit.
 _OPTIONAL = {
     "expectedversion",
     "expirytime",
@@ -85,26 +86,32 @@ def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]
 def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the messages by topic, and add the schemas of their data to `schemas` as `<aggregate>.<Class>`."""
     template = f"#/components/schemas/{aggregate.name}.{{name}}"
-    facts = aggregate.events | ({ERASED: Erased} if aggregate.has_personal_fields else {})
-    classes = [*aggregate.commands.values(), *facts.values()]
+    event_classes = aggregate.events | ({ERASED: Erased} if aggregate.has_personal_fields else {})
+    classes = [*aggregate.commands.values(), *event_classes.values()]
     references, definitions = components(classes, template)
     schemas |= {f"{aggregate.name}.{name}": schema for name, schema in definitions.items()}
-    (outcome,), of_outcome = components([OutcomeEnvelope], _SCHEMAS)
-    schemas |= of_outcome
+    (outcome,), outcome_definitions = components([OutcomeEnvelope], _SCHEMAS)
+    schemas |= outcome_definitions
     commands = zip(aggregate.commands, references, strict=False)
-    events = zip(facts, references[len(aggregate.commands) :], strict=True)
+    events = zip(event_classes, references[len(aggregate.commands) :], strict=True)
     return {
-        "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
-        "events": {_key(t): _message(t, _document(t, data, _EVENT, _PROPAGATED)) for t, data in events},
+        "commands": {
+            _short_name(wire_type): _message(wire_type, _schema(wire_type, data, _COMMAND, _OPTIONAL))
+            for wire_type, data in commands
+        },
+        "events": {
+            _short_name(wire_type): _message(wire_type, _schema(wire_type, data, _EVENT, _PROPAGATED))
+            for wire_type, data in events
+        },
         "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
     }
 
 
-def _key(wire_type: str) -> str:
+def _short_name(wire_type: str) -> str:
     return wire_type.rpartition(".")[2]
 
 
-def _document(
+def _schema(
     wire_type: str, data: Mapping[str, Any], attributes: Mapping[str, Any], optional: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the JSON schema of a CloudEvent of this type."""
@@ -116,6 +123,7 @@ def _document(
 
 
 def _message(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an AsyncAPI message whose value has the JSON schema `payload`."""
     return {
         "name": name,
         "contentType": "application/cloudevents+json",

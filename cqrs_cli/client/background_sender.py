@@ -25,7 +25,7 @@ _RETRY_INTERVAL = 1.0
 
 
 class Unsent(NamedTuple):
-    """The number of commands that could not be sent, and the id of the first command. The commands are not kept."""
+    """The number of commands that could not be sent, and the id of the first of them."""
 
     number: int = 0
     first: str = ""
@@ -40,7 +40,7 @@ class BackgroundSender:
     def __init__(self, connection: Connection, partitioner: Partitioner) -> None:
         self._connection, self._partitioner = connection, partitioner
         self._submitted: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
-        self._pending: dict[int, PendingOutcome] = {}  # without an outcome, by command number
+        self._pending: dict[int, PendingOutcome] = {}  # sent commands without an outcome, by command number
         self._to_send: list[PendingOutcome] = []  # commands to send with the next connection
         self._unsent = Unsent()
         self._closing = False
@@ -62,7 +62,7 @@ class BackgroundSender:
             command.fail(
                 NoOutcomeError(
                     f"the client was closed before command {command.id} had an outcome",
-                    "to send it again with the same id is safe",
+                    "sending it again with the same id is safe",
                 )
             )
         return self._unsent
@@ -104,18 +104,18 @@ class BackgroundSender:
 
     def _take_submitted(self, timeout: float) -> list[PendingOutcome]:
         """Return the submitted commands; wait at most `timeout` seconds for the first command."""
-        taken: list[PendingOutcome] = []
+        commands: list[PendingOutcome] = []
         try:
             while not self._closing:
-                wait = timeout > 0 and not taken
-                command = self._submitted.get(block=wait, timeout=timeout if wait else None)
+                must_wait = timeout > 0 and not commands
+                command = self._submitted.get(block=must_wait, timeout=timeout if must_wait else None)
                 if command is None:
                     self._closing = True
                 else:
-                    taken.append(command)
+                    commands.append(command)
         except Empty:
             pass
-        return taken
+        return commands
 
     def _send(self, waiter: OutcomeWaiter, command: PendingOutcome) -> None:
         def on_failure(error: CqrsError) -> None:
@@ -127,10 +127,10 @@ class BackgroundSender:
                 del self._pending[number]
             self._fail(command, error)
 
-        composed = command.composed
-        key = composed.subject.encode()
+        ready_command = command.ready_command
+        key = ready_command.subject.encode()
         try:
-            number = waiter.send(command.topics, key, composed.value, composed.id, on_failure)
+            number = waiter.send(command.topics, key, ready_command.value, ready_command.id, on_failure)
         except PayloadUnavailableError as error:  # the broker answers: go on with other commands
             self._fail(command, error)
             return
@@ -150,7 +150,7 @@ class BackgroundSender:
     def _complete_pending(self, waiter: OutcomeWaiter, timeout: float) -> None:
         for outcome in waiter.arrived(timeout):
             command = self._pending.pop(outcome.number)
-            command.complete(CommandOutcome.from_record(outcome.envelope, command.composed))
+            command.complete(CommandOutcome.from_record(outcome.envelope, command.ready_command))
 
     def _forget_expired(self, waiter: OutcomeWaiter) -> None:
         """Forget commands whose deadline has passed: their callers no longer wait."""

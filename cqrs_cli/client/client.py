@@ -89,18 +89,18 @@ class Client:
         """
         if isinstance(expect, bool):
             raise UsageError(f"expect: not an expected version: {expect}", "any, none, exists, N or >=N")
-        given = Attributes(
+        attributes = Attributes(
             id=id,
             expected=None if expect is None else str(expect),
             correlation=correlation_id,
-            expiry=None if expires is None else _moment(expires),
-            not_before=None if not_before is None else _moment(not_before),
+            expiry=None if expires is None else _to_milliseconds(expires),
+            not_before=None if not_before is None else _to_milliseconds(not_before),
             traceparent=traceparent,
             tracestate=tracestate,
         )
-        composed = self._composed(aggregate_id, command, aggregate, given)
-        topics = Topics(composed.aggregate, self._settings.topic_prefix)
-        pending = PendingOutcome(composed, topics, self._timeout if timeout is None else timeout)
+        ready_command = self._compose(aggregate_id, command, aggregate, attributes)
+        topics = Topics(ready_command.aggregate, self._settings.topic_prefix)
+        pending = PendingOutcome(ready_command, topics, self._timeout if timeout is None else timeout)
         with self._lock:
             if self._closed:
                 raise UsageError("the client is closed", "send within its `with` block")
@@ -118,7 +118,9 @@ class Client:
         """
         topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
         if outcome.original is not None and isinstance(outcome.original.partition, int):
-            partition = outcome.original.partition  # before a repartitioning
+            partition = (
+                outcome.original.partition
+            )  # a duplicate: the command was decided before a repartitioning
         bounds = readers.bounds(project_connection(self._settings), topic, [partition])
         return partition, bounds[partition][1] - 1
 
@@ -131,14 +133,17 @@ class Client:
             raise UnavailableError(
                 f"the client was closed with {counted(unsent.number, 'command')} not in the log,"
                 f" the first {unsent.first}",
-                "to send them again with the same ids is safe",
+                "sending them again with the same ids is safe",
             )
 
     def __enter__(self) -> "Client":
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        error_class: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             self.close()
@@ -150,34 +155,39 @@ class Client:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        error_class: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await asyncio.to_thread(self.__exit__, error_class, error, traceback)
 
-    def _composed(
-        self, aggregate_id: str, command: Command, aggregate: str | None, given: Attributes
+    def _compose(
+        self, aggregate_id: str, command: Command, aggregate: str | None, attributes: Attributes
     ) -> ReadyCommand:
+        """Encode a command after a check of its values; raises `UsageError`."""
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
-        owner, wire_type = self._aggregates.of_command(command, aggregate)
+        decider_aggregate, wire_type = self._aggregates.of_command(command, aggregate)
         data = encode_json(command)
         try:
             require_exact(command)
-            (
-                RESERVED_COMMANDS[wire_type].decode
-                if wire_type in RESERVED_COMMANDS
-                else owner.decode_command[wire_type]
-            )(data)
+            if wire_type in RESERVED_COMMANDS:
+                RESERVED_COMMANDS[wire_type].decode(data)
+            else:
+                decider_aggregate.decode_command[wire_type](data)
         except ValueError as error:
             reason = redact_text(str(error), personal_texts_in(type(command), data))
             raise UsageError(f"{wire_type}: {reason}", "give each field a value of its type") from None
-        return write_command(owner.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)
+        return write_command(
+            decider_aggregate.name, aggregate_id, wire_type, data, CLIENT_SOURCE, attributes, IN_PYTHON
+        )
 
 
-def _moment(moment: timedelta | datetime) -> int:
-    """Return milliseconds since the epoch; raise `UsageError` for a time without a UTC offset."""
-    if isinstance(moment, timedelta):
-        return time.time_ns() // 1_000_000 + milliseconds(moment)
-    if moment.tzinfo is None:
-        raise UsageError(f"not_before: {moment} has no offset", "give an aware datetime, or a timedelta")
-    return milliseconds_of(moment)
+def _to_milliseconds(when: timedelta | datetime) -> int:
+    """Return a time, or a delay from now, in ms since the epoch; raises `UsageError` for a time without an offset."""
+    if isinstance(when, timedelta):
+        return time.time_ns() // 1_000_000 + milliseconds(when)
+    if when.tzinfo is None:
+        raise UsageError(f"not_before: {when} has no UTC offset", "give an aware datetime, or a timedelta")
+    return milliseconds_of(when)

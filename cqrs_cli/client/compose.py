@@ -27,7 +27,7 @@ def compose(
     subject: str,
     command: str,
     fields: Sequence[str],
-    given: Attributes = NO_ATTRIBUTES,
+    attributes: Attributes = NO_ATTRIBUTES,
 ) -> ReadyCommand:
     """Compose a command to an aggregate; `fields` are `name=text`, `name:=json` or `name[key]=text`.
 
@@ -35,7 +35,7 @@ def compose(
     """
     wire_type = _wire_type(aggregate, command)
     data = command_data(wire_type, aggregate.commands[wire_type], aggregate.decode_command[wire_type], fields)
-    return write_command(aggregate.name, subject, wire_type, data, SOURCE, given)
+    return write_command(aggregate.name, subject, wire_type, data, SOURCE, attributes)
 
 
 def _wire_type(aggregate: Aggregate, command: str) -> str:
@@ -45,8 +45,8 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
     if wire_type not in aggregate.commands:
         names = sorted(name.removeprefix(prefix) for name in aggregate.commands)
         by_lower = {name.lower(): name for name in names}
-        close = difflib.get_close_matches(command.removeprefix(prefix).lower(), by_lower, 1)
-        suggestion = f"did you mean {by_lower[close[0]]}? " if close else ""
+        matches = difflib.get_close_matches(command.removeprefix(prefix).lower(), by_lower, 1)
+        suggestion = f"did you mean {by_lower[matches[0]]}? " if matches else ""
         raise UsageError(
             f"{aggregate.name} has no command {command!r}", f"{suggestion}known: {', '.join(names)}"
         )
@@ -54,6 +54,8 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
 
 
 class _Line(Struct, gc=False):
+    """The attributes of a line that sending needs."""
+
     type: str
     subject: str
     id: str | UnsetType = UNSET
@@ -64,8 +66,8 @@ class _Line(Struct, gc=False):
 #: The attributes that an owner reads; any other attribute is an extension.
 _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 
-#: Attributes that change the decision, by prefix. An extension with such a prefix is probably a misspelt attribute.
-_DECISIVE = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
+#: Prefix → the attribute that an extension with this prefix probably misspells. These attributes change the decision.
+_MISSPELT_PREFIXES = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
 
 _Known = msgspec.defstruct(
     "_Known",
@@ -85,45 +87,49 @@ def complete_line(line: bytes) -> ReadyCommand:
     attribute, because an owner would silently ignore it as an extension.
     """
     try:
-        read = _read(line)
+        attributes = _read_attributes(line)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    aggregate, dot, command = read.type.partition(".")
+    aggregate, dot, command = attributes.type.partition(".")
     if not (dot and command and aggregate):
-        raise ValueError(f"type {read.type[:60]!r} is not like bank_account.Deposit")
-    if not read.subject:
+        raise ValueError(f"type {attributes.type[:60]!r} is not like bank_account.Deposit")
+    if not attributes.subject:
         raise ValueError("subject is empty")
-    command_id, source = (None if value is UNSET else value for value in (read.id, read.source))
-    if (why := reserved_id_error(command_id or "", source or SOURCE)) is not None:
-        raise ValueError(why)
-    missing = b""
-    if read.specversion is UNSET:
-        missing += b'"specversion":"1.0",'
-    if read.id is UNSET:
-        read.id = uuid7()
-        missing += b'"id":"%s",' % read.id.encode()
-    if read.source is UNSET:
-        missing += b'"source":"%s",' % SOURCE.encode()
+    command_id, source = (None if value is UNSET else value for value in (attributes.id, attributes.source))
+    if (error_text := reserved_id_error(command_id or "", source or SOURCE)) is not None:
+        raise ValueError(error_text)
+    missing_members = b""
+    if attributes.specversion is UNSET:
+        missing_members += b'"specversion":"1.0",'
+    if attributes.id is UNSET:
+        attributes.id = uuid7()
+        missing_members += b'"id":"%s",' % attributes.id.encode()
+    if attributes.source is UNSET:
+        missing_members += b'"source":"%s",' % SOURCE.encode()
     value = line.strip()
     return ReadyCommand(
-        read.id, aggregate, read.subject, read.type, b"{" + missing + value[1:] if missing else value
+        attributes.id,
+        aggregate,
+        attributes.subject,
+        attributes.type,
+        b"{" + missing_members + value[1:] if missing_members else value,
     )
 
 
-def _read(line: bytes) -> _Line:
+def _read_attributes(line: bytes) -> _Line:
     try:
         return _read_known(line)
     except msgspec.ValidationError:
-        read = _read_line(line)  # raises, unless an unknown attribute was the only error
+        attributes = _read_line(line)  # raises, unless an unknown attribute was the only error
     for name in read_members(line):
         if name not in _ATTRIBUTES and (intended := _misspelt(name)) is not None:
             raise ValueError(f"attribute {name[:60]} is not known; did you mean {intended}?")
-    return read
+    return attributes
 
 
 @lru_cache(1000)
 def _misspelt(name: str) -> str | None:
     """Return the known attribute that `name` probably misspells; None if `name` is an extension."""
-    plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    close = difflib.get_close_matches(plain, _ATTRIBUTES, 1, cutoff=0.87)
-    return _DECISIVE.get(plain[:5]) or (close[0] if close else None)
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    matches = difflib.get_close_matches(letters, _ATTRIBUTES, 1, cutoff=0.87)
+    return _MISSPELT_PREFIXES.get(letters[:5]) or (matches[0] if matches else None)

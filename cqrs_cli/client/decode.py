@@ -13,11 +13,11 @@ from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ContradictionError, UsageError
 
 
-class _Typed(msgspec.Struct, gc=False):
+class _TypedEvent(msgspec.Struct, gc=False):
     type: str
 
 
-_read_type = msgspec.json.Decoder(_Typed).decode
+_read_type = msgspec.json.Decoder(_TypedEvent).decode
 
 
 def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]:
@@ -30,16 +30,19 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
     """
     error = _member(record, "error") if hasattr(record, "error") else None
     if error is not None:
-        raise UsageError(f"not a record, but an error of the consumer's: {error}", "look at error() first")
+        raise UsageError(
+            f"not a record, but an error of the consumer: {error}",
+            "check record.error() before you decode it",
+        )
     value, topic = _member(record, "value"), _member(record, "topic")
     partition, offset = _member(record, "partition"), _member(record, "offset")
     try:
-        name, dot, _ = _read_type(value or b"").type.partition(".")
+        aggregate_name, dot, _ = _read_type(value or b"").type.partition(".")
         if not dot:
             raise FoldError("its type names no aggregate")
-        known = project_aggregates(Path.cwd() if project is None else Path(project))
-        aggregate = known.aggregate(name)
-        codec = known.codec(aggregate, topic)
+        aggregates = project_aggregates(Path.cwd() if project is None else Path(project))
+        aggregate = aggregates.aggregate(aggregate_name)
+        codec = aggregates.codec(aggregate, topic)
         (decoded,), _ = codec.decode(topic, partition, [Record(offset, 0, None, value)])
         return read_recorded_event(aggregate, decoded.value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
@@ -50,5 +53,5 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
 
 def _member(record: Any, name: str) -> Any:
     """Return an attribute, or the result if it is a method: confluent-kafka has methods, kafka-python attributes."""
-    found = getattr(record, name)
-    return found() if callable(found) else found
+    member = getattr(record, name)
+    return member() if callable(member) else member

@@ -41,7 +41,7 @@ NO_ATTRIBUTES = Attributes()
 
 
 class ArgumentNames(NamedTuple):
-    """The names of arguments in errors, for the command line or Python. `option` is the prefix of other attributes."""
+    """The names of arguments in error messages. `option` is the prefix of all other attributes: `--` or empty."""
 
     subject: str
     id: str
@@ -90,24 +90,24 @@ def write_command(
     wire_type: str,
     data: bytes,
     source: str,
-    given: Attributes = NO_ATTRIBUTES,
+    attributes: Attributes = NO_ATTRIBUTES,
     names: ArgumentNames = ON_COMMAND_LINE,
 ) -> ReadyCommand:
     """Return a command with `data`, which the caller has checked; raise `UsageError` for an invalid attribute."""
-    if given.expected is not None:
+    if attributes.expected is not None:
         try:
-            parse_expected(given.expected)
+            parse_expected(attributes.expected)
         except ValueError as error:
             raise UsageError(f"{names.expected}: {error}", "leave it out for any version") from None
-    command_id = uuid7() if given.id is None else given.id
+    command_id = uuid7() if attributes.id is None else attributes.id
     _check_attribute(names.subject, subject)
     _check_attribute(names.id, command_id)
-    if (why := reserved_id_error(command_id, source)) is not None:
-        raise UsageError(f"{names.id}: {why}", "choose another")
-    _check_attribute(names.correlation, given.correlation or "-")
-    _check_trace(given, names.option)
-    propagated = given.propagated()
-    for name, text in propagated.items():
+    if (error_text := reserved_id_error(command_id, source)) is not None:
+        raise UsageError(f"{names.id}: {error_text}", "choose another")
+    _check_attribute(names.correlation, attributes.correlation or "-")
+    _check_trace(attributes, names.option)
+    propagated_attributes = attributes.propagated()
+    for name, text in propagated_attributes.items():
         _check_attribute(names.option + name, text)
     envelope = _EnvelopeWithData(
         "1.0",
@@ -115,19 +115,19 @@ def write_command(
         source,
         wire_type,
         subject,
-        given.expected or None,
-        given.correlation or None,
-        given.causation or None,
-        None if given.expiry is None else rfc3339(_within_calendar(given.expiry)),
-        None if given.not_before is None else rfc3339(_within_calendar(given.not_before)),
-        **propagated,
+        attributes.expected or None,
+        attributes.correlation or None,
+        attributes.causation or None,
+        None if attributes.expiry is None else rfc3339(_within_calendar(attributes.expiry)),
+        None if attributes.not_before is None else rfc3339(_within_calendar(attributes.not_before)),
+        **propagated_attributes,
         data=Raw(data),
     )
     return ReadyCommand(command_id, aggregate, subject, wire_type, encode_json(envelope))
 
 
 def _within_calendar(milliseconds: int) -> int:
-    """Return the time, cut to the years 1970 to 9999."""
+    """Return the time in ms, limited to the years 1970 to 9999."""
     return max(0, min(milliseconds, MAX_TIMESTAMP))
 
 
@@ -143,27 +143,25 @@ def valid_propagated(event: PropagatedAttributes) -> dict[str, Any]:
     return attributes
 
 
-def _check_trace(given: PropagatedAttributes, option: str) -> None:
-    parent, state = given.traceparent, given.tracestate
+def _check_trace(attributes: PropagatedAttributes, prefix: str) -> None:
+    parent, state = attributes.traceparent, attributes.tracestate
     if parent is not None and _TRACEPARENT.fullmatch(parent) is None:
         raise UsageError(
-            f"{option}traceparent: {parent[:60]!r} is not a W3C traceparent",
-            "it is like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            f"{prefix}traceparent: {parent[:60]!r} is not a W3C traceparent",
+            "write it like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         )
     if state is None:
         return
     if parent is None:
-        raise UsageError(
-            f"{option}tracestate means nothing without {option}traceparent", "give both, or none"
-        )
+        raise UsageError(f"{prefix}tracestate needs {prefix}traceparent", "give both, or none")
     members = state.split(",")
     if not state or len(members) > _MAX_MEMBERS or not all(map(_MEMBER.fullmatch, members)):
         raise UsageError(
-            f"{option}tracestate: {state[:60]!r} is not a W3C tracestate",
-            "it is like vendor=value,other=1",
+            f"{prefix}tracestate: {state[:60]!r} is not a W3C tracestate",
+            "write it like vendor=value,other=1",
         )
     if len(state) > MAX_TRACESTATE:
-        raise UsageError(f"{option}tracestate has {len(state)} characters", f"give {MAX_TRACESTATE} at most")
+        raise UsageError(f"{prefix}tracestate has {len(state)} characters", f"give {MAX_TRACESTATE} at most")
 
 
 def _check_attribute(name: str, text: str) -> None:

@@ -47,13 +47,13 @@ def require_personal(aggregate: Aggregate) -> None:
     """Raise `UsageError` for an aggregate without personal fields."""
     if not aggregate.has_personal_fields:
         raise UsageError(
-            f"{aggregate.name} marks no field as personal: there is nothing to erase",
-            "mark such fields in its commands, events and state: cqrs.Personal[…]",
+            f"{aggregate.name} has no personal fields: there is nothing to erase",
+            "annotate such fields in its commands, events and state: cqrs.Personal[…]",
         )
 
 
 def erase_command(aggregate: str, aggregate_id: str, key: str | None = None) -> ReadyCommand:
-    """Return the command that erases the personal fields of one aggregate; `key`: if this is its data key."""
+    """Return the command that erases the personal fields of an aggregate; with `key`, only if this is its data key."""
     return write_command(aggregate, aggregate_id, ERASE, encode_json(Erase(key)), SOURCE)
 
 
@@ -63,37 +63,39 @@ def repeated_erasures(lines: Iterable[bytes]) -> list[ReadyCommand]:
     Without the key, a command would also erase a person who has come back since, with a new key. The lines may also be
     output of `cqrs tail -o json`. Raises `UsageError` with the number of an invalid line, and of a line without a key.
     """
-    keys, known, unknown = dict[tuple[str, str, str], None](), set[str](), dict[int, Erasure]()
-    for number, one in _read_erasures(lines):
-        if one.key is UNSET:
-            unknown[number] = one
+    keys: dict[tuple[str, str, str], None] = {}  # (aggregate, id, key), in the order of the lines
+    commands_with_key: set[str] = set()
+    without_key: dict[int, Erasure] = {}  # by line number
+    for number, erasure in _read_erasures(lines):
+        if erasure.key is UNSET:
+            without_key[number] = erasure
             continue
-        if one.command is not UNSET:
-            known.add(one.command)
-        if one.key is not None:
-            keys[one.aggregate, one.id, one.key] = None
-    for number, one in unknown.items():
-        if one.command not in known:
+        if erasure.command is not UNSET:
+            commands_with_key.add(erasure.command)
+        if erasure.key is not None:
+            keys[erasure.aggregate, erasure.id, erasure.key] = None
+    for number, erasure in without_key.items():
+        if erasure.command not in commands_with_key:
             raise UsageError(
-                f"line {number} has no key, so it would also erase data that {one.aggregate} {one.id} got later",
-                f"remove the line; if the data are to be erased, then: cqrs erase {one.aggregate} {one.id}",
+                f"line {number} has no key: it would also erase data that {erasure.aggregate} {erasure.id} got later",
+                f"remove the line; if the data are to be erased, then: cqrs erase {erasure.aggregate} {erasure.id}",
             )
-    return [erase_command(*erasure) for erasure in keys]
+    return [erase_command(*arguments) for arguments in keys]
 
 
 def _read_erasures(lines: Iterable[bytes]) -> Iterator[tuple[int, Erasure]]:
-    """Yield the lines with their numbers."""
+    """Yield the erasures in the lines, with the line numbers."""
     for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
         try:
-            found = msgspec.convert(_members(line), Erasure)
+            erasure = msgspec.convert(_members(line), Erasure)
         except (ValueError, TypeError, KeyError, RecursionError):  # msgspec's errors are ValueErrors
             raise UsageError(
                 f"line {number} is not an erasure",
-                'it is like {"aggregate":"customer","id":"c-42","key":"…"}',
+                'write it like {"aggregate":"customer","id":"c-42","key":"…"}',
             ) from None
-        yield number, found
+        yield number, erasure
 
 
 def _members(line: bytes) -> Any:
@@ -103,7 +105,7 @@ def _members(line: bytes) -> Any:
     if not isinstance(message, dict):
         return document
     if message.get("type") != ERASED:
-        raise ValueError(f"it is no {ERASED}")
+        raise ValueError(f"the message is not of type {ERASED}")
     aggregate = str(message.get("source")).removeprefix("/cqrs/")
     return {"aggregate": aggregate, "id": message.get("subject"), "key": message["data"]["key"]}
 
@@ -128,5 +130,5 @@ class ErasureFile:
                 os.fsync(file.fileno())
         except OSError as error:
             raise ConfigurationError(
-                f"{self.path} cannot be written: {error.strerror}", "name another one: --erasures FILE"
+                f"{self.path} cannot be written: {error.strerror}", "name another file: --erasures FILE"
             ) from None

@@ -32,14 +32,14 @@ def command_data(
     known_fields = describe_fields(command)
     personal = {name for field in personal_fields(command) for name in (field.name, field.wire)}
     values: dict[str, Any] = {}
-    for given in fields:
-        match = _FIELD.fullmatch(given)
+    for field_text in fields:
+        match = _FIELD.fullmatch(field_text)
         if match is None:
-            shown = "" if personal else f": {given[:60]!r}"
-            raise UsageError(f"not a field{shown}", "write field=text or field:=json")
+            shown_text = "" if personal else f": {field_text[:60]!r}"
+            raise UsageError(f"not a field{shown_text}", "write field=text or field:=json")
         try:
             _set_field(wire_type, values, tree_of(command), match)
-        except _GivenTwiceError:
+        except _DuplicateFieldError:
             raise UsageError(
                 f"field {match['name'] + match['path']!r} is given twice", known_fields
             ) from None
@@ -47,8 +47,8 @@ def command_data(
             message, *own_hint = error.args
             raise UsageError(str(message), *(own_hint or [known_fields])) from None
         except ValueError as error:  # msgspec's errors are ValueErrors
-            shown = match["name"] + match["path"] if match["name"] in personal else given[:60]
-            raise UsageError(f"{shown}: {error}", known_fields) from None
+            shown_text = match["name"] + match["path"] if match["name"] in personal else field_text[:60]
+            raise UsageError(f"{shown_text}: {error}", known_fields) from None
     data = b""
     try:
         data = encode_json(values)
@@ -60,67 +60,70 @@ def command_data(
     return data
 
 
-class _GivenTwiceError(Exception):
+class _DuplicateFieldError(Exception):
     """A field is given twice."""
 
 
-def _set_field(owner: str, values: Any, kind: TypeNode, match: "re.Match[str]") -> None:
-    """Set the value at the field's name and keys (`lines[0][sku]`) in `values`, an object of type `kind`."""
+def _set_field(owner: str, values: Any, type_node: TypeNode, match: "re.Match[str]") -> None:
+    """Set the value at the field's name and keys (`lines[0][sku]`) in `values`, an object of type `type_node`."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
     for key in keys:
-        owner, key, kind = _step(owner, kind, key)
-        steps.append((key, kind))
+        owner, key, type_node = _step(owner, type_node, key)
+        steps.append((key, type_node))
     for key, holder in steps[:-1]:
         values = _enter(values, key, [] if _item(holder) is not None else {})
-    key, item = steps[-1][0], _item(kind)
+    key, item = steps[-1][0], _item(type_node)
     field_path = match["name"] + match["path"]
     if item is not None and not is_json:  # `tag=a tag=b`
-        values, key, kind = _enter(values, key, []), "", item
+        values, key, type_node = _enter(values, key, []), "", item
         field_path += f"[{len(values)}]"
-    _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind, field_path))
+    _set(values, key, _from_json(text, type_node) if is_json else _from_text(text, type_node, field_path))
 
 
-def _step(owner: str, kind: TypeNode, key: str) -> tuple[str, str, TypeNode]:
+def _step(owner: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode]:
     """Return a member of `owner`: its display name (`lines[0]`), its JSON key, its type.
 
     Raises `LookupError` with the known members if there is no such member.
     """
-    kind = _holder(kind)
-    if kind.form == "object":
-        for field, of_field in kind.fields:
+    type_node = _holder(type_node)
+    if type_node.form == "object":
+        for field, field_type in type_node.fields:
             if key in (field.name, field.encode_name):
-                return field.encode_name, field.encode_name, of_field
-        raise LookupError(f"{owner} has no field {key!r}", describe_fields(kind.wire.cls))
-    if kind.form == "dict":
-        return f"{owner}[{key}]", key, kind.parts[1]
-    if (item := _item(kind)) is not None:
+                return field.encode_name, field.encode_name, field_type
+        raise LookupError(f"{owner} has no field {key!r}", describe_fields(type_node.wire.cls))
+    if type_node.form == "dict":
+        return f"{owner}[{key}]", key, type_node.parts[1]
+    if (item := _item(type_node)) is not None:
         if key and not key.isdecimal():
             raise LookupError(f"{owner} is a list: write {owner}[]=… or {owner}[0]=…, not {owner}[{key}]")
         return f"{owner}[{key}]", key, item
-    if isinstance(kind.wire, AnyType):
-        return f"{owner}[{key}]", key, kind
-    raise LookupError(f"{owner} is {spell_type(kind.unwrapped)}: it has no [{key}]")
+    if isinstance(type_node.wire, AnyType):
+        return f"{owner}[{key}]", key, type_node
+    raise LookupError(f"{owner} is {spell_type(type_node.unwrapped)}: it has no [{key}]")
 
 
-def _members(kind: TypeNode) -> list[TypeNode]:
+def _members(type_node: TypeNode) -> list[TypeNode]:
     """Return the members of a union without null; for another type, the type itself."""
-    if kind.form != "union":
-        return [kind]
+    if type_node.form != "union":
+        return [type_node]
     return [
-        member for part in kind.parts for member in _members(part) if not isinstance(member.wire, NoneType)
+        member
+        for part in type_node.parts
+        for member in _members(part)
+        if not isinstance(member.wire, NoneType)
     ]
 
 
-def _holder(kind: TypeNode) -> TypeNode:
+def _holder(type_node: TypeNode) -> TypeNode:
     """Return the first member of a union that is an object, dict or list; else the first member."""
-    members = _members(kind)
-    return next((one for one in members if one.form not in ("value", "closed")), members[0])
+    members = _members(type_node)
+    return next((member for member in members if member.form not in ("value", "closed")), members[0])
 
 
-def _item(kind: TypeNode) -> TypeNode | None:
+def _item(type_node: TypeNode) -> TypeNode | None:
     """Return the type of a list's items; None if the type is not a list."""
-    first, *more = _members(kind)
+    first, *more = _members(type_node)
     return first.parts[0] if first.form in ("list", "set") and not more else None
 
 
@@ -128,56 +131,57 @@ def _enter(values: Any, key: str, empty: Any) -> Any:
     """Return the list or object at a key, and create it if it is missing."""
     if isinstance(values, list):
         if key and int(key) < len(values):
-            return _entered(values[int(key)], empty)
+            return _require_same_type(values[int(key)], empty)
         _set(values, key, empty)
         return empty
-    return _entered(values.setdefault(key, empty), empty)
+    return _require_same_type(values.setdefault(key, empty), empty)
 
 
-def _entered(found: Any, empty: Any) -> Any:
-    if type(found) is not type(empty):
-        raise _GivenTwiceError
-    return found
+def _require_same_type(value: Any, empty: Any) -> Any:
+    if type(value) is not type(empty):
+        raise _DuplicateFieldError
+    return value
 
 
 def _set(values: Any, key: str, value: Any) -> None:
+    """Set the value at a key of an object, or append it to a list; raises an error if the key has a value."""
     if isinstance(values, list):
         if key and int(key) < len(values):
-            raise _GivenTwiceError
+            raise _DuplicateFieldError
         if key and int(key) > len(values):
             raise LookupError(f"[{key}] comes before [{len(values)}]: write the items in their order")
         values.append(value)
     elif key in values:
-        raise _GivenTwiceError
+        raise _DuplicateFieldError
     else:
         values[key] = value
 
 
-def _from_text(text: str, kind: TypeNode, place: str) -> Any:
-    """Convert `100` for an int, `true` for a bool, any text for a str. `place` is for errors: `customer[name]`."""
-    if isinstance(kind.wire, AnyType):
+def _from_text(text: str, type_node: TypeNode, path: str) -> Any:
+    """Convert `100` for an int, `true` for a bool, any text for a str. `path` is for errors: `customer[name]`."""
+    if isinstance(type_node.wire, AnyType):
         return text
     try:
-        value = msgspec.convert(text, kind.annotation, strict=False)
+        value = msgspec.convert(text, type_node.annotation, strict=False)
         require_finite(value)
         return value
     except msgspec.ValidationError:
-        if values := values_of(kind.annotation):
+        if values := values_of(type_node.annotation):
             raise ValueError(f"not one of {', '.join(values)}") from None
-        if (holder := _holder(kind)).form == "object":
+        if (holder := _holder(type_node)).form == "object":
             first = next((field.encode_name for field, _ in holder.fields), "field")
-            raise ValueError(f"it has fields of its own: write {place}[{first}]=…") from None
+            raise ValueError(f"it has fields of its own: write {path}[{first}]=…") from None
         raise
 
 
-def _from_json(text: str, kind: TypeNode) -> Raw:
+def _from_json(text: str, type_node: TypeNode) -> Raw:
     """Return JSON unchanged; raise `ValueError` for invalid JSON, and for a value of another type."""
     raw = text.encode()
     msgspec.json.decode(raw)
     try:
-        msgspec.json.decode(raw, type=kind.annotation)
+        msgspec.json.decode(raw, type=type_node.annotation)
     except msgspec.ValidationError as error:
-        if (values := values_of(kind.annotation)) and "enum value" in str(error):
+        if (values := values_of(type_node.annotation)) and "enum value" in str(error):
             raise ValueError(f"not one of {', '.join(values)}") from None
         raise
     return Raw(raw)
@@ -185,5 +189,5 @@ def _from_json(text: str, kind: TypeNode) -> Raw:
 
 def describe_fields(cls: type) -> str:
     """Return `Deposit takes amount: int`, a hint for a command or for an object in a command."""
-    named = ", ".join(field.as_text() for field in fields_of(cls))
-    return f"{cls.__name__} takes {named or 'no fields'}"
+    fields_text = ", ".join(field.as_text() for field in fields_of(cls))
+    return f"{cls.__name__} takes {fields_text or 'no fields'}"

@@ -20,12 +20,12 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.settings.moments import parse_moment
 
-#: True if a state of the aggregate is not after the requested version or time.
-Within = Callable[[VersionedState], bool]
+#: Returns True if a state of the aggregate is not after the requested version or time.
+StateFilter = Callable[[VersionedState], bool]
 
 
 #: Digits of the largest version, a signed number of 64 bits. Python refuses to read thousands of digits at all.
-_MOST_DIGITS = 19
+_MAX_VERSION_DIGITS = 19
 
 
 class LogRange(NamedTuple):
@@ -47,18 +47,18 @@ class AggregateHistory(NamedTuple):
 
 
 def history_document(
-    aggregate: str, aggregate_id: str, found: AggregateHistory, *, events: bool
+    aggregate: str, aggregate_id: str, history: AggregateHistory, *, events: bool
 ) -> dict[str, Any]:
     """Return an aggregate as a JSON document, with or without its events."""
     document = {
         "aggregate": aggregate,
         "id": aggregate_id,
-        "version": found.version,
-        "state": found.state,
-        "time": found.time,
+        "version": history.version,
+        "state": history.state,
+        "time": history.time,
     }
     if events:
-        document["history"] = [_event_document(event) for event in found.events]
+        document["history"] = [_event_document(event) for event in history.events]
     return document
 
 
@@ -75,25 +75,25 @@ def _event_document(event: EventEnvelope) -> dict[str, Any]:
     }
 
 
-def parse_at(text: str | None) -> Within:
+def parse_at(text: str | None) -> StateFilter:
     """Return the filter of `--at`: `7` admits versions up to 7, a time the versions up to that time, None all versions.
 
     Raises `UsageError` for other texts.
     """
     if text is None:
-        return lambda folded: True
+        return lambda state: True
     if text.isascii() and text.isdigit():
-        if len(text) > _MOST_DIGITS:
+        if len(text) > _MAX_VERSION_DIGITS:
             raise UsageError(
-                f"--at: no aggregate has a version of {len(text)} digits", "give one that it has"
+                f"--at: no aggregate has a version of {len(text)} digits", "give a smaller version"
             )
         version = int(text)
-        return lambda folded: folded.version <= version
+        return lambda state: state.version <= version
     try:
         latest = rfc3339(parse_moment(text))
     except ValueError as error:
         raise UsageError(f"--at: {error}", "give a version or a time") from None
-    return lambda folded: folded.time <= latest
+    return lambda state: state.time <= latest
 
 
 def find_ranges(
@@ -110,10 +110,12 @@ def find_ranges(
     events were deleted.
     """
     count, topic = readers.partition_count(connection, topics.events), topics.events
-    chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
-    home = partition_for(partitioner, key, chains.counts[-1])
-    wanted = chains.current_partitions if home is None else chains.partitions_of(home)
-    bounds = complete_bounds(connection, topics, wanted)
+    segments = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
+    key_partition = partition_for(partitioner, key, segments.counts[-1])
+    partitions = (
+        segments.current_partitions if key_partition is None else segments.partitions_of(key_partition)
+    )
+    bounds = complete_bounds(connection, topics, partitions)
     if positions is not None:
         bounds = bounds_until(topic, bounds, positions)
     return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]
@@ -151,13 +153,13 @@ def read_records(
     Raises `ContradictionError` after the last event if the aggregate's data key was lost.
     """
 
-    def chosen(records: list[Record]) -> list[Record]:
+    def select_own(records: list[Record]) -> list[Record]:
         raise_if_cancelled()
         return [record for record in records if record.key == key]
 
     codec = codec or connection.payload_codec()
     for log_range in ranges:
-        own_records = map(chosen, readers.read(connection, *log_range))
+        own_records = map(select_own, readers.read(connection, *log_range))
         for records in codec.decode_batches(log_range.topic, log_range.partition, own_records):
             for record in records:
                 yield log_range, record
@@ -168,31 +170,31 @@ def fold_history(
     aggregate: Aggregate,
     aggregate_id: str,
     records: Iterable[tuple[LogRange, Record]],
-    within: Within,
+    is_included: StateFilter,
     *,
     events: bool = True,
 ) -> AggregateHistory:
-    """Fold the records of one aggregate up to the last state that `within` admits.
+    """Fold the records of one aggregate up to the last state for which `is_included` is True.
 
     `events=False` keeps no events in memory. Raises `ContradictionError` with the position of an invalid event.
     """
-    folded: VersionedState | None = None
-    chosen: VersionedState | None = None
-    kept: list[EventEnvelope] = []
+    latest: VersionedState | None = None
+    included: VersionedState | None = None
+    event_list: list[EventEnvelope] = []
     for log_range, record in records:
         try:
             event = read_event(record.value)
-            after = fold_event(aggregate, folded, event)
+            after = fold_event(aggregate, latest, event)
         except (FoldError, ValueError) as error:
             raise record_fault(
                 aggregate.name, "events", log_range.topic, log_range.partition, record.offset, error
             ) from error
-        if after is not folded:
-            folded = after
+        if after is not latest:
+            latest = after
             if events:
-                kept.append(event)
-            if within(folded):
-                chosen = folded
-    if chosen is None:
+                event_list.append(event)
+            if is_included(latest):
+                included = latest
+    if included is None:
         return AggregateHistory(0, aggregate.decider.initial, None, [])
-    return AggregateHistory(chosen.version, chosen.state, chosen.time, kept[: chosen.version])
+    return AggregateHistory(included.version, included.state, included.time, event_list[: included.version])

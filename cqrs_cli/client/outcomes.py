@@ -33,7 +33,7 @@ _MovedCommand = tuple[str, int, str]
 class ReceivedOutcome(NamedTuple):
     """The outcome of a sent command: decoded, its bytes, and the number that `OutcomeWaiter.send` returned.
 
-    `timestamp` of the outcome record, in ms.
+    `timestamp`: the timestamp of the outcome record, in ms.
     """
 
     envelope: OutcomeEnvelope
@@ -61,15 +61,18 @@ class OutcomeWaiter:
         self._assigned: set[tuple[str, int]] = set()
         self._outstanding: dict[int, str] = {}  # command number → command id
         self._last_number = 0
+        #: (outcomes topic, partition, offset) of a delivered command → its number.
         self._reported: dict[tuple[str, int, int], int] = {}
+        #: Outcomes whose command may not have its delivery report yet, by the position of the command.
         self._unmatched: dict[tuple[str, int, int], ReceivedOutcome] = {}
-        self._matched: list[ReceivedOutcome] = []
-        self._moved: dict[_MovedCommand, list[int]] = {}  # numbers, in the order of their outcomes
-        self._unmatched_by_id: dict[
-            _MovedCommand, ReceivedOutcome
-        ] = {}  # outcomes read before `MOVED`, by id only
-        self._new_targets: dict[tuple[str, int], int] = {}  # targets to assign, from this time, ms
-        self._assigned_targets: set[tuple[str, int]] = set()  # assigned targets
+        self._matched: list[ReceivedOutcome] = []  # outcomes that `arrived` returns next
+        #: Moved command → the numbers of its sends, in the order of their outcomes.
+        self._moved: dict[_MovedCommand, list[int]] = {}
+        #: Outcomes in a target partition that were read before `MOVED`.
+        self._unmatched_by_id: dict[_MovedCommand, ReceivedOutcome] = {}
+        #: (outcomes topic, target partition) to assign → time in ms from which to read it.
+        self._new_targets: dict[tuple[str, int], int] = {}
+        self._assigned_targets: set[tuple[str, int]] = set()
         self._repartitioned: set[str] = set()  # outcomes topics that were repartitioned
         self._on_quiet = on_quiet
 
@@ -186,10 +189,8 @@ class OutcomeWaiter:
         except ValueError:
             return  # a foreign record
         topic, partition = message.topic() or "", message.partition() or 0
-        position, moved = (
-            (topic, envelope.data.partition, envelope.data.offset),
-            (topic, partition, envelope.causationid or ""),
-        )
+        position = (topic, envelope.data.partition, envelope.data.offset)
+        moved = (topic, partition, envelope.causationid or "")
         outcome = ReceivedOutcome(envelope, value, 0, message.timestamp()[1])
         number = self._reported.pop(position, None)
         if number is None and (numbers := self._moved.get(moved)):

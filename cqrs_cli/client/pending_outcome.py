@@ -19,16 +19,16 @@ class PendingOutcome:
     `id` is the command id. Resending the command with this id is safe.
     """
 
-    def __init__(self, composed: ReadyCommand, topics: Topics, timeout: float) -> None:
-        self.composed, self.topics = composed, topics
+    def __init__(self, ready_command: ReadyCommand, topics: Topics, timeout: float) -> None:
+        self.ready_command, self.topics = ready_command, topics
         self.deadline = time.monotonic() + timeout
         self._outcome: Future[CommandOutcome] = Future()
-        self.failure: CqrsError | None = None  # why the last attempt to send it failed
+        self.failure: CqrsError | None = None  # the error of the last attempt to send it
         self._timeout = timeout
 
     @property
     def id(self) -> str:
-        return self.composed.id
+        return self.ready_command.id
 
     def done(self) -> bool:
         """True if the outcome has arrived, or the command cannot be sent."""
@@ -76,7 +76,7 @@ class PendingOutcome:
             )
         return NoOutcomeError(
             f"no outcome of command {self.id} within {timeout:g} s; it may still be decided",
-            "does `cqrs run` own its topics? To send it again with the same id is safe",
+            "check that `cqrs run` owns its topics; sending it again with the same id is safe",
             {"id": self.id},
         )
 

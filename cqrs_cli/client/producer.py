@@ -41,8 +41,10 @@ _RETRIABLE = {
 #: Sends between two polls for delivery reports.
 _POLL_EVERY = 1000
 
-#: The error codes of commands that fail because of a fatal error, and seconds to wait for the fatal error itself.
+#: The error codes of commands that fail because of a fatal error.
 _FATAL_CODES = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
+
+#: Seconds to wait for the fatal error itself.
 _FATAL_TIMEOUT = 1.0
 
 
@@ -51,8 +53,7 @@ class CommandTooLargeError(CqrsError):
 
 
 class CommandProducer:
-    """Sends commands. Use it as a context manager. After the first failure each call raises; `delivered` counts the
-    commands in the log.
+    """Sends commands. Use it as a context manager. After the first failure each call raises an error.
 
     `bulk` is for many commands; with `reports=False` only failures are reported, which is a fifth faster.
     """
@@ -217,10 +218,11 @@ class CommandProducer:
 
 
 def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:
+    """Return the error for a command that Kafka did not accept."""
     match error_kind(error):
         case ErrorKind.TOO_LARGE:
             return CommandTooLargeError(
-                f"a command is larger than {topic} takes", "see its max.message.bytes"
+                f"a command is larger than {topic} allows", "raise its max.message.bytes"
             )
         case ErrorKind.DENIED:
             return RequiredAcl("Write", "topic", topic).denied()
@@ -228,4 +230,4 @@ def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsE
             return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
         case kind if kind in _RETRIABLE:
             return clients.unreachable_error(connection, error)
-    return CqrsError(f"{topic}: {error.str()}", "cqrs doctor looks for the cause")
+    return CqrsError(f"{topic}: {error.str()}", "find the cause: cqrs doctor")

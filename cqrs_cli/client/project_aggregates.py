@@ -1,4 +1,4 @@
-"""A project's aggregates for `Client` and `decode`: found by a command's class, or by name."""
+"""Finds a project's aggregates by name, or by a command's class, for `Client` and `decode`."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -35,10 +35,10 @@ class ProjectAggregates:
 
     def aggregate(self, name: str) -> Aggregate:
         """Return the aggregate with this name; raise `UsageError` with the known names if it does not exist."""
-        found = self._loaded.get(name)
-        if found is None:
-            found = self._loaded[name] = registry.load(name, self._package, self._root)
-        return found
+        aggregate = self._loaded.get(name)
+        if aggregate is None:
+            aggregate = self._loaded[name] = registry.load(name, self._package, self._root)
+        return aggregate
 
     def codec(self, aggregate: Aggregate, events: str) -> "RecordCodec":
         """Return the codec of the aggregate's events in this topic, cached with the data keys that it has read."""
@@ -65,55 +65,65 @@ class ProjectAggregates:
 
         Raises `UsageError` if no aggregate has this command, or if several have it and `name` is None.
         """
-        kind = type(command)
-        if (reserved := reserved_command(kind)) is not None:
-            return self._taker_of(reserved, name), reserved.wire
+        command_class = type(command)
+        if (reserved := reserved_command(command_class)) is not None:
+            return self._require_accepts(reserved, name), reserved.wire
         if name is not None:
-            takers = [(self.aggregate(name), wire_type) for wire_type in self._wire_types(name, kind)]
-        elif (known := self._types.get(kind)) is not None:
-            takers = known
+            candidates = [
+                (self.aggregate(name), wire_type) for wire_type in self._wire_types(name, command_class)
+            ]
+        elif (cached := self._types.get(command_class)) is not None:
+            candidates = cached
         else:
-            takers = self._types[kind] = self._search(kind)
-        if len(takers) == 1:
-            return takers[0]
-        if not takers:
-            where = f"the aggregate {name!r}" if name else f"any aggregate in {self._root / self._package}"
+            candidates = self._types[command_class] = self._search(command_class)
+        if len(candidates) == 1:
+            return candidates[0]
+        if not candidates:
+            location = f"the aggregate {name!r}" if name else f"any aggregate in {self._root / self._package}"
             raise UsageError(
-                f"{kind.__module__}.{kind.__qualname__} is not a command of {where}",
+                f"{command_class.__module__}.{command_class.__qualname__} is not a command of {location}",
                 "import the class from the project's aggregate, and name it in the annotation of `decide`",
             )
-        names = ", ".join(aggregate.name for aggregate, _ in takers)
-        raise UsageError(f"{kind.__name__} is a command of {names}", "say which: aggregate=…")
+        names = ", ".join(aggregate.name for aggregate, _ in candidates)
+        raise UsageError(
+            f"{command_class.__name__} is a command of {names}", "name the aggregate: aggregate=…"
+        )
 
-    def _taker_of(self, reserved: ReservedCommand, name: str | None) -> Aggregate:
+    def _require_accepts(self, reserved: ReservedCommand, name: str | None) -> Aggregate:
         """Return the aggregate `name`; raise `UsageError` if it does not take this reserved command."""
         if name is None:
-            whose = "every aggregate with personal fields" if reserved.erases else "every aggregate"
-            raise UsageError(f"{reserved.cls.__name__} is a command of {whose}", "say which: aggregate=…")
+            owners_text = "every aggregate with personal fields" if reserved.erases else "every aggregate"
+            raise UsageError(
+                f"{reserved.cls.__name__} is a command of {owners_text}", "name the aggregate: aggregate=…"
+            )
         aggregate = self.aggregate(name)
         if reserved.erases:
             require_personal(aggregate)
         return aggregate
 
-    def _search(self, kind: type) -> list[tuple[Aggregate, str]]:
+    def _search(self, command_class: type) -> list[tuple[Aggregate, str]]:
         """Search first the module that defines the class, then all modules, so that a broken aggregate does no harm."""
         names = registry.names(self._package, self._root)
-        home = kind.__module__.removeprefix(f"{self._package}.")
-        for group in ([home] if home in names else [], names):
-            found = [
-                (self.aggregate(name), taken) for name in group for taken in self._wire_types(name, kind)
+        module_name = command_class.__module__.removeprefix(f"{self._package}.")
+        for group in ([module_name] if module_name in names else [], names):
+            matches = [
+                (self.aggregate(name), wire_type)
+                for name in group
+                for wire_type in self._wire_types(name, command_class)
             ]
-            if found:
-                return found
+            if matches:
+                return matches
         return []
 
-    def _wire_types(self, name: str, kind: type) -> list[str]:
-        return [wire_type for wire_type, known in self.aggregate(name).commands.items() if known is kind]
+    def _wire_types(self, name: str, command_class: type) -> list[str]:
+        return [
+            wire_type for wire_type, known in self.aggregate(name).commands.items() if known is command_class
+        ]
 
 
 @lru_cache(8)
 def project_aggregates(folder: Path) -> ProjectAggregates:
-    """Return the aggregates of the project that contains `folder`, found as `cqrs` finds it."""
+    """Return the aggregates of the project that contains `folder`; cached."""
     from cqrs_cli.settings.settings import load_settings
 
     return ProjectAggregates(load_settings({}, folder))
@@ -126,13 +136,13 @@ def project_connection(settings: "Settings") -> "Connection":
 
     server = settings.bootstrap_server
     if server is None:
-        running = embedded.broker_status(settings.root)
-        if running is None:
+        broker = embedded.broker_status(settings.root)
+        if broker is None:
             raise UnavailableError(
                 "no bootstrap_server is set, and the embedded Kafka does not run",
                 "start it: cqrs kafka start",
             )
-        server = running.bootstrap_server
+        server = broker.bootstrap_server
     connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
     connection.check_properties()
     return connection

@@ -1,4 +1,4 @@
-"""Send commands and wait for their outcomes, for `cqrs send`. Results are values; nothing is printed."""
+"""Sends commands and waits for their outcomes, for `cqrs send`. Nothing is printed here."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ COMMANDS_PER_POLL = 2000
 class SentCommand(NamedTuple):
     """A command, and its position in the commands topic."""
 
-    composed: ReadyCommand
+    command: ReadyCommand
     partition: int
     offset: int
 
@@ -39,35 +39,37 @@ class SentCommands(NamedTuple):
         return sum(self.aggregates.values())
 
 
-def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[ReadyCommand]:
+def read_lines(lines: Iterable[bytes], aggregates: Collection[str]) -> Iterator[ReadyCommand]:
     """Yield the commands in lines of JSON; empty lines are skipped.
 
-    Raises `UsageError`, with the line number, for the first line that is not a command to a `known` aggregate.
+    Raises `UsageError`, with the line number, for the first line that is not a command to one of the `aggregates`.
     """
     for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
         try:
-            composed = complete_line(line)
+            command = complete_line(line)
         except ValueError as error:
             raise UsageError(f"line {number}: {error}") from None
-        if composed.aggregate not in known:
-            raise UsageError(f"line {number}: no aggregate {composed.aggregate!r}; known: {', '.join(known)}")
-        yield composed
+        if command.aggregate not in aggregates:
+            raise UsageError(
+                f"line {number}: no aggregate {command.aggregate!r}; known: {', '.join(aggregates)}"
+            )
+        yield command
 
 
-def send_one(producer: CommandProducer, topics: Topics, composed: ReadyCommand) -> SentCommand:
+def send_one(producer: CommandProducer, topics: Topics, command: ReadyCommand) -> SentCommand:
     """Send one command, and wait until it is delivered."""
     positions: list[tuple[int, int]] = []
     producer.send(
         topics.commands,
-        composed.subject.encode(),
-        composed.value,
+        command.subject.encode(),
+        command.value,
         lambda *position: positions.append(position),
     )
     producer.flush()
     ((partition, offset),) = positions
-    return SentCommand(composed, partition, offset)
+    return SentCommand(command, partition, offset)
 
 
 def send_all(
@@ -83,9 +85,9 @@ def send_all(
     started_at = time.monotonic()
     counts: Counter[str] = Counter()
 
-    def send(composed: ReadyCommand) -> None:
-        producer.send(topics[composed.aggregate].commands, composed.subject.encode(), composed.value)
-        counts[composed.aggregate] += 1
+    def send(command: ReadyCommand) -> None:
+        producer.send(topics[command.aggregate].commands, command.subject.encode(), command.value)
+        counts[command.aggregate] += 1
 
     for sent in _send_each(producer, commands, send):
         progress(sent)
@@ -107,8 +109,8 @@ def send_and_wait(
     outcomes: list[ReceivedOutcome] = []
     line_error: UsageError | None = None
 
-    def send(composed: ReadyCommand) -> None:
-        waiter.send(topics[composed.aggregate], composed.subject.encode(), composed.value, composed.id)
+    def send(command: ReadyCommand) -> None:
+        waiter.send(topics[command.aggregate], command.subject.encode(), command.value, command.id)
         if producer.sent % COMMANDS_PER_POLL == 0:
             outcomes.extend(waiter.arrived())
 
@@ -125,10 +127,10 @@ def send_and_wait(
 
 
 def send_one_and_wait(
-    waiter: OutcomeWaiter, topics: Topics, composed: ReadyCommand, timeout: float
+    waiter: OutcomeWaiter, topics: Topics, command: ReadyCommand, timeout: float
 ) -> list[ReceivedOutcome]:
     """Send one command, and wait at most `timeout` seconds for its outcome; return an empty list on timeout."""
-    waiter.send(topics, composed.subject.encode(), composed.value, composed.id)
+    waiter.send(topics, command.subject.encode(), command.value, command.id)
     return [outcome for arrived in waiter.remaining(timeout) for outcome in arrived]
 
 
@@ -137,25 +139,25 @@ def _send_each(
 ) -> Iterator[int]:
     """Send all commands and wait until they are delivered; yield the number sent every `COMMANDS_PER_POLL` commands."""
     try:
-        for composed in commands:
-            send(composed)
+        for command in commands:
+            send(command)
             if producer.sent % COMMANDS_PER_POLL == 0:
                 yield producer.sent
         producer.flush()
     except UsageError as error:
         producer.flush()
         raise UsageError(
-            error.message, f"{_count(producer)} before it: correct it and send the rest"
+            error.message, f"{_sent_text(producer)} before it: correct the line, and send the remaining lines"
         ) from None
     except CqrsError as error:
         producer.discard_queued()
-        raise type(error)(f"{error.message}; {_count(producer)}", error.hint) from error
+        raise type(error)(f"{error.message}; {_sent_text(producer)}", error.hint) from error
     except KeyboardInterrupt:
         producer.discard_queued()
         raise
 
 
-def _count(producer: CommandProducer) -> str:
+def _sent_text(producer: CommandProducer) -> str:
     count = producer.delivered
     return f"{count:,} command{' was' if count == 1 else 's were'} sent"
 
@@ -167,8 +169,8 @@ def open_lines(file: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     try:
-        opened = Path(file).open("rb")  # noqa: SIM115 (closed below)
+        stream = Path(file).open("rb")  # noqa: SIM115 (closed below)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}", "name a file, or - for stdin") from None
-    with opened:
-        yield opened
+    with stream:
+        yield stream

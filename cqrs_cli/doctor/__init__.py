@@ -1,1 +1,1 @@
-"""The checks of `cqrs doctor`: of this machine, of the cluster, of the settings. They start and change nothing."""
+"""The checks of `cqrs doctor` on this machine, the cluster and the settings. They start no program."""

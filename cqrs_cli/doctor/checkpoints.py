@@ -1,4 +1,4 @@
-"""Checks of the checkpoints: whether their store works, and how old the newest checkpoints are.
+"""Checks whether the checkpoint store works, and how old the newest checkpoints are.
 
 Without checkpoints a machine that has no shards folds the whole log, and then decides: a finding here is a warning.
 """
@@ -29,14 +29,14 @@ _CONCURRENCY = 8
 #: The number of partitions that a finding names, those with the largest lag first.
 _MAX_NAMED = 8
 
-_K = TypeVar("_K")
-_T = TypeVar("_T")
+_Key = TypeVar("_Key")
+_Result = TypeVar("_Result")
 
 
 class PartitionCheckpoint(NamedTuple):
     """The newest checkpoint of a partition, and the offset up to which its commands are decided."""
 
-    identity: Identity  # of a shard that would be created now
+    identity: Identity  # the identity of a shard that would be created now
     decided: int
     newest: Manifest | None
 
@@ -56,15 +56,15 @@ class PartitionCheckpoint(NamedTuple):
         return self.newest is None and self.decided > 0
 
     @property
-    def is_of_another(self) -> bool:
-        """True if no current owner would start from the checkpoint."""
+    def is_unusable(self) -> bool:
+        """True if no owner would start from the checkpoint: it is for other topics, code or dedup window."""
         return self.newest is not None and self.newest.identity != self.identity
 
     def __str__(self) -> str:
         name = f"partition {self.identity.partition}"
         if self.newest is None:
             return f"{name} has no checkpoint"
-        other = ", for other topics, code or dedup window" if self.is_of_another else ""
+        other = ", for other topics, code or dedup window" if self.is_unusable else ""
         return f"{name} ({rough_time(self.age)} old, {counted(self.offset_lag, 'offset')} behind{other})"
 
 
@@ -95,8 +95,8 @@ def check_latest_checkpoints(
     """Check the newest checkpoint of each partition of the aggregate `name`. A warning reports checkpoints that are
     missing, that no owner could start from, or that are older than twice `every` with commands decided since.
 
-    `folder`: of the aggregate, in the store; `decided`: partition → offset; `has_newer_outcomes` returns whether a
-    partition has outcomes after a checkpoint: transactions leave offsets that are no commands.
+    `folder`: the aggregate's folder in the store. `decided`: partition → offset. `has_newer_outcomes` returns whether a
+    partition has outcomes after a checkpoint: an offset lag alone may be due to transaction markers.
     """
     notes: list[str] = []
     try:
@@ -105,15 +105,15 @@ def check_latest_checkpoints(
         yield warn("checkpoints", f"{name}: {error.message}", error.hint)
         return
     checkpoints = [
-        PartitionCheckpoint(checkpoint, decided.get(checkpoint.partition, 0), newest[checkpoint.partition])
-        for checkpoint in identities
+        PartitionCheckpoint(identity, decided.get(identity.partition, 0), newest[identity.partition])
+        for identity in identities
     ]
     max_age = 2 * every.total_seconds()
     outdated = [
         checkpoint
         for checkpoint in checkpoints
         if checkpoint.is_missing
-        or checkpoint.is_of_another
+        or checkpoint.is_unusable
         or (
             checkpoint.newest
             and checkpoint.offset_lag
@@ -121,9 +121,9 @@ def check_latest_checkpoints(
             and has_newer_outcomes(checkpoint.identity.partition, checkpoint.newest)
         )
     ]
-    for report in notes:
+    for note in notes:
         yield warn(
-            "checkpoints", f"{name}: {report}", "owners skip this checkpoint; the next checkpoints replace it"
+            "checkpoints", f"{name}: {note}", "owners skip this checkpoint; the next checkpoints replace it"
         )
     if outdated:
         yield warn(
@@ -145,15 +145,13 @@ def _read_latest(
     uri: str, folder: str, identities: Sequence[Identity], report: Callable[[str], None]
 ) -> dict[int, Manifest | None]:
     store = open_folder(uri, Path("/"))
-    calls_ = {
-        checkpoint.partition: partial(
-            Checkpoints(store.subfolder(checkpoint.cluster_id, folder, str(checkpoint.partition))).manifests,
-            report,
-        )
-        for checkpoint in identities
-    }
+    """Return the newest manifest of each partition; None without a checkpoint."""
+    calls = {}
+    for identity in identities:
+        subfolder = store.subfolder(identity.cluster_id, folder, str(identity.partition))
+        calls[identity.partition] = partial(Checkpoints(subfolder).manifests, report)
     return {
-        number: next(iter(checkpoints), None) for number, checkpoints in _within_time(uri, calls_).items()
+        partition: next(iter(manifests), None) for partition, manifests in _within_time(uri, calls).items()
     }
 
 
@@ -164,18 +162,18 @@ def _list_partitions(checkpoints: list[PartitionCheckpoint]) -> str:
 
 
 def _within_time(
-    uri: str, calls: Mapping[_K, Callable[[], _T]], timeout: float = STORE_TIMEOUT
-) -> dict[_K, _T]:
-    """Return the answers of all calls; raises the first error, and `UnavailableError` if the store does not answer."""
-    answers: dict[_K, _T] = {}
+    uri: str, calls: Mapping[_Key, Callable[[], _Result]], timeout: float = STORE_TIMEOUT
+) -> dict[_Key, _Result]:
+    """Return the results of all calls; raises the first error, or `UnavailableError` after `timeout` seconds."""
+    results: dict[_Key, _Result] = {}
     for name, result in TransferPool(_CONCURRENCY).call(calls, timeout).items():
         if isinstance(result, Exception):
             raise result
-        answers[name] = result
-    if len(answers) < len(calls):
-        where = uri.partition("?")[0]
+        results[name] = result
+    if len(results) < len(calls):
+        address = uri.partition("?")[0]
         raise UnavailableError(
-            f"{where} did not respond for {timeout:.0f} s",
+            f"{address} did not respond for {timeout:.0f} s",
             "check that the store runs and that its address is right",
         )
-    return answers
+    return results

@@ -1,4 +1,4 @@
-"""Checks of the cluster: both clients reach it, topics are correct, no transaction hangs, and ACLs are sufficient."""
+"""Checks that both Kafka clients reach the cluster, topics are correct, no transaction hangs, and ACLs suffice."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -29,8 +29,8 @@ DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 #: The largest difference between two clocks that is not reported, unless the settings have another value.
 TOLERANCE = timedelta(milliseconds=CLOCK_TOLERANCE)
 
-#: Only clients write to these topics: an open transaction there is not from an owner.
-_COMMANDS = ".commands"
+#: Suffix of commands topics. Only clients write to them, so an open transaction there is not from an owner.
+_COMMANDS_SUFFIX = ".commands"
 
 
 def check_embedded(root: Path) -> Iterator[Check]:
@@ -41,8 +41,8 @@ def check_embedded(root: Path) -> Iterator[Check]:
     if broker is None:
         yield warn(
             "broker",
-            "the embedded Kafka does not run: its topics were not looked at",
-            "other commands start it; so does cqrs kafka start",
+            "the embedded Kafka does not run: its topics were not checked",
+            "start it: cqrs kafka start; other commands start it, too",
         )
     else:
         yield ok("embedded", f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}")
@@ -64,25 +64,24 @@ def check_cluster(
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
         brokers = admin.broker_count()
-        said = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
-        yield ok("broker", f"{said}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
+        version_text = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
+        yield ok("broker", f"{version_text}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
         yield from run_check("data path", lambda: _data_path(connection))
         yield from run_check("clock", lambda: compare_clocks(admin, tolerance))
-        found: dict[str, TopicInfo] = {}
-        for topics in (
-            aggregates if set(roles) != {"send"} else ()
-        ):  # a client that only sends may not see all of them
+        topic_infos: dict[str, TopicInfo] = {}
+        # A client that only sends may not see all topics.
+        for topics in aggregates if set(roles) != {"send"} else ():
             plan = TopicPlan(dedup_window=window, personal=topics.aggregate in personal)
-            yield from run_check("topics", partial(_topics, admin, topics, plan, brokers, found))
+            yield from run_check("topics", partial(_topics, admin, topics, plan, brokers, topic_infos))
         if processes:
-            yield from run_check("processes", lambda: _positions(admin, processes, found))
+            yield from run_check("processes", lambda: _positions(admin, processes, topic_infos))
         if "run" in roles:
-            yield from run_check("transactions", lambda: _transactions(admin, found))
+            yield from run_check("transactions", lambda: _transactions(admin, topic_infos))
         yield from run_check("acls", lambda: _acls(admin, aggregates, roles, processes, personal))
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:
-    """Check that librdkafka reaches the cluster, too: it has its own names for the same properties."""
+    """Check that librdkafka reaches the cluster, too: it uses other names for the properties than the admin client."""
     from confluent_kafka import libversion
 
     from cqrs_cli.kafka.clients import consumer, fetch_metadata
@@ -92,112 +91,123 @@ def _data_path(connection: Connection) -> Iterable[Check]:
         fetch_metadata(connection, probe)
     finally:
         probe.close()
-    yield ok("data path", f"librdkafka {libversion()[0]} gets through")
+    yield ok("data path", f"librdkafka {libversion()[0]} reaches the cluster")
 
 
 def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = this_clock) -> Iterator[Check]:
     """Compare this machine's clock with the broker's clock: owners on this machine would use it."""
-    ahead = admin.clock_difference(own)
-    if ahead is None:
-        yield ok("clock", "the broker does not tell its time: that takes Describe on the cluster")
-    elif abs(ahead) > milliseconds(tolerance):
-        yield warn("clock", clocks_text(ahead), "synchronise it, with chrony or systemd-timesyncd")
+    difference = admin.clock_difference(own)
+    if difference is None:
+        yield ok("clock", "the broker does not report its time: this needs the ACL Describe on the cluster")
+    elif abs(difference) > milliseconds(tolerance):
+        yield warn("clock", clocks_text(difference), "synchronise the clock with chrony or systemd-timesyncd")
     else:
-        yield ok("clock", f"differs from the broker's by {abs(ahead) / 1000:.1f} s at least")
+        yield ok("clock", f"differs from the broker's clock by at least {abs(difference) / 1000:.1f} s")
 
 
 def _topics(
-    admin: Admin, topics: Topics, plan: TopicPlan, brokers: int, found: dict[str, TopicInfo]
+    admin: Admin, topics: Topics, plan: TopicPlan, brokers: int, topic_infos: dict[str, TopicInfo]
 ) -> Iterator[Check]:
-    """Check one aggregate's topics; add existing topics to `found`."""
-    there, extras = find_with_extras(admin, topics, plan.personal)
-    found |= {topics.name(kind): info for kind, info in there.items()}
+    """Check one aggregate's topics; add existing topics to `topic_infos`."""
+    existing, extras = find_with_extras(admin, topics, plan.personal)
+    topic_infos |= {topics.name(kind): info for kind, info in existing.items()}
     if (keys := extras.get("keys")) is not None:
-        found[topics.keys] = keys
-    wrong = mistakes(topics, there, plan, extras)
-    if (error := missing_topics(topics, [*there, *extras], plan.kinds)) is not None:
-        wrong.insert(0, error)
-    yield from (fail("topics", error) for error in wrong)
-    if wrong:
+        topic_infos[topics.keys] = keys
+    errors = mistakes(topics, existing, plan, extras)
+    if (error := missing_topics(topics, [*existing, *extras], plan.kinds)) is not None:
+        errors.insert(0, error)
+    yield from (fail("topics", error) for error in errors)
+    if errors:
         return
     if "lineage" in extras:
-        yield from _growth(admin.connection, topics, there["commands"].partitions)
-    copies = min(info.replication for info in there.values())
-    if copies < TopicPlan.replication(brokers):
+        yield from _repartitioning(admin.connection, topics, existing["commands"].partitions)
+    replicas = min(info.replication for info in existing.values())
+    if replicas < TopicPlan.replication(brokers):
         yield warn(
             "topics",
-            f"{topics.aggregate}: {copies} of 3 possible replicas: a lost broker loses data",
+            f"{topics.aggregate}: {replicas} of 3 possible replicas: a lost broker loses data",
             "kafka-reassign-partitions.sh adds replicas; then set min.insync.replicas=2",
         )
     else:
-        yield ok("topics", f"{topics.aggregate}: {there['commands'].partitions} partitions, set up right")
+        yield ok(
+            "topics",
+            f"{topics.aggregate}: {existing['commands'].partitions} partitions, with correct settings",
+        )
 
 
-def _growth(connection: Cluster, topics: Topics, there: int) -> Iterator[Check]:
-    """Check whether a repartitioning is in progress, and which step it waits for."""
-    lineage = visible_lineage(connection, topics, there)
+def _repartitioning(connection: Cluster, topics: Topics, partitions: int) -> Iterator[Check]:
+    """Report a repartitioning in progress, and its next step. `partitions`: of the commands topic now."""
+    lineage = visible_lineage(connection, topics, partitions)
     count = lineage.counts[-1]
-    if count > there:
+    if count > partitions:
         yield warn(
             "topics",
-            f"{topics.aggregate} grows to {count} partitions, its commands have {there}",
+            f"{topics.aggregate} is being repartitioned to {count} partitions; its commands topic has {partitions}",
             f"complete it: cqrs repartition {topics.aggregate} --partitions {count}",
         )
-    elif left := lineage.unfinished_partitions(there):
+    elif unfinished := lineage.unfinished_partitions(partitions):
         yield warn(
             "topics",
-            f"{topics.aggregate} grows to {count} partitions: {len(left)} have not split or begun",
+            f"{topics.aggregate} is being repartitioned to {count} partitions: {len(unfinished)} are not split or"
+            " activated",
             "the next run splits: cqrs run",
         )
 
 
-def _positions(admin: Admin, processes: Sequence[ProcessUse], found: dict[str, TopicInfo]) -> Iterator[Check]:
-    """Check the topic of each process's positions; add existing topics to `found`."""
-    there = admin.describe([one.topics.positions for one in processes])
-    found |= there
-    for one in processes:
-        info = there.get(one.topics.positions)
-        mistake = one.topics.mistake(info)
+def _positions(
+    admin: Admin, processes: Sequence[ProcessUse], topic_infos: dict[str, TopicInfo]
+) -> Iterator[Check]:
+    """Check the topic of each process's positions; add existing topics to `topic_infos`."""
+    existing = admin.describe([process.topics.positions for process in processes])
+    topic_infos |= existing
+    for process in processes:
+        info = existing.get(process.topics.positions)
+        mistake = process.topics.mistake(info)
         if info is None:
             yield warn(
                 "processes",
-                f"{one.topics.process} has no topic: cqrs run leaves it out",
+                f"{process.topics.process} has no topic: cqrs run leaves it out",
                 "create it: cqrs init",
             )
         elif mistake is not None:
             yield fail("processes", mistake)
         else:
-            yield ok("processes", f"{one.topics.process}: hears {', '.join(one.sources)}")
+            yield ok("processes", f"{process.topics.process}: subscribes to {', '.join(process.sources)}")
 
 
-def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
-    """Check that the brokers allow cqrs's transactions, and for transactions that block readers for too long."""
-    places = [
+def _transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[Check]:
+    """Check that the brokers allow the transaction timeout, and that no transaction blocks readers for too long."""
+    partitions = [
         (name, partition)
-        for name, info in found.items()
+        for name, info in topic_infos.items()
         if info.operations is None or "READ" in info.operations
         for partition in range(info.partitions)
     ]
     limit = admin.max_transaction_timeout()
     if limit is not None and limit < TRANSACTION_TIMEOUT * 1000:
         yield fail("transactions", transaction_timeout_error(TRANSACTION_TIMEOUT, limit))
-    held = admin.all_open_transactions(places) if places else []
+    open_transactions = admin.all_open_transactions(partitions) if partitions else []
     now = now_ms()
-    hanging = [transaction for transaction in held if transaction.hangs(now)]
+    hanging = [transaction for transaction in open_transactions if transaction.hangs(now)]
     server = admin.connection.bootstrap_server
     yield from (fail("transactions", _blocked(transaction, server)) for transaction in hanging)
     hiding = [
-        one for one in held if one not in hanging and not one.is_young(now) and one.topic.endswith(_COMMANDS)
+        transaction
+        for transaction in open_transactions
+        if transaction not in hanging
+        and not transaction.is_young(now)
+        and transaction.topic.endswith(_COMMANDS_SUFFIX)
     ]
-    yield from (warn("transactions", one.hidden_records_message(), one.hint(server)) for one in hiding)
+    for transaction in hiding:
+        yield warn("transactions", transaction.hidden_records_message(), transaction.hint(server))
     if not hanging and not hiding:
-        yield ok("transactions", f"none hanging, {len(held)} open")
+        yield ok("transactions", f"none hanging, {len(open_transactions)} open")
 
 
 def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
-    where = f"{transaction.topic} partition {transaction.partition}"
+    location = f"{transaction.topic} partition {transaction.partition}"
     return UnavailableError(
-        f"{where} is blocked by {transaction}, which will not end by itself",
+        f"{location} is blocked by {transaction}, which does not end by itself",
         transaction.abort_command(server),
     )
 
@@ -210,7 +220,7 @@ def _acls(
     personal: Collection[str],
 ) -> Iterator[Check]:
     """Check that the cluster's authorizer, if there is one, allows the operations that the roles need."""
-    lacking = {
+    missing = {
         role: admin.missing_acls(
             need
             for topics in aggregates
@@ -219,17 +229,21 @@ def _acls(
         for role in roles
     }
     if processes:
-        lacking["run"] += admin.missing_acls(need for one in processes for need in one.required_acls())
-    for role, refused in lacking.items():
-        yield from (fail("acls", need.denied(role)) for need in refused)
-    if any(lacking.values()):
+        missing["run"] += admin.missing_acls(
+            need for process in processes for need in process.required_acls()
+        )
+    for role, needs in missing.items():
+        yield from (fail("acls", need.denied(role)) for need in needs)
+    if any(missing.values()):
         return
     try:
         count = admin.acl_count()
     except ConfigurationError:
-        yield ok("acls", f"an authorizer allows what {', '.join(roles)} need; its list may not be seen")
+        yield ok(
+            "acls", f"an authorizer allows the operations of {', '.join(roles)}; its ACLs may not be listed"
+        )
         return
     if count is None:
-        yield ok("acls", "no authorizer: every client may do everything")
+        yield ok("acls", "the cluster has no authorizer: every client may do everything")
     else:
-        yield ok("acls", f"{count}, which allow what {', '.join(roles)} need")
+        yield ok("acls", f"{counted(count, 'ACL')}, which allow the operations of {', '.join(roles)}")

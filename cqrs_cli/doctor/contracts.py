@@ -1,4 +1,4 @@
-"""The committed contracts of a project, `schemas/<aggregate>.json`, compared with the current code."""
+"""Compares the committed contracts of a project, `schemas/<aggregate>.json`, with the current code."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ Level = Literal["green", "amber", "red"]
 
 
 class ContractComparison(NamedTuple):
-    """The comparison of one aggregate with its committed contract."""
+    """The changes of one aggregate since its contract was committed."""
 
     aggregate: str
     file: Path
@@ -30,28 +30,28 @@ class ContractComparison(NamedTuple):
 
 
 def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> list[ContractComparison]:
-    """Compare the aggregates with the committed contracts; with `every`, also find contracts whose aggregate is gone.
+    """Compare the aggregates with the committed contracts; with `every`, also find contracts without an aggregate.
 
     Raises `ConfigurationError` for a file that is not a contract.
     """
-    found = [_compared(root, name, aggregate) for name, aggregate in aggregates.items()]
+    comparisons = [_compare_aggregate(root, name, aggregate) for name, aggregate in aggregates.items()]
     if every:
         for path in sorted((root / FOLDER).glob("*.json")):
             if path.stem not in aggregates:
-                gone = Change(
+                removal = Change(
                     "red",
-                    "the aggregate is gone",
+                    "the aggregate no longer exists",
                     f"existing topics stay; cqrs check --write removes {FOLDER}/{path.name}",
                 )
-                found.append(ContractComparison(path.stem, path, [gone]))
-    return found
+                comparisons.append(ContractComparison(path.stem, path, [removal]))
+    return comparisons
 
 
-def _compared(root: Path, name: str, aggregate: Aggregate) -> ContractComparison:
+def _compare_aggregate(root: Path, name: str, aggregate: Aggregate) -> ContractComparison:
     path = root / FOLDER / f"{name}.json"
     try:
-        written = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return ContractComparison(name, path, compare_contracts(written, contract_of(aggregate)))
+        committed = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return ContractComparison(name, path, compare_contracts(committed, contract_of(aggregate)))
     except FileNotFoundError:
         return ContractComparison(name, path, [Change("amber", "it is not committed yet")])
     except (OSError, msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
@@ -62,7 +62,7 @@ def _compared(root: Path, name: str, aggregate: Aggregate) -> ContractComparison
 
 
 def remove_contract(path: Path) -> None:
-    """Remove the contract of an aggregate that is gone; raises `ConfigurationError` if this is impossible."""
+    """Remove the contract of an aggregate that no longer exists; raises `ConfigurationError` if this fails."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

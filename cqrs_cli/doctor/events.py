@@ -21,7 +21,7 @@ SAMPLE_OFFSETS = 2000
 def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -> Iterator[Check]:
     """Check that the code reads the oldest and newest events of each partition; report one of each unreadable type."""
     count = readers.partition_count(connection, topics.events)
-    seen, total = 0, 0
+    checked_offsets, total_offsets = 0, 0
     unreadable_types: dict[str, str] = {}  # the event's type → where and why
     try:
         bounds = complete_bounds(connection, topics, range(count))
@@ -29,18 +29,18 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
         yield fail("events", error)
         return
     for partition, (start, end) in bounds.items():
-        total += end - start
+        total_offsets += end - start
         for low, high in _sample_ranges(start, end):
             log = PartitionLog(connection, topics, partition, connection.payload_codec())
             for records in log.events(low, high):
-                seen += high - low
+                checked_offsets += high - low
                 for record in records:
                     _check_event(
                         aggregate, f"{topics.events}:{partition}@{record.offset}", record, unreadable_types
                     )
-    yield from (fail("events", unreadable(problem)) for problem in unreadable_types.values())
+    yield from (fail("events", unreadable_error(problem)) for problem in unreadable_types.values())
     if not unreadable_types:
-        rest = "" if seen >= total else "; cqrs check --log checks all events"
+        rest = "" if checked_offsets >= total_offsets else "; cqrs check --log checks all events"
         yield ok("events", f"{aggregate.name}: the code reads the oldest and newest events{rest}")
 
 
@@ -51,20 +51,22 @@ def _sample_ranges(start: int, end: int) -> list[tuple[int, int]]:
     return [(start, start + SAMPLE_OFFSETS), (end - SAMPLE_OFFSETS, end)]
 
 
-def _check_event(aggregate: Aggregate, place: str, record: Record, unreadable_types: dict[str, str]) -> None:
+def _check_event(
+    aggregate: Aggregate, position: str, record: Record, unreadable_types: dict[str, str]
+) -> None:
     try:
         event = read_event(record.value)
     except ValueError as error:
-        unreadable_types.setdefault("", f"{place} is not an event: {error}")
+        unreadable_types.setdefault("", f"{position} is not an event: {error}")
         return
     try:
         decode_event(aggregate, event)
     except FoldError as error:
-        unreadable_types.setdefault(event.type, f"{place}: {error}")
+        unreadable_types.setdefault(event.type, f"{position}: {error}")
 
 
-def unreadable(problem: str) -> ContradictionError:
-    """Return the error that would end a run."""
+def unreadable_error(problem: str) -> ContradictionError:
+    """Return the error with which `cqrs run` would exit."""
     return ContradictionError(
         problem, "cqrs run stops there: keep the class, or write Decider(…, upcasters={…})"
     )

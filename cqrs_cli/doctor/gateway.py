@@ -1,4 +1,4 @@
-"""Checks of the gateway: the libraries that `cqrs serve` needs here, and a running gateway, from a client's view."""
+"""Checks the libraries that `cqrs serve` needs on this machine, and a running gateway as a client sees it."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError, UsageError
 from cqrs_cli.extras import install
 from cqrs_cli.version import __version__
 
-#: The libraries of the extra.
+#: The libraries of the extra `gateway`.
 _LIBRARIES = ("starlette", "uvicorn")
 
 #: Timeout in seconds for each answer.
@@ -30,11 +30,11 @@ Describe = Callable[[Collection[str], bool], Mapping[str, Any]]
 
 def check_gateway_extra(version_of: Callable[[str], str] = metadata.version) -> Iterator[Check]:
     """Report the libraries that only `cqrs serve` needs."""
-    found = {name: version for name in _LIBRARIES if (version := _version(name, version_of))}
-    if len(found) == len(_LIBRARIES):
-        yield ok("gateway", ", ".join(f"{name} {version}" for name, version in found.items()))
+    versions = {name: version for name in _LIBRARIES if (version := _version(name, version_of))}
+    if len(versions) == len(_LIBRARIES):
+        yield ok("gateway", ", ".join(f"{name} {version}" for name, version in versions.items()))
     else:
-        missing = " and ".join(name for name in _LIBRARIES if name not in found)
+        missing = " and ".join(name for name in _LIBRARIES if name not in versions)
         yield Check(
             "gateway",
             "ok",
@@ -59,7 +59,7 @@ class GatewayAddress(NamedTuple):
     path: str
 
     @property
-    def is_here(self) -> bool:
+    def is_local(self) -> bool:
         """True if only programs on this machine reach the gateway at this address."""
         return self.host in _LOOPBACK
 
@@ -107,7 +107,7 @@ def check_gateway(
 def _check_with_token(
     address: GatewayAddress, token: str, known: Collection[str], describe: Describe
 ) -> Iterator[Check]:
-    if address.scheme == "http" and not address.is_here:
+    if address.scheme == "http" and not address.is_local:
         hint = "put a proxy with TLS in front of the gateway, and use https"
         yield warn("gateway", f"tokens for {address} are sent in plain text", hint)
     response = _request(address, "/openapi.json", token)
@@ -121,18 +121,20 @@ def _check_with_token(
         yield from _compare_api(address, response.body, known, describe)
 
 
-class _Answer(NamedTuple):
-    """An answer, with its JSON, or None for any other body. `location`: the target of a redirect."""
+class _Response(NamedTuple):
+    """A response. `body`: its JSON, or None for any other body. `location`: the target of a redirect."""
 
     status: int
     body: Any
     location: str
 
 
-def _request(address: GatewayAddress, path: str, token: str | None = None) -> _Answer:
+def _request(address: GatewayAddress, path: str, token: str | None = None) -> _Response:
     """Send one request, and follow no redirect: the token must not reach another server."""
-    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    client = kind(address.host, address.port, timeout=_TIMEOUT)
+    connection_class = (
+        http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    )
+    client = connection_class(address.host, address.port, timeout=_TIMEOUT)
     headers = {"Accept": "application/json"} | ({} if token is None else {"Authorization": f"Bearer {token}"})
     try:
         client.request("GET", f"{address.path}{path}", headers=headers)
@@ -154,7 +156,7 @@ def _request(address: GatewayAddress, path: str, token: str | None = None) -> _A
         body = json.loads(content)
     except (ValueError, RecursionError):
         body = None
-    return _Answer(response.status, body, response.getheader("Location", ""))
+    return _Response(response.status, body, response.getheader("Location", ""))
 
 
 def _require_alive(address: GatewayAddress) -> None:
@@ -167,10 +169,10 @@ def _require_alive(address: GatewayAddress) -> None:
         raise _not_a_gateway(address, "/healthz", response)
 
 
-def _not_a_gateway(address: GatewayAddress, path: str, response: _Answer) -> ConfigurationError:
-    leads = f", which leads to {response.location[:200]}" if response.location else ""
+def _not_a_gateway(address: GatewayAddress, path: str, response: _Response) -> ConfigurationError:
+    redirect_text = f", which leads to {response.location[:200]}" if response.location else ""
     return ConfigurationError(
-        f"{address}{path} responds with {response.status}{leads}: it is not a gateway",
+        f"{address}{path} responds with {response.status}{redirect_text}: it is not a gateway",
         "check the address; a proxy in front of the gateway must not change the paths",
     )
 
@@ -182,14 +184,14 @@ def _check_readiness(address: GatewayAddress) -> Check:
     waiting = response.body.get("waiting") if isinstance(response.body, dict) else None
     if response.status != 503 or not isinstance(waiting, dict):
         raise _not_a_gateway(address, "/readyz", response)
-    why = "; ".join(f"{name}: {text}" for name, text in sorted(waiting.items()))
+    reasons = "; ".join(f"{name}: {text}" for name, text in sorted(waiting.items()))
     return warn(
-        "gateway", f"{address} serves outdated states ({why})", "wait; if this persists, check its stderr"
+        "gateway", f"{address} serves outdated states ({reasons})", "wait; if this persists, check its stderr"
     )
 
 
 def _token_check(address: GatewayAddress) -> Check:
-    if address.is_here:
+    if address.is_local:
         return ok("gateway", f"{address} requires no token")
     hint = "cqrs serve --token-file FILE, or let a proxy in front of it authenticate the clients"
     return warn("gateway", f"{address} requires no token: everybody who reaches it can read everything", hint)
@@ -201,34 +203,34 @@ def _compare_api(
     """Compare the gateway's API with the project."""
     try:
         version, paths, schemas = api["info"]["version"], api["paths"], api["components"]["schemas"]
-        served = sorted({path.split("/")[1] for path in paths})
+        served_names = sorted({path.split("/")[1] for path in paths})
     except (TypeError, KeyError, AttributeError, IndexError):
-        raise _not_a_gateway(address, "/openapi.json", _Answer(200, api, "")) from None
-    names = ", ".join(served) or "nothing"
-    if not set(served) & set(known):
+        raise _not_a_gateway(address, "/openapi.json", _Response(200, api, "")) from None
+    names = ", ".join(served_names) or "nothing"
+    if not set(served_names) & set(known):
         hint = "check that it is the gateway of this project"
         error = ConfigurationError(f"{address} serves {names}, and no aggregate of this project", hint)
         yield fail("gateway", error)
         return
-    if unknown := sorted(set(served) - set(known)):
+    if unknown := sorted(set(served_names) - set(known)):
         hint = "check that it is the gateway of this project, with the same code"
         yield warn(
             "gateway", f"{address} serves {', '.join(unknown)}, which this project does not have", hint
         )
-    if missing := sorted(set(known) - set(served)):
-        hint = f"start it without names, or with them: cqrs serve {' '.join([*served, *missing])}"
+    if missing := sorted(set(known) - set(served_names)):
+        hint = f"start it without names, or with them: cqrs serve {' '.join([*served_names, *missing])}"
         yield warn("gateway", f"{address} does not serve {', '.join(missing)}", hint)
     read_only = not any("post" in item for item in paths.values())
-    takes = "no commands" if read_only else "commands"
+    accepted = "no commands" if read_only else "commands"
     if version != __version__:
         hint = "install the same version on both sides"
         yield warn("gateway", f"{address} is cqrs {version}, this is {__version__}", hint)
     if version != __version__ or unknown:
-        yield ok("gateway", f"{address} serves {names}, and accepts {takes}")
+        yield ok("gateway", f"{address} serves {names}, and accepts {accepted}")
         return
-    expected = describe(served, read_only)
+    expected = describe(served_names, read_only)
     if (expected["paths"], expected["components"]["schemas"]) == (paths, schemas):
-        yield ok("gateway", f"{address} serves {names} with this project's code, and accepts {takes}")
+        yield ok("gateway", f"{address} serves {names} with this project's code, and accepts {accepted}")
     else:
         hint = "restart it with the project's code; until then it serves states of its own code"
         yield warn("gateway", f"{address} serves {names} with other code than this project's", hint)

@@ -1,4 +1,4 @@
-"""Checks of the keyring: whether it can be read, and has every KEK that is in use. Findings contain key ids only."""
+"""Checks that the keyring can be read, and has every KEK that is in use. Findings contain key ids only."""
 
 import stat
 from collections.abc import Iterator, Sequence
@@ -12,43 +12,49 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.keyring import Keyring
 
+#: The name of the check.
 _NAME = "keys"
 
 
-def check_keyring(address: KeyRingAddress | None, personal: Sequence[str], runs: bool) -> Iterator[Check]:
-    """Check the keyring of a project in which these aggregates have personal fields. `runs`: for `cqrs run`.
+def check_keyring(
+    address: KeyRingAddress | None, personal: Sequence[str], includes_run: bool
+) -> Iterator[Check]:
+    """Check the keyring of a project in which the aggregates `personal` have personal fields.
+
+    `includes_run`: the check is for `cqrs run`, too, which needs the keyring.
 
     Raises `ConfigurationError` for a keyring that cannot be read.
     """
     if address is None:
         if personal:
-            yield _missing_keyring(", ".join(personal), runs)
+            yield _missing_keyring(", ".join(personal), includes_run)
         return
-    ring = keyring_at(address)
-    more = f", and {len(ring.names) - 1} older" if len(ring.names) > 1 else ""
+    keyring = keyring_at(address)
+    more = f", and {len(keyring.names) - 1} older" if len(keyring.names) > 1 else ""
     file = address.file
     if file is not None and file.stat().st_mode & stat.S_IROTH:
         yield warn(_NAME, f"every user of this machine may read {address.shown}", f"chmod o-rwx {file}")
     else:
-        yield ok(_NAME, f"{address.shown} has the master key {ring.current}{more}")
+        yield ok(_NAME, f"{address.shown} has the key-encryption key {keyring.current}{more}")
 
 
-def _missing_keyring(names: str, runs: bool) -> Check:
-    what = f"{names}: personal fields, and no keyring is set"
+def _missing_keyring(names: str, includes_run: bool) -> Check:
+    problem = f"{names}: personal fields, and no keyring is set"
     hint = "set keyring to a keyring file; cqrs keys init creates one"
-    if runs:
-        return fail(_NAME, ConfigurationError(f"{what}: cqrs run needs them", hint))
-    return warn(_NAME, f"{what}: readers see redacted values", hint)
+    if includes_run:
+        return fail(_NAME, ConfigurationError(f"{problem}: cqrs run needs them", hint))
+    return warn(_NAME, f"{problem}: readers see redacted values", hint)
 
 
-def check_masters(connection: Cluster, topics: Topics, ring: Keyring) -> Iterator[Check]:
+def check_keks(connection: Cluster, topics: Topics, keyring: Keyring) -> Iterator[Check]:
     """Check that the keyring has the KEKs of an aggregate's data keys. All data keys are read.
 
     Raises `ContradictionError` for a missing KEK.
     """
     used = {name: use.current for name, use in count_kek_usage(connection, topics).items() if use.current}
-    ring.check_keks(topics.keys, used)
-    under = ", ".join(f"{count:,} under {name}" for name, count in used.items())
+    keyring.check_keks(topics.keys, used)
+    kek_counts = ", ".join(f"{count:,} under {name}" for name, count in used.items())
     yield ok(
-        _NAME, f"{topics.aggregate}: {counted(sum(used.values()), 'key')}{f', {under}' if under else ''}"
+        _NAME,
+        f"{topics.aggregate}: {counted(sum(used.values()), 'key')}{f', {kek_counts}' if kek_counts else ''}",
     )

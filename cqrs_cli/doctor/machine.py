@@ -1,4 +1,4 @@
-"""Checks of this machine and project: Java, Python, Spark, folders, settings, aggregates."""
+"""Checks of this machine and of the project: Java, Python, Spark, folders, settings, aggregates."""
 
 import difflib
 import os
@@ -18,16 +18,20 @@ from cqrs_cli.system.account import require_account
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
+#: The oldest supported Spark, as (major, minor).
 MIN_SPARK = (4, 1)
-MIN_FREE_BYTES = 1 << 30  # bytes
+
+#: Free bytes on the disk of the shards below which a warning is given.
+MIN_FREE_BYTES = 1 << 30
 
 #: Environment variables that are not settings.
 _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
 
 
 def check_java(needed: bool = True) -> Iterator[Check]:
-    """Report the Java of the embedded broker and of Spark, and why it was chosen. `needed`: a missing Java is a
-    failure, not a warning.
+    """Report the Java of the embedded broker and of Spark, and why it was chosen.
+
+    `needed`: a missing Java is a failure, else a warning.
     """
     from cqrs_cli.system.java import choose_java, version
 
@@ -46,14 +50,14 @@ def check_python(optimized: bool | None = None) -> Iterator[Check]:
     """Report this Python, and whether its build costs speed."""
     from cqrs_cli.system.python import is_optimized
 
-    found = f"Python {platform.python_version()} at {sys.executable}"
+    python_text = f"Python {platform.python_version()} at {sys.executable}"
     if is_optimized() if optimized is None else optimized:
-        yield ok("python", f"{found}, an optimised build")
+        yield ok("python", f"{python_text}, an optimised build")
     else:
         yield ok(
             "python",
-            f"{found}, not built with --enable-optimizations: the same on such a build, as that of Debian or "
-            "python.org, takes a tenth less processor time",
+            f"{python_text}, not built with --enable-optimizations: an optimised build, such as that of Debian or "
+            "python.org, needs a tenth less processor time",
         )
 
 
@@ -67,21 +71,21 @@ def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
         import pyspark
     except ImportError as error:
         raise UnavailableError(f"pyspark cannot be imported: {error}", install("spark")) from None
-    here = Path(str(pyspark.__file__)).parent
+    folder = Path(str(pyspark.__file__)).parent
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < MIN_SPARK:
-        least = ".".join(map(str, MIN_SPARK))
-        raise UnavailableError(f"Spark {pyspark.__version__} is too old", f"pip install 'pyspark>={least}'")
+        minimum = ".".join(map(str, MIN_SPARK))
+        raise UnavailableError(f"Spark {pyspark.__version__} is too old", f"pip install 'pyspark>={minimum}'")
     require_account()
     home = environ.get("SPARK_HOME", "")
-    if home and Path(home).resolve() != here.resolve():
+    if home and Path(home).resolve() != folder.resolve():
         yield warn(
             "spark",
             f"Spark {pyspark.__version__}, but SPARK_HOME is {home}",
-            f"unset it, or set it to {here}",
+            f"unset SPARK_HOME, or set it to {folder}",
         )
     else:
-        yield ok("spark", f"Spark {pyspark.__version__} at {here}")
+        yield ok("spark", f"Spark {pyspark.__version__} at {folder}")
 
 
 def check_settings(settings: "Settings") -> Iterator[Check]:
@@ -90,15 +94,16 @@ def check_settings(settings: "Settings") -> Iterator[Check]:
     from cqrs_cli.settings.settings import origins
 
     Connection(settings.bootstrap_server or "127.0.0.1:9092", settings.client_properties()).check_properties()
-    given = sorted({origin for origin in origins(settings).values() if origin != "default"})
+    origin_names = sorted({origin for origin in origins(settings).values() if origin != "default"})
     yield ok(
-        "settings", f"root {settings.root}; " + (f"from {', '.join(given)}" if given else "all defaults")
+        "settings",
+        f"root {settings.root}; " + (f"from {', '.join(origin_names)}" if origin_names else "all defaults"),
     )
     known = {f"CQRS_{name.upper()}" for name in origins(settings)} | _OTHER_VARIABLES
     for name in sorted(os.environ):
         if name.startswith("CQRS_") and name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else "unset it"
+            matches = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {matches[0]}?" if matches else "unset it"
             yield warn("settings", f"the environment variable {name} is not a setting", hint)
 
 
@@ -107,16 +112,16 @@ def check_state(folder: Path) -> Iterator[Check]:
     from cqrs_cli.state.errors import reject_network_file_system
 
     reject_network_file_system(folder)
-    place = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=place) as file:
+        with tempfile.TemporaryFile(dir=existing) as file:
             file.write(b"x")
     except OSError as error:
         raise ConfigurationError(
             f"the state folder {folder} cannot be written ({error.strerror})",
             "choose another folder with --state-dir or CQRS_STATE_DIR",
         ) from None
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(existing).free
     if free < MIN_FREE_BYTES:
         yield warn("state", f"{folder}: {free >> 20} MiB free", "free disk space, or set CQRS_STATE_DIR")
     else:
@@ -138,15 +143,17 @@ def check_limits(settings: "Settings") -> Iterator[Check]:
 
     partitions = len(registry.names(settings.aggregates, settings.root)) * settings.partitions
     tasks = os.cpu_count() or 1
-    needs, allowed = limits.owner_needs(-(-partitions // tasks)), limits.hard_limits()
-    error = allowed.shortage(needs, f"one of {tasks} tasks of cqrs run with {partitions} partitions")
+    required, available = limits.owner_needs(-(-partitions // tasks)), limits.hard_limits()
+    error = available.shortage(required, f"one of {tasks} tasks of cqrs run with {partitions} partitions")
     if error is not None:
         yield warn("limits", error.message, error.hint)
     else:
-        files = "any number of" if allowed.descriptors is None else f"{allowed.descriptors:,}"
-        needed = f"one of {tasks} tasks of cqrs run with {partitions} partitions needs {needs.descriptors:,}"
-        space = "" if allowed.bytes is None else f", in {allowed.bytes >> 30:,} GiB of address space"
-        yield ok("limits", f"a process may open {files} files{space}; {needed}")
+        files = "any number of" if available.descriptors is None else f"{available.descriptors:,}"
+        required_text = (
+            f"one of {tasks} tasks of cqrs run with {partitions} partitions needs {required.descriptors:,}"
+        )
+        space = "" if available.bytes is None else f", in {available.bytes >> 30:,} GiB of address space"
+        yield ok("limits", f"a process may open {files} files{space}; {required_text}")
 
 
 def check_aggregates(settings: "Settings") -> Iterator[Check]:
@@ -155,16 +162,16 @@ def check_aggregates(settings: "Settings") -> Iterator[Check]:
 
     names = registry.names(settings.aggregates, settings.root)
     if not names:
-        place = settings.root / settings.aggregates.replace(".", "/")
+        folder = settings.root / settings.aggregates.replace(".", "/")
         yield warn(
-            "aggregates", f"no aggregates in {place}", "create a project with an aggregate: cqrs new DIR"
+            "aggregates", f"no aggregates in {folder}", "create a project with an aggregate: cqrs new DIR"
         )
-    broken: list[Check] = []
+    failures: list[Check] = []
     for name in names:
         try:
             registry.load(name, settings.aggregates, settings.root)
         except CqrsError as error:
-            broken.append(fail("aggregates", error))
-    yield from broken
-    if names and not broken:
+            failures.append(fail("aggregates", error))
+    yield from failures
+    if names and not failures:
         yield ok("aggregates", ", ".join(names))

@@ -1,4 +1,4 @@
-"""Checks whether the payload store answers. Nothing is written to it."""
+"""Checks that the payload store responds. Nothing is written to it."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,13 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
-def check_payloads(place: PayloadStoreAddress | None) -> Iterator[Check]:
+def check_payloads(address: PayloadStoreAddress | None) -> Iterator[Check]:
     """Yield one finding, if there is a store; raises `PayloadUnavailableError` if the store does not answer."""
-    if place is None:
+    if address is None:
         return
-    transfer = payload_transfer(place)
+    transfer = payload_transfer(address)
     if transfer.call_with_retries(transfer.store.exists):
-        yield ok("payloads", f"{place.uri} responds")
+        yield ok("payloads", f"{address.uri} responds")
     else:
         hint = "the first payload creates it; all machines must see the same folder"
-        yield warn("payloads", f"{place.uri} does not exist yet", hint)
+        yield warn("payloads", f"{address.uri} does not exist yet", hint)

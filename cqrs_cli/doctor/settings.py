@@ -1,4 +1,4 @@
-"""The effective settings, as people read them."""
+"""Formats the effective settings for `cqrs doctor`."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from cqrs_cli.settings.settings import Settings, origins
 
 
 class SettingRow(NamedTuple):
-    """A setting as people read it."""
+    """A setting as text. `origin`: its flag, environment variable or file, or "default"."""
 
     name: str
     value: str
@@ -23,16 +23,20 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
 
     Raises `ConfigurationError` if the file of `command_config` cannot be read.
     """
-    places = origins(settings)
+    setting_origins = origins(settings)
     rows = [
-        SettingRow(name, _text(name, getattr(settings, name)), places[name])
-        for name in places
+        SettingRow(name, _text(name, getattr(settings, name)), setting_origins[name])
+        for name in setting_origins
         if name != "properties"
     ]
     for name, value in masked(settings.client_properties()).items():
-        given = name in settings.properties
+        is_setting = name in settings.properties  # else the property is from the file of `command_config`
         rows.append(
-            SettingRow(f"-X {name}", value, places["properties"] if given else str(settings.command_config))
+            SettingRow(
+                f"-X {name}",
+                value,
+                setting_origins["properties"] if is_setting else str(settings.command_config),
+            )
         )
     return rows
 

@@ -1,4 +1,4 @@
-"""Checks of the shards on this machine: whether the current code would have folded the same states."""
+"""Checks whether the current code would have folded the same states as the shards on this machine have."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,5 +42,8 @@ def _is_stale(path: Path, aggregate: Aggregate) -> bool:
             identity = msgspec.json.decode(store.identity(), type=Identity)
         except msgspec.DecodeError:
             return False
-        same = (identity.schema, identity.revision) == (aggregate.schema_digest, aggregate.decider.revision)
-        return same and store.code_digest() not in ("", aggregate.fold_digest)
+        is_same_identity = (identity.schema, identity.revision) == (
+            aggregate.schema_digest,
+            aggregate.decider.revision,
+        )
+        return is_same_identity and store.code_digest() not in ("", aggregate.fold_digest)

@@ -194,7 +194,7 @@ def test_shared_commands_need_an_aggregate(tmp_path: Path) -> None:
     client = cqrs.Client(tmp_path, bootstrap_server="127.0.0.1:1")
     increment = registry.load("one", "shared", tmp_path).commands["one.Increment"]()
     assert client._aggregates.of_command(increment, "two")[1] == "two.Increment"
-    with pytest.raises(CqrsError, match="is a command of one, two; say which: aggregate="):
+    with pytest.raises(CqrsError, match="is a command of one, two; name the aggregate: aggregate="):
         type(increment).__module__ = "elsewhere"
         client.send("a", increment)
     del sys.modules["shared"]

@@ -78,7 +78,7 @@ def test_options_become_attributes() -> None:
     ],
 )
 def test_malformed_traces_are_refused(trace: str) -> None:
-    with pytest.raises(UsageError, match=r"^--traceparent: .* is not a W3C traceparent; it is like 00-"):
+    with pytest.raises(UsageError, match=r"^--traceparent: .* is not a W3C traceparent; write it like 00-"):
         command_event("amount=1", traceparent=trace)
 
 
@@ -92,7 +92,7 @@ def test_tracestate_becomes_an_attribute(state: str) -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ("", "is not a W3C tracestate; it is like vendor=value"),
+        ("", "is not a W3C tracestate; write it like vendor=value"),
         ("a", "is not a W3C tracestate"),
         ("A=1", "is not a W3C tracestate"),
         ("a=1=2", "is not a W3C tracestate"),
@@ -107,7 +107,7 @@ def test_malformed_tracestates_are_refused(state: str, message: str) -> None:
 
 
 def test_tracestate_needs_a_traceparent() -> None:
-    with pytest.raises(UsageError, match=r"^--tracestate means nothing without --traceparent; give both"):
+    with pytest.raises(UsageError, match=r"^--tracestate needs --traceparent; give both"):
         command_event("amount=1", tracestate="a=1")
 
 

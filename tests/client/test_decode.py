@@ -62,7 +62,7 @@ def test_errors_name_the_record(value: bytes | None) -> None:
 
 
 def test_errors_of_consumers_are_refused() -> None:
-    with pytest.raises(UsageError, match="an error of the consumer's: broker down"):
+    with pytest.raises(UsageError, match="an error of the consumer: broker down"):
         decode_record(Message(None, error="broker down"))
 
 

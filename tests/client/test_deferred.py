@@ -78,11 +78,13 @@ def test_programs_cancel_and_release(harness: TopicHarness, client: cqrs.Client)
 
 def test_builtin_commands_need_an_aggregate() -> None:
     client = cqrs.Client(ROOT, bootstrap_server="127.0.0.1:1")
-    with pytest.raises(UsageError, match="Cancel is a command of every aggregate; say which: aggregate="):
+    with pytest.raises(
+        UsageError, match="Cancel is a command of every aggregate; name the aggregate: aggregate="
+    ):
         client.send("a", cqrs.Cancel("x"))
     with pytest.raises(UsageError, match=r"cqrs\.Release: Expected `str`, got `int`"):
         client.send("a", cqrs.Release(7), aggregate="order")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="Erase is a command of every aggregate with personal fields; say"):
+    with pytest.raises(UsageError, match="Erase is a command of every aggregate with personal fields; name"):
         client.send("a", cqrs.Erase())
-    with pytest.raises(UsageError, match="bank_account marks no field as personal"):
+    with pytest.raises(UsageError, match="bank_account has no personal fields"):
         client.send("a", cqrs.Erase(), aggregate="bank_account")

@@ -86,7 +86,7 @@ def test_errors_name_the_line(line: bytes) -> None:
 
 def test_commands_are_for_personal_aggregates() -> None:
     require_personal(CUSTOMER)
-    with pytest.raises(UsageError, match="tally marks no field as personal: there is nothing to erase"):
+    with pytest.raises(UsageError, match="tally has no personal fields: there is nothing to erase"):
         require_personal(tally.AGGREGATE)
     command = erase_command("customer", "c-1")
     document = json.loads(command.value)

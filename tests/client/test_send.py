@@ -52,7 +52,7 @@ def test_invalid_line_is_named(invalid_line: bytes, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         send(read_lines([VALID_LINE, b"\n", invalid_line, VALID_LINE], ["a"]), FakeProducer())
     assert raised.value.message == message
-    assert raised.value.hint == "1 command was sent before it: correct it and send the rest"
+    assert raised.value.hint == "1 command was sent before it: correct the line, and send the remaining lines"
 
 
 def test_lost_brokers_name_the_sent_count() -> None:

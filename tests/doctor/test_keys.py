@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.doctor.check import run_check
-from cqrs_cli.doctor.keys import check_keyring, check_masters
+from cqrs_cli.doctor.keys import check_keks, check_keyring
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
@@ -36,7 +36,7 @@ def address(tmp_path: Path) -> KeyRingAddress:
 
 def test_keyring_is_reported_without_its_keys(address: KeyRingAddress) -> None:
     ((status, detail, _),) = run_checks(address)
-    assert (status, detail) == ("ok", "file:keys.json has the master key new, and 1 older")
+    assert (status, detail) == ("ok", "file:keys.json has the key-encryption key new, and 1 older")
 
 
 def test_readable_keyring_file_is_a_warning(address: KeyRingAddress) -> None:
@@ -64,7 +64,7 @@ def test_missing_kek_fails(connection: Connection, prefix: str) -> None:
     topics, old, new = Topics("customer", prefix), Keyring({"old": bytes(64)}), Keyring({"new": bytes(64)})
 
     def check_kek_usage(keyring: Keyring) -> list[tuple[str, str, int]]:
-        checks = run_check("keys", lambda: check_masters(connection, topics, keyring))
+        checks = run_check("keys", lambda: check_keks(connection, topics, keyring))
         return [(check.status, check.detail, check.exit_code) for check in checks]
 
     with Admin(connection) as admin:

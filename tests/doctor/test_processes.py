@@ -34,7 +34,7 @@ def process_checks(harness: ProcessHarness) -> list[tuple[str, str]]:
 
 def test_positions_are_checked(harness: ProcessHarness) -> None:
     event_topics = f"{harness.events}, {harness.topic('events')}"
-    assert process_checks(harness) == [("ok", f"checkout: hears {event_topics}")]
+    assert process_checks(harness) == [("ok", f"checkout: subscribes to {event_topics}")]
     configure(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
     (check,) = process_checks(harness)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]

@@ -95,7 +95,7 @@ ERASURE = [
     Mutation(
         "a wrong field is repeated with its value",
         "cqrs_cli/client/field_values.py",
-        ((' if match["name"] in personal else given[:60]', " if False else given[:60]"),),
+        ((' if match["name"] in personal else field_text[:60]', " if False else field_text[:60]"),),
         "tests/client/test_field_values.py::test_messages_have_no_personal_value",
     ),
     Mutation(

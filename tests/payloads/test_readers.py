@@ -123,7 +123,7 @@ def test_dry_run_decides_on_payloads(opened: Bank) -> None:
     deciding = DecisionSettings("murmur2", 1000, 20)
     rehearsal = Simulation(harness.connection, harness.topics, harness.aggregate, deciding, [command])
     rehearsed = rehearsal.decide(command)
-    assert rehearsed.read.data.status == "accepted"
+    assert rehearsed.envelope.data.status == "accepted"
     assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE_NAME}"}
     assert opened.store.files() == stored
 

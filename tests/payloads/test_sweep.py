@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.client.queries.payloads import sums_in
+from cqrs_cli.client.queries.payloads import digests_in
 from cqrs_cli.core.messages.payload_reference import PayloadReference, reference_to, with_reference
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.errors import PayloadUnavailableError
@@ -116,5 +116,5 @@ def test_every_spelling_of_a_sum_counts() -> None:
         record(0, b'{"command":%s}' % escaped),
         Record(0, 1, b"a", b"", [("ce_datasha256", sum.encode())]),
     ):
-        assert sum in sums_in(one)
-    assert sums_in(Record(0, 1, b"a", None, UNREADABLE_HEADERS)) == set()
+        assert sum in digests_in(one)
+    assert digests_in(Record(0, 1, b"a", None, UNREADABLE_HEADERS)) == set()

@@ -81,12 +81,12 @@ def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
 
 def _check_keks_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
     """Check the data keys of one aggregate. Another check reports a keyring or a topic that cannot be read."""
-    from cqrs_cli.doctor.keys import check_masters
+    from cqrs_cli.doctor.keys import check_keks
     from cqrs_cli.errors import ConfigurationError
     from cqrs_cli.keys.address import keyring_at
 
     with suppress(ConfigurationError):
-        yield from check_masters(cli.connection(start=False), cli.topics(name), keyring_at(address))
+        yield from check_keks(cli.connection(start=False), cli.topics(name), keyring_at(address))
 
 
 def check_stored_checkpoints(

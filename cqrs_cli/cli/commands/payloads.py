@@ -27,7 +27,7 @@ def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> No
 
     All records that refer to the store must be in one cluster.
     """
-    from cqrs_cli.client.queries.payloads import named_payloads
+    from cqrs_cli.client.queries.payloads import referenced_payloads
     from cqrs_cli.core.messages.payload_reference import payload_folder
     from cqrs_cli.payloads.sweep import Sweep
 
@@ -40,7 +40,7 @@ def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> No
         topics = cli.topics(name)
         with cli.show_spinner(f"reading the records of {name}"):
             sweep = Sweep(address, payload_folder(topics.events))
-            swept = sweep.sweep(named_payloads(connection, topics, sweep.candidate_digests), is_dry_run)
+            swept = sweep.sweep(referenced_payloads(connection, topics, sweep.candidate_digests), is_dry_run)
         cli.print_result(*_sweep_result(name, swept))
     if is_dry_run:
         cli.print_note("dry run: nothing was changed")

@@ -25,7 +25,7 @@ def full_dead_letter_result(failed: "FailedCommand") -> Result:
         for name, content in failed.record.headers or ()
     ]
     value = (failed.record.value or b"").decode(errors="backslashreplace")
-    details = [printable(text) for text in (f"  command: {failed.place}", *headers, f"  {value}")]
+    details = [printable(text) for text in (f"  command: {failed.command_position}", *headers, f"  {value}")]
     return Result({**document, "record": record_document(failed.partition, failed.record)}, [line, *details])
 
 
@@ -37,7 +37,7 @@ def _document_and_line(failed: "FailedCommand") -> tuple[dict[str, Any], str]:
         "time": failed.time,
         "reason": failed.reason,
         "message": failed.message,
-        "command": failed.place,
+        "command": failed.command_position,
         "id": failed.id or None,
         "aggregate_id": None if command is None else command.subject,
         "type": None if command is None else command.type,

@@ -21,7 +21,7 @@ def replaying_text(aggregate: str, progress: "JobProgress", bar: bool = True) ->
 def replay_result(
     aggregate: str, at: str | Mapping[int, int] | None, summary: "ReplaySummary", target: "Target | None"
 ) -> Result:
-    """Return the result of a replay: the number of events, the time up to which they are folded, and the folder."""
+    """Return the result of a replay. `at`: the time or the offsets up to which events were folded; None for all."""
     from cqrs_cli.core.digest import as_hex
 
     total, digest = summary.total, as_hex(summary.total.digest)
@@ -34,8 +34,8 @@ def replay_result(
         "seconds": round(summary.seconds, 3),
     }
     speed = f"{total.events / max(summary.seconds, 0.001):,.0f} a second"
-    sums = f"{counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')}"
-    lines = [f"{aggregate}: {sums} in {summary.seconds:.1f} s ({speed})", f"digest {digest}"]
+    counts = f"{counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')}"
+    lines = [f"{aggregate}: {counts} in {summary.seconds:.1f} s ({speed})", f"digest {digest}"]
     if target is not None:
         document["out"] = target.folder
         lines.append(f"written to {target.folder}")

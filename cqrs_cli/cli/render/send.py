@@ -1,4 +1,4 @@
-"""Commands that were sent, and their outcomes: as JSON, and for people."""
+"""The output of `cqrs send`: sent commands and their outcomes, as JSON and as text."""
 
 import shlex
 from collections import Counter
@@ -48,7 +48,10 @@ def bulk_sent_result(sent: SentCommands, **more: int) -> Result:
 
 
 class OutcomePrinter:
-    """Prints outcomes and counts them by status. `flag` precedes an id in a hint about a second send."""
+    """Prints outcomes and counts them by status.
+
+    `timeout`: seconds to wait for an outcome. `flag`: the text before an id in the hint to send again, such as `--id `.
+    """
 
     def __init__(self, cli: Cli, waiter: OutcomeWaiter, timeout: float, flag: str = "") -> None:
         self.cli = cli
@@ -56,38 +59,40 @@ class OutcomePrinter:
         self.timeout = timeout
         self.flag = flag
         self.counts: Counter[str] = Counter()
-        self.refusals: list[OutcomeEnvelope] = []
+        self.failures: list[OutcomeEnvelope] = []
         self.ownerless_aggregates: list[str] = []
 
     def print(self, outcomes: Iterable[ReceivedOutcome]) -> None:
-        """Print a row for each outcome."""
+        """Print a line for each outcome."""
         for outcome in outcomes:
             self.cli.print_result(msgspec.Raw(outcome.value), outcome_line(outcome.envelope))
             self.counts[outcome.envelope.data.status] += 1
             if is_failure(outcome.envelope):
-                self.refusals.append(outcome.envelope)
+                self.failures.append(outcome.envelope)
         self.cli.flush()
 
     def report_ownerless(self, connection: Connection) -> None:
         """Print a message about each aggregate whose commands wait in partitions without an owner."""
         from cqrs_cli.cli.ownerless_partitions import ownerless_partitions
 
-        waiting: dict[str, set[int]] = {}
+        partitions_by_name: dict[str, set[int]] = {}
         prefix = self.cli.settings.topic_prefix
         for topic, partition in self.waiter.partitions:
             name = topic.removeprefix(prefix).removesuffix(".outcomes")
-            waiting.setdefault(name, set()).add(partition)
-        for name, partitions in sorted(waiting.items()):
-            unowned, silence = ownerless_partitions(connection, self.cli.topics(name), sorted(partitions))
-            start = self.cli.with_flags(f"{_START_HINT}: cqrs run")
-            if unowned or silence:
+            partitions_by_name.setdefault(name, set()).add(partition)
+        for name, partitions in sorted(partitions_by_name.items()):
+            ownerless, silent_runs = ownerless_partitions(
+                connection, self.cli.topics(name), sorted(partitions)
+            )
+            start_hint = self.cli.with_flags(f"{_START_HINT}: cqrs run")
+            if ownerless or silent_runs:
                 self.ownerless_aggregates.append(name)
-            if unowned:
-                places = f"partition{'s' * (len(unowned) > 1)} {', '.join(map(str, unowned))}"
-                self.cli.print_note(f"no run owns {name}, {places}; {start}; still waiting")
-            for run, seconds in silence.items():
+            if ownerless:
+                partitions_text = f"partition{'s' * (len(ownerless) > 1)} {', '.join(map(str, ownerless))}"
+                self.cli.print_note(f"no run owns {name}, {partitions_text}; {start_hint}; still waiting")
+            for run, seconds in silent_runs.items():
                 self.cli.print_note(
-                    f"run {run}, which owns {name}, is silent for {seconds:,.0f} s; {start}; still waiting"
+                    f"run {run}, which owns {name}, is silent for {seconds:,.0f} s; {start_hint}; still waiting"
                 )
 
     @contextmanager
@@ -110,21 +115,21 @@ class OutcomePrinter:
         """Raise `RefusedError` if a command was rejected or failed, else `NoOutcomeError` if an outcome is missing."""
         missing = self.waiter.outstanding
         total = self._total()
-        if self.refusals:
-            raise self.with_outstanding(rejection_error(self.refusals, total))
+        if self.failures:
+            raise self.with_outstanding(rejection_error(self.failures, total))
         if missing:
-            start = (
+            start_hint = (
                 f"{_START_HINT}: cqrs run" if self.ownerless_aggregates else "check that cqrs run is active"
             )
-            again = f"it may still be decided: {start}; {self._resend_hint(missing)}"
-            raise NoOutcomeError(self._missing_text(missing), again, _ids_document(missing))
+            hint = f"it may still be decided: {start_hint}; {self._resend_hint(missing)}"
+            raise NoOutcomeError(self._missing_text(missing), hint, _ids_document(missing))
         if total > 1:
             self.cli.print_note(
                 ", ".join(f"{count:,} {status}" for status, count in self.counts.most_common())
             )
 
     def with_outstanding(self, error: CqrsError) -> CqrsError:
-        """Return the error, extended by the commands without an outcome, if there are any."""
+        """Return the error, extended by the ids of the commands without an outcome."""
         missing = self.waiter.outstanding
         if not missing:
             return error
@@ -138,9 +143,9 @@ class OutcomePrinter:
         return f"no outcome within {self.timeout:g} s for {len(missing):,} of {counted(self._total(), 'command')}"
 
     def _resend_hint(self, ids: Sequence[str]) -> str:
-        named = ", ".join(f"{self.flag}{id}" for id in ids[:IDS_IN_TEXT])
+        ids_text = ", ".join(f"{self.flag}{id}" for id in ids[:IDS_IN_TEXT])
         more = f" and {len(ids) - IDS_IN_TEXT:,} more (-o json lists all)" if len(ids) > IDS_IN_TEXT else ""
-        return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {named}{more}"
+        return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {ids_text}{more}"
 
 
 def _with_ids(error: CqrsError, hint: str, ids: Sequence[str]) -> CqrsError:
@@ -152,14 +157,17 @@ def _ids_document(ids: Sequence[str]) -> dict[str, object]:
     return {"without_outcome": list(ids)}
 
 
-def rejection_error(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
-    """Return the error for printed outcomes. It does not repeat them: it has the id of the first, and the next step."""
-    first = refused[0]
-    more = {"refused": len(refused), "first": first.causationid}
+def rejection_error(failures: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
+    """Return the error for rejected and failed commands among `total` commands, whose outcomes are printed already.
+
+    The hint is the advice for a single command, or the id of the first failed command.
+    """
+    first = failures[0]
+    more = {"refused": len(failures), "first": first.causationid}
     if total == 1:
         return RefusedError("refused", _advice(first), more)
-    where = f"the first: id {first.causationid}" if first.causationid else "the first has no id"
-    return RefusedError(f"{len(refused):,} of {counted(total, 'command')} refused", where, more)
+    first_text = f"the first: id {first.causationid}" if first.causationid else "the first has no id"
+    return RefusedError(f"{len(failures):,} of {counted(total, 'command')} refused", first_text, more)
 
 
 def _advice(outcome: OutcomeEnvelope) -> str:
@@ -181,9 +189,8 @@ def outcome_line(outcome: OutcomeEnvelope) -> str:
     """Return an outcome as one line of text: the status, the aggregate and the reason."""
     verdict = outcome.data
     command_type = outcome.type.rpartition(".")[0]
-    command_type = (
-        command_type if "." in command_type else "?"
-    )  # for an unreadable command, or an unknown type
+    if "." not in command_type:  # the command was unreadable, or its type is unknown
+        command_type = "?"
     subject = outcome.subject or "?"
     line = f"{verdict.status:<9}  {subject}  {command_type}  version {verdict.version}  {_reason(verdict)}"
     return printable(line.rstrip())

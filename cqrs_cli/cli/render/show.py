@@ -1,4 +1,4 @@
-"""An aggregate's state and history for people."""
+"""The text of `cqrs show`: an aggregate's state and history."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,27 +13,28 @@ if TYPE_CHECKING:
     from cqrs_cli.core.messages.event import EventEnvelope
 
 FIELDS: tuple[Column[tuple[str, Any]], ...] = (
-    Column("name", lambda one: one[0], "field"),
-    Column("value", lambda one: one[1], "value", lambda value: json_line(value).decode()),
+    Column("name", lambda field: field[0], "field"),
+    Column("value", lambda field: field[1], "value", lambda value: json_line(value).decode()),
 )
 
 EVENTS: "tuple[Column[EventEnvelope], ...]" = (
     Column("aggregateversion", header="version", text=str, no_wrap=True),
     Column("time", header="time", no_wrap=True),
-    Column("type", lambda one: one.type.partition(".")[2], "event", no_wrap=True),
-    Column("data", lambda one: bytes(one.data).decode(errors="replace"), "data"),
+    Column("type", lambda event: event.type.partition(".")[2], "event", no_wrap=True),
+    Column("data", lambda event: bytes(event.data).decode(errors="replace"), "data"),
     Column("causationid", header="caused by", no_wrap=True),
 )
 
 
-def show_text(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> "RenderableType":
+def show_text(aggregate: str, id: str, history: "AggregateHistory", with_events: bool) -> "RenderableType":
+    """Return the version and the state of an aggregate, and its events if requested."""
     import msgspec
     from rich.console import Group
     from rich.text import Text
 
-    when = f"since {shown.time}" if shown.time else "it does not exist"
-    head = Text(printable(f"{aggregate} {id}  version {shown.version}, {when}"))
-    state = table(msgspec.to_builtins(shown.state).items(), FIELDS, headers=False, margin=2)
-    if not history:
-        return Group(head, state)
-    return Group(head, state, Text(), table(shown.events, EVENTS))
+    time_text = f"since {history.time}" if history.time else "it does not exist"
+    title = Text(printable(f"{aggregate} {id}  version {history.version}, {time_text}"))
+    state = table(msgspec.to_builtins(history.state).items(), FIELDS, headers=False, margin=2)
+    if not with_events:
+        return Group(title, state)
+    return Group(title, state, Text(), table(history.events, EVENTS))

@@ -1,4 +1,4 @@
-"""A snapshot of all partitions: as JSON, and as tables for people."""
+"""The output of `cqrs status`: a snapshot of all partitions as JSON, and as tables."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -20,7 +20,7 @@ def status_document(
     with_digest: bool = False,
     columns: "Sequence[StatusColumn] | None" = None,
 ) -> dict[str, Any]:
-    """Return the snapshot as JSON. `store`: the setting."""
+    """Return the snapshot as JSON. `store`: the setting `store`, "lmdb" or "memory"."""
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.status.columns import COLUMNS, partition_document
     from cqrs_cli.status.partition import AGGREGATE, PROCESS, PROJECTION, standbys_by_name
@@ -53,7 +53,7 @@ def status_document(
 
 
 def _by_name(statuses: "Iterable[PartitionStatus]") -> "list[tuple[str, list[PartitionStatus]]]":
-    return [(name, list(groups)) for name, groups in groupby(statuses, lambda status: status.name)]
+    return [(name, list(group)) for name, group in groupby(statuses, lambda status: status.name)]
 
 
 def _sums(statuses: "Sequence[PartitionStatus]") -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _sums(statuses: "Sequence[PartitionStatus]") -> dict[str, Any]:
 
 
 def _digest(statuses: "Iterable[PartitionStatus]") -> str | None:
-    """Return the sum over the shards; None if a shard is not on this machine."""
+    """Return the digest of all states in the shards; None if a shard is not on this machine."""
     from cqrs_cli.core import digest
 
     total = 0
@@ -98,9 +98,9 @@ def status_text(
     for kind in PARTITION_KINDS:
         statuses = [status for status in snapshot.statuses if status.kind is kind]
         if statuses:
-            shown = table_columns(View.STATUS, [kind], columns or COLUMNS)
-            rows = [row(status, shown) for status in statuses]
-            table = partition_table(kind, rows, shown, total("total", rows, shown), width)
+            visible_columns = table_columns(View.STATUS, [kind], columns or COLUMNS)
+            rows = [row(status, visible_columns) for status in statuses]
+            table = partition_table(kind, rows, visible_columns, total("total", rows, visible_columns), width)
             table.show_footer = len(rows) > 1
             parts += [*([""] if parts else []), table]
             parts += [
@@ -110,13 +110,13 @@ def status_text(
             parts += [Text(f"{status.label}: {remark}") for status in statuses for remark in status.remarks()]
         if kind is AGGREGATE and with_digest:
             parts += [
-                f"digest of {name}: {_digest(groups) or _without_digest(name, store)}"
-                for name, groups in _by_name(statuses)
+                f"digest of {name}: {_digest(group) or _missing_digest_text(name, store)}"
+                for name, group in _by_name(statuses)
             ]
     return Group(*parts)
 
 
-def _without_digest(name: str, store: str) -> str:
+def _missing_digest_text(name: str, store: str) -> str:
     if store == "memory":
         return f"the states are in the memory of their owners; from the events: cqrs replay {name}"
     return "not all shards are on this machine"

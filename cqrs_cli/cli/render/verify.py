@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.verify.state import ShardComparison
     from cqrs_cli.telemetry.task_reports import JobProgress
 
-#: The counts, each with its noun in the singular.
+#: Name of a count → its noun in the singular.
 _COUNTS = {
     "commands": "command",
     "outcomes": "outcome",
@@ -22,7 +22,7 @@ _COUNTS = {
     "aggregates": "aggregate",
 }
 
-#: The topics whose records retention deletes.
+#: Topic whose records retention deletes → noun of its records in the singular.
 _RETAINED: "Mapping[Kind, str]" = {
     "commands": "command",
     "outcomes": "outcome",
@@ -30,9 +30,9 @@ _RETAINED: "Mapping[Kind, str]" = {
 }
 
 
-def verifying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
+def verifying_text(aggregate: str, progress: "JobProgress", bar: bool = True) -> str:
     """Return the part of the logs that is verified, the rate, and the remaining time at this rate."""
-    return job_progress_text(f"verifying {aggregate}", now, "records", bar)
+    return job_progress_text(f"verifying {aggregate}", progress, "records", bar)
 
 
 def verify_result(aggregate: str, summary: "VerifySummary") -> Result:
@@ -47,56 +47,58 @@ def _document(aggregate: str, summary: "VerifySummary") -> dict[str, Any]:
         "deleted": {kind.replace("-", "_"): summary.deleted(kind) for kind in _RETAINED},
         "accepted_losses": summary.total("accepted_losses"),
         "given_up": summary.total("given_up"),
-        "violations": [comparison.document() for comparison in summary.violations],
+        "violations": [violation.document() for violation in summary.violations],
         "violation_count": summary.violation_count,
         "seconds": round(summary.seconds, 3),
     }
     if summary.earlier:
-        new = ("commands", "outcomes", "events", "dead_letters", "violation_count")
-        document["new"] = {name: summary.new(name) for name in new}
-        document["proved_again"] = {str(partition): why for partition, why in summary.again.items()}
+        names = ("commands", "outcomes", "events", "dead_letters", "violation_count")
+        document["new"] = {name: summary.new(name) for name in names}
+        document["proved_again"] = {str(partition): reason for partition, reason in summary.again.items()}
     if summary.compared:
         document["compared"] = {
-            str(partition): _compared(comparison) for partition, comparison in summary.compared.items()
+            str(partition): _comparison_document(comparison)
+            for partition, comparison in summary.compared.items()
         }
     return document
 
 
-def _compared(comparison: "ShardComparison") -> dict[str, Any]:
+def _comparison_document(comparison: "ShardComparison") -> dict[str, Any]:
     if comparison.skipped:
         return {"skipped": comparison.skipped}
-    behind = (
-        {}
-        if comparison.behind is None
-        else {"behind": dict(zip(("offset", "end"), comparison.behind, strict=True))}
-    )
-    return {"aggregates": comparison.aggregates, **behind}
+    document: dict[str, Any] = {"aggregates": comparison.aggregates}
+    if comparison.behind is not None:
+        offset, end = comparison.behind
+        document["behind"] = {"offset": offset, "end": end}
+    return document
 
 
 def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
     lines = first_lines(summary.violations, summary.violation_count)
     counts = ", ".join(counted(summary.total(name), noun) for name, noun in _COUNTS.items())
-    new = summary.new("commands")
-    speed = counted(round(new / max(summary.seconds, 0.001)), "command")
+    new_commands = summary.new("commands")
+    speed = counted(round(new_commands / max(summary.seconds, 0.001)), "command")
     lines.append(f"{aggregate}: {counts} in {summary.seconds:.1f} s ({speed} a second)")
     if summary.earlier:
         violations = counted(summary.new("violation_count"), "violation")
-        lines.append(f"since the last verify: {counted(new, 'command')}, {violations}")
-    deleted = [counted(count, noun) for kind, noun in _RETAINED.items() if (count := summary.deleted(kind))]
-    if deleted:
-        lines.append(f"deleted by retention: {', '.join(deleted)}")
-    if accepted := summary.total("accepted_losses"):
-        lines.append(f"losses that an operator accepted: {accepted:,}")
+        lines.append(f"since the last verify: {counted(new_commands, 'command')}, {violations}")
+    deleted_counts = [
+        counted(count, noun) for kind, noun in _RETAINED.items() if (count := summary.deleted(kind))
+    ]
+    if deleted_counts:
+        lines.append(f"deleted by retention: {', '.join(deleted_counts)}")
+    if accepted_losses := summary.total("accepted_losses"):
+        lines.append(f"losses that an operator accepted: {accepted_losses:,}")
     if given_up := summary.total("given_up"):
         lines.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
     if summary.compared:
-        whole = [
+        complete = [
             comparison
             for comparison in summary.compared.values()
             if not (comparison.skipped or comparison.behind)
         ]
-        same = counted(sum(comparison.aggregates for comparison in whole), "aggregate")
-        lines.append(f"{len(whole)} of {counted(len(summary.compared), 'shard')} compared: {same}")
+        aggregates = counted(sum(comparison.aggregates for comparison in complete), "aggregate")
+        lines.append(f"{len(complete)} of {counted(len(summary.compared), 'shard')} compared: {aggregates}")
     for partition, comparison in summary.compared.items():
         if comparison.behind is not None:
             offset, end = comparison.behind
@@ -112,9 +114,9 @@ def violations_text(count: int) -> str:
 
 
 def nothing_compared(summary: "VerifySummary") -> bool:
-    """True if shards were to be compared, and each was skipped or empty although there are events."""
-    compared = summary.compared.values()
-    return bool(compared) and all(
+    """True if --state was given, but each shard was skipped or is empty although there are events."""
+    comparisons = summary.compared.values()
+    return bool(comparisons) and all(
         comparison.skipped or (comparison.behind is not None and comparison.behind[0] == 0)
-        for comparison in compared
+        for comparison in comparisons
     )

@@ -1,4 +1,4 @@
-"""The failed commands of an aggregate, read from its dead letters, and how to retry them."""
+"""Reads the failed commands of an aggregate from its dead letters, and prepares retries."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -33,7 +33,7 @@ class FailedCommand(msgspec.Struct, frozen=True):
     time: str
     reason: str
     message: str
-    place: str  # of the command that failed, `P@OFFSET`
+    command_position: str  # of the command that failed, `P@OFFSET`, such as `3@17`
     record: Record
     command: CommandEnvelope | None
 
@@ -44,11 +44,11 @@ class FailedCommand(msgspec.Struct, frozen=True):
 
 
 def failed_commands(
-    records: Iterator[tuple[int, Record]], keep: Callable[[FailedCommand], bool]
+    records: Iterator[tuple[int, Record]], is_selected: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """Yield the dead letters in `records` (partition, record) that the filter `keep` accepts."""
+    """Yield the dead letters in `records` (partition, record) for which `is_selected` is True."""
     for partition, record in records:
-        own_headers = {
+        header_texts = {
             name: (content or b"").decode(errors="replace") for name, content in record.headers or []
         }
         command_headers = [
@@ -63,13 +63,13 @@ def failed_commands(
             partition,
             record.offset,
             rfc3339(record.timestamp),
-            own_headers.get("cqrs.reason", ""),
-            own_headers.get("cqrs.message", ""),
-            format_position(own_headers.get("cqrs.partition", ""), own_headers.get("cqrs.offset", "")),
+            header_texts.get("cqrs.reason", ""),
+            header_texts.get("cqrs.message", ""),
+            format_position(header_texts.get("cqrs.partition", ""), header_texts.get("cqrs.offset", "")),
             original,
             command,
         )
-        if keep(letter):
+        if is_selected(letter):
             yield letter
 
 
@@ -81,9 +81,11 @@ def open_letters(
     Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory. The filter also
     accepts letters whose command cannot be read.
     """
-    last: dict[tuple[str, str], tuple[int, int]] = {}  # by subject and id: partition and offset
-    times: dict[tuple[int, int], int] = {}
-    oldest: dict[int, int] = {}
+    last: dict[
+        tuple[str, str], tuple[int, int]
+    ] = {}  # (subject, id) → (partition, offset) of the last letter
+    times: dict[tuple[int, int], int] = {}  # position of an open letter → its time in ms
+    oldest: dict[int, int] = {}  # partition → time of its oldest letter in ms
     for letter in letters:
         if letter.command is not None:
             position = letter.partition, letter.offset
@@ -112,15 +114,15 @@ def open_letters(
 
 
 def oldest_letters(
-    letters: Iterable[FailedCommand], keep: Callable[[FailedCommand], bool]
+    letters: Iterable[FailedCommand], is_selected: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """Yield the letters of each partition before the first letter that `keep` rejects."""
-    ended: set[int] = set()
+    """Yield the letters of each partition before the first letter for which `is_selected` is False."""
+    complete_partitions: set[int] = set()
     for letter in letters:
-        if letter.partition not in ended and keep(letter):
+        if letter.partition not in complete_partitions and is_selected(letter):
             yield letter
         else:
-            ended.add(letter.partition)
+            complete_partitions.add(letter.partition)
 
 
 def retry_command(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:

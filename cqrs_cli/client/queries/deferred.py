@@ -19,21 +19,21 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 def deferred_commands(
-    connection: Connection, topics: Topics, partitioner: Partitioner, keep: Callable[[Deferral], bool]
+    connection: Connection, topics: Topics, partitioner: Partitioner, is_selected: Callable[[Deferral], bool]
 ) -> list[Deferral]:
-    """Return the deferred commands that `keep` accepts, sorted by due time. A command that has moved has entries in
-    two partitions, but counts once.
+    """Return the selected deferred commands, sorted by due time. A command that has moved to another partition has
+    entries in two partitions, but is returned once.
     """
-    found: list[Deferral] = []
+    selected: list[Deferral] = []
     count = readers.partition_count(connection, topics.deferred)
     current_partition = _current_partition(connection, topics, partitioner, count)
     for partition in range(count):
         log = PartitionLog(connection, topics, partition)
-        entries = deferred_entries(log, keep)
-        found += [
+        entries = deferred_entries(log, is_selected)
+        selected += [
             entry for entry in entries if current_partition is None or current_partition(entry) == partition
         ]
-    return sorted(found, key=lambda entry: (entry.due, entry.subject, entry.id))
+    return sorted(selected, key=lambda entry: (entry.due, entry.subject, entry.id))
 
 
 def _current_partition(
@@ -49,25 +49,25 @@ def _current_partition(
     )
 
 
-def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:
-    """Return the deferred commands of a partition that `keep` accepts."""
+def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool]) -> list[Deferral]:
+    """Return the deferred commands of a partition for which `is_selected` is True."""
     latest: dict[bytes | None, Deferral] = {}
     for key, entry in _changes(log):
         latest.pop(key, None)
-        if entry is not None and keep(entry):
+        if entry is not None and is_selected(entry):
             latest[key] = entry
     return [*latest.values()]
 
 
 def has_due(log: PartitionLog, moment: int) -> bool:
     """True if the partition has a deferred command that is due by `moment`, ms since 1970."""
-    due: set[bytes | None] = set()
+    due_keys: set[bytes | None] = set()
     for key, entry in _changes(log):
         if entry is not None and entry.due <= moment:
-            due.add(key)
+            due_keys.add(key)
         else:
-            due.discard(key)
-    return bool(due)
+            due_keys.discard(key)
+    return bool(due_keys)
 
 
 def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:

@@ -1,7 +1,4 @@
-"""Related messages as trees for `cqrs trace`: commands, their outcomes and events, and the commands that they caused.
-
-Pure.
-"""
+"""Builds trees of related messages for `cqrs trace`: commands, their results, and the commands that they caused."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -20,13 +17,19 @@ class CommandNode:
     outcome: LinkedMessage | None = None
     dead_letter: LinkedMessage | None = None
     events: list["EventNode"] = field(default_factory=list)
-    commands: list["CommandNode"] = field(default_factory=list)  # whose causation id is this command
+    commands: list["CommandNode"] = field(
+        default_factory=list
+    )  # the commands whose causation id is this command
 
     @property
     def messages(self) -> list[LinkedMessage]:
         """The command's own message, outcome, dead letter and events."""
         events = [event.message for event in self.events]
-        return [one for one in (self.command, self.outcome, self.dead_letter, *events) if one is not None]
+        return [
+            message
+            for message in (self.command, self.outcome, self.dead_letter, *events)
+            if message is not None
+        ]
 
     @property
     def time(self) -> tuple[int, CommandPosition]:
@@ -57,13 +60,13 @@ def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
         if message.is_anonymous:
             anonymous.append(message)
         else:
-            _put(nodes.setdefault(message.caused_by, CommandNode(message.caused_by)), message)
+            _add_message(nodes.setdefault(message.caused_by, CommandNode(message.caused_by)), message)
     for message in anonymous:
         if message.caused_by in nodes:
-            _put(nodes[message.caused_by], message)
-    ordered = sorted(nodes.values(), key=lambda node: node.time)
+            _add_message(nodes[message.caused_by], message)
+    sorted_nodes = sorted(nodes.values(), key=lambda node: node.time)
     causes: dict[str, list[_Cause]] = defaultdict(list)
-    for node in ordered:
+    for node in sorted_nodes:
         node.events.sort(key=lambda event: event.message.record.offset)
         for event in node.events:
             causes[event.message.id].append(_Cause(node, event.commands))
@@ -71,16 +74,16 @@ def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
             causes[node.command.id].append(_Cause(node, node.commands))
     parents: dict[CommandPosition, CommandNode] = {}
     roots: list[CommandNode] = []
-    for node in ordered:
+    for node in sorted_nodes:
         candidates = [] if node.command is None else causes.get(node.command.causation, [])
-        cause = _choose(candidates, node, parents)
+        cause = _choose_cause(candidates, node, parents)
         if cause is None:
             roots.append(node)
         else:
             parents[node.position] = cause.node
             cause.commands.append(node)
-    found = {message.correlation for node in ordered for message in node.messages}
-    return Lineage(roots, sorted(found - {""}))
+    correlations = {message.correlation for node in sorted_nodes for message in node.messages}
+    return Lineage(roots, sorted(correlations - {""}))
 
 
 class _Cause(NamedTuple):
@@ -90,7 +93,7 @@ class _Cause(NamedTuple):
     commands: list[CommandNode]
 
 
-def _choose(
+def _choose_cause(
     candidates: list[_Cause], node: CommandNode, parents: dict[CommandPosition, CommandNode]
 ) -> _Cause | None:
     """Return the cause of a command among the candidates with its causation id. There may be several candidates,
@@ -99,7 +102,7 @@ def _choose(
     Prefer the latest candidate that is not later than the command, as far as the brokers' clocks agree. Never return a
     descendant of the command.
     """
-    candidates = _of_its_topic(candidates, "" if node.command is None else node.command.id)
+    candidates = _from_same_topic(candidates, "" if node.command is None else node.command.id)
     earlier = [cause for cause in candidates if cause.node.time <= node.time]
     for cause in [*reversed(earlier), *candidates]:
         ancestor: CommandNode | None = cause.node
@@ -110,20 +113,20 @@ def _choose(
     return None
 
 
-def _of_its_topic(candidates: list[_Cause], id: str) -> list[_Cause]:
+def _from_same_topic(candidates: list[_Cause], id: str) -> list[_Cause]:
     """Return the candidates from the events topic in a process manager's command id, `<process>/<events topic>/…`; for
     other ids, all candidates.
     """
-    _, _, rest = id.partition("/")
-    topic, separator, _ = rest.partition("/")
-    found = [
+    _, _, topic_and_position = id.partition("/")
+    topic, separator, _ = topic_and_position.partition("/")
+    matches = [
         cause for cause in candidates if separator and topic.endswith(f"{cause.node.position[0]}.events")
     ]
-    longest = max((len(cause.node.position[0]) for cause in found), default=0)
-    return [cause for cause in found if len(cause.node.position[0]) == longest] or candidates
+    longest = max((len(cause.node.position[0]) for cause in matches), default=0)
+    return [cause for cause in matches if len(cause.node.position[0]) == longest] or candidates
 
 
-def _put(node: CommandNode, message: LinkedMessage) -> None:
+def _add_message(node: CommandNode, message: LinkedMessage) -> None:
     if message.kind == "commands":
         node.command = message
     elif message.kind == "outcomes":

@@ -1,4 +1,4 @@
-"""Records as messages that refer to each other: commands, outcomes, events and dead letters. Pure."""
+"""Reads records as messages that refer to each other: commands, outcomes, events and dead letters."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -42,24 +42,24 @@ class LinkedMessage(NamedTuple):
         """
         return not (self.causation or self.correlation or self.id)
 
-    def concerns(self, wanted: Collection[str]) -> bool:
-        """True if the message is about a command or correlation in `wanted`.
+    def concerns(self, ids: Collection[str]) -> bool:
+        """True if the message is about a command or correlation in `ids`.
 
         The ids of outcomes and events are positions, so they are not compared.
         """
-        ids = [self.causation, self.correlation]
+        own_ids = [self.causation, self.correlation]
         if self.kind in ("commands", "dead-letters"):
-            ids.append(self.id)
-        return any(id in wanted for id in ids if id)
+            own_ids.append(self.id)
+        return any(id in ids for id in own_ids if id)
 
 
-def message_reader(wanted: Collection[str]) -> Callable[[str, str, int, Record], LinkedMessage | None]:
-    """Return a function (kind, aggregate, partition, record) that reads a record; None if it cannot belong to `wanted`.
+def message_reader(ids: Collection[str]) -> Callable[[str, str, int, Record], LinkedMessage | None]:
+    """Return a function (kind, aggregate, partition, record) that reads a record; None if it contains none of the ids.
 
     Most records are excluded by a search in their bytes, without parsing. Without a backslash, JSON has only one
     spelling of a text.
     """
-    patterns = [msgspec.json.encode(text)[1:-1] for text in wanted]
+    patterns = [msgspec.json.encode(text)[1:-1] for text in ids]
 
     def read(kind: str, aggregate: str, partition: int, record: Record) -> LinkedMessage | None:
         value = record.value or b""
@@ -67,7 +67,7 @@ def message_reader(wanted: Collection[str]) -> Callable[[str, str, int, Record],
             record.headers == HEADERS
             and b"\\" not in value
             and not any(pattern in value for pattern in patterns)
-            and not (kind == "outcomes" and b'"causationid"' not in value and _GIVEN_UP in value)
+            and not (kind == "outcomes" and b'"causationid"' not in value and _GIVEN_UP_REASON in value)
         ):
             return None
         try:
@@ -78,7 +78,8 @@ def message_reader(wanted: Collection[str]) -> Callable[[str, str, int, Record],
     return read
 
 
-_GIVEN_UP = b'"%s"' % Reason.TOO_LARGE.name.encode()
+#: The reason, in JSON, of the outcome of a command that an operator gave up. The outcome has no command id.
+_GIVEN_UP_REASON = b'"%s"' % Reason.TOO_LARGE.name.encode()
 
 
 def _command(aggregate: str, partition: int, record: Record) -> LinkedMessage:
@@ -99,37 +100,37 @@ def _command(aggregate: str, partition: int, record: Record) -> LinkedMessage:
 
 
 def _outcome(aggregate: str, partition: int, record: Record) -> LinkedMessage:
-    read = read_outcome(record.value)
+    outcome = read_outcome(record.value)
     return LinkedMessage(
         "outcomes",
         aggregate,
         partition,
         record,
-        (aggregate, read.data.partition, read.data.offset),
-        read.id if read.causationid else "",
-        read.type,
-        read.subject or "",
-        read.causationid or "",
-        read.correlationid or read.causationid or "",
-        msgspec.json.encode(read.data),
+        (aggregate, outcome.data.partition, outcome.data.offset),
+        outcome.id if outcome.causationid else "",
+        outcome.type,
+        outcome.subject or "",
+        outcome.causationid or "",
+        outcome.correlationid or outcome.causationid or "",
+        msgspec.json.encode(outcome.data),
     )
 
 
 def _event(aggregate: str, partition: int, record: Record) -> LinkedMessage:
-    read = read_event(record.value)
-    _, offset, _ = read.position()
+    event = read_event(record.value)
+    _, offset, _ = event.position()
     return LinkedMessage(
         "events",
         aggregate,
         partition,
         record,
         (aggregate, partition, offset),
-        read.id,
-        read.type,
-        read.subject,
-        read.causationid,
-        read.correlationid or read.causationid,
-        bytes(read.data) if read.datasha256 is None else msgspec.json.encode(read.datasha256),
+        event.id,
+        event.type,
+        event.subject,
+        event.causationid,
+        event.correlationid or event.causationid,
+        bytes(event.data) if event.datasha256 is None else msgspec.json.encode(event.datasha256),
     )
 
 
@@ -137,10 +138,10 @@ def _dead_letter(aggregate: str, partition: int, record: Record) -> LinkedMessag
     headers = dict(record.headers or ())
     position = (aggregate, partition, int(headers.get("cqrs.offset") or b""))
     try:
-        read = _command(aggregate, partition, record)
+        message = _command(aggregate, partition, record)
     except CheckFailed:
         return LinkedMessage("dead-letters", aggregate, partition, record, position)
-    return read._replace(kind="dead-letters", caused_by=position)
+    return message._replace(kind="dead-letters", caused_by=position)
 
 
 _READERS: dict[str, Callable[[str, int, Record], LinkedMessage]] = {

@@ -1,4 +1,4 @@
-"""The payloads to which the records of an aggregate refer, for `cqrs payloads gc`."""
+"""Finds the payloads to which the records of an aggregate refer, for `cqrs payloads gc`."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -14,54 +14,54 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
 #: The topics whose records refer to payloads. Outcomes do not.
-_REFERRING: tuple[Kind, ...] = ("commands", "events", "dead-letters", "deferred")
+_REFERRING_KINDS: tuple[Kind, ...] = ("commands", "events", "dead-letters", "deferred")
 
 #: Partitions that are read concurrently.
-_AT_ONCE = 8
+_MAX_READERS = 8
 
-_SUM = re.compile(rb"[0-9a-f]{64}")
+_DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
-def named_payloads(connection: Connection, topics: Topics, questioned: Collection[str]) -> set[str]:
-    """Return the sums in `questioned` to which a record refers. Raises `CqrsError` for a missing or unreadable topic.
+def referenced_payloads(connection: Connection, topics: Topics, candidates: Collection[str]) -> set[str]:
+    """Return the digests in `candidates` to which a record refers. Raises `CqrsError` if a topic cannot be read.
 
     Reads uncommitted records on purpose, so records of open and aborted transactions count as references: the caller
     deletes the other payloads, and must never delete a payload that may be referenced.
     """
-    if not questioned:
+    if not candidates:
         return set()
-    places = [
+    partitions = [
         (topics.name(kind), partition)
-        for kind in _REFERRING
+        for kind in _REFERRING_KINDS
         for partition in range(readers.partition_count(connection, topics.name(kind)))
     ]
-    wanted = frozenset(questioned)
+    candidate_set = frozenset(candidates)
 
-    def read(place: tuple[str, int]) -> set[str]:
-        topic, partition = place
+    def read_partition(topic_partition: tuple[str, int]) -> set[str]:
+        topic, partition = topic_partition
         start, end = readers.bounds(connection, topic, [partition], "read_uncommitted")[partition]
-        found: set[str] = set()
+        digests: set[str] = set()
         for records in readers.read(connection, topic, partition, start, end, "read_uncommitted"):
             for record in records:
-                found.update(sums_in(record) & wanted)
-        return found
+                digests.update(digests_in(record) & candidate_set)
+        return digests
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return set().union(*pool.map(read, places))
+    with ThreadPoolExecutor(_MAX_READERS) as pool:
+        return set().union(*pool.map(read_partition, partitions))
 
 
-def sums_in(record: Record) -> set[str]:
-    """Return all texts in a record that have the form of a SHA-256 sum."""
+def digests_in(record: Record) -> set[str]:
+    """Return all texts in a record that have the form of a SHA-256 digest: 64 hexadecimal digits."""
     headers = [] if record.headers is UNREADABLE_HEADERS else record.headers or []
     texts = [text for _, text in headers if text is not None]
     value = record.value or b""
-    found = {sum.decode() for text in (value, *texts) for sum in _SUM.findall(text)}
-    if b"\\" in value and REFERENCE_MARKER in value:  # a sum may be written with escapes
+    digests = {digest.decode() for text in (value, *texts) for digest in _DIGEST.findall(text)}
+    if b"\\" in value and REFERENCE_MARKER in value:  # a digest may be written with escapes
         try:
-            found.update(_texts(msgspec.json.decode(value)))
+            digests.update(_texts(msgspec.json.decode(value)))
         except (ValueError, RecursionError):  # no owner can read it either
             pass
-    return found
+    return digests
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Counts of the records of one aggregate with personal fields, before and after it is erased."""
+"""Counts the records of one aggregate with personal fields, before and after an erasure."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,16 +23,18 @@ from cqrs_cli.keys.partition_keys import PartitionKeys
 
 @dataclass
 class PersonalRecords:
-    """Counts of the records of one aggregate. `unencrypted`: events with a personal value that is not encrypted."""
+    """The number of records of one aggregate, by topic.
+
+    `unencrypted`: the number of events with a personal value that is not encrypted. `erased_keys`: id of the erase
+    command → id of the deleted data key.
+    """
 
     events: int = 0
     unencrypted: int = 0
     deferred: int = 0
     dead_letters: int = 0
     commands: int = 0
-    erased_keys: dict[str, str] = field(
-        default_factory=dict
-    )  # id of the erase command → id of the deleted data key
+    erased_keys: dict[str, str] = field(default_factory=dict)
 
 
 def personal_records(
@@ -43,19 +45,20 @@ def personal_records(
     Raises `ContradictionError` for an event that cannot be read.
     """
     key = aggregate_id.encode(errors="surrogateescape")
-    partitions = [segment.partition for segment in find_ranges(connection, topics, key, partitioner)]
+    partitions = [log_range.partition for log_range in find_ranges(connection, topics, key, partitioner)]
     counts, codec = PersonalRecords(), connection.payload_codec()
-    for partition, record in _of_key(connection, topics.events, key, partitions):
+    for partition, record in _records_of_key(connection, topics.events, key, partitions):
         (decoded,), _ = codec.decode(topics.events, partition, [record])
         try:
-            _count(counts, aggregate, read_event(decoded.value))
+            _count_event(counts, aggregate, read_event(decoded.value))
         except ValueError as error:  # msgspec's errors are ValueErrors
-            segment = (topics.events, partition, record.offset)
-            raise record_fault(topics.aggregate, "events", *segment, error) from error
-    counts.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
-    counts.dead_letters = sum(1 for _ in _of_key(connection, topics.dead_letters, key, partitions))
-    mine = deferred_commands(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
-    counts.deferred = len(mine)
+            raise record_fault(
+                topics.aggregate, "events", topics.events, partition, record.offset, error
+            ) from error
+    counts.commands = sum(1 for _ in _records_of_key(connection, topics.commands, key, partitions))
+    counts.dead_letters = sum(1 for _ in _records_of_key(connection, topics.dead_letters, key, partitions))
+    deferred = deferred_commands(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
+    counts.deferred = len(deferred)
     return counts
 
 
@@ -67,7 +70,7 @@ def present_key(
     with closing(KafkaKeysLog(connection, topics)) as log:
         count = log.partition_count()
         ranges = find_ranges(connection, topics, key, partitioner)
-        for partition in {place.partition % count for place in ranges}:
+        for partition in {log_range.partition % count for log_range in ranges}:
             keys = PartitionKeys(log, partition, aggregate_id)
             keys.read_to_end()
             if (wrapped := keys.wrapped(aggregate_id)) is not None:
@@ -75,17 +78,17 @@ def present_key(
     return None
 
 
-def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
-    """Count an event. It is plain if it was written before its fields were annotated as personal."""
-    found.events += 1
+def _count_event(counts: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
+    """Count an event. An event from before the annotation of its fields is not encrypted."""
+    counts.events += 1
     if event.type == ERASED:
-        found.erased_keys[event.causationid] = read_erased(event.data).key
+        counts.erased_keys[event.causationid] = read_erased(event.data).key
     cls = aggregate.events.get(event.type)
     values = {} if cls is None else personal_values(cls, bytes(event.data))
-    found.unencrypted += not all(map(is_encrypted, values.values()))
+    counts.unencrypted += not all(map(is_encrypted, values.values()))
 
 
-def _of_key(
+def _records_of_key(
     connection: Connection, topic: str, key: bytes, partitions: list[int]
 ) -> Iterator[tuple[int, Record]]:
     for partition, (start, end) in readers.bounds(connection, topic, partitions).items():

@@ -46,7 +46,7 @@ class SimulatedOutcome(NamedTuple):
     """The simulated outcome of a command, as bytes and decoded, and its simulated events."""
 
     value: bytes
-    read: OutcomeEnvelope
+    envelope: OutcomeEnvelope
     events: list[bytes]
 
 
@@ -73,13 +73,13 @@ class Simulation:
         self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
         self._settings = settings
         subjects: dict[int, set[bytes]] = {}
-        for composed in commands:
-            key = composed.subject.encode()
+        for command in commands:
+            key = command.subject.encode()
             subjects.setdefault(
                 target_partition(settings.partitioner, key, self.topics.partitions), set()
             ).add(key)
-        self._marks = personal_members(aggregate)
-        self._codec = decrypting_codec(connection, topics, self._marks)
+        self._annotations = personal_members(aggregate)
+        self._codec = decrypting_codec(connection, topics, self._annotations)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
         self._batches: dict[int, Batch] = {}
         self._next_offsets: dict[int, int] = {}
@@ -87,25 +87,25 @@ class Simulation:
             log = PartitionLog(connection, topics, partition, self._codec)
             self._next_offsets[partition] = log.bounds("commands")[1]
             states: dict[str, VersionedState] = {}
-            decided: dict[tuple[str, str], DedupEntry] = {}
+            decisions: dict[tuple[str, str], DedupEntry] = {}
             for segment in lineage.segments(partition):
                 segment_log = replace(log, partition=segment)
                 states = current_states(segment_log, aggregate, keys, states)
-                decided |= (
+                decisions |= (
                     recent_decisions(segment_log, keys, _now() - settings.window) if ids_may_repeat else {}
                 )
-            keeper_log = replace(log, partition=lineage.deferred_partition(partition))
-            deferred = _deferred_of_keys(keeper_log, keys) if ids_may_repeat else []
-            self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, deferred))
+            deferred_log = replace(log, partition=lineage.deferred_partition(partition))
+            deferred = _deferred_of_keys(deferred_log, keys) if ids_may_repeat else []
+            self._batches[partition] = Batch(aggregate, self._context(partition, states, decisions, deferred))
         self._codec.check_no_lost_keys()
         #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
-    def decide(self, composed: ReadyCommand) -> SimulatedOutcome:
+    def decide(self, command: ReadyCommand) -> SimulatedOutcome:
         """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
-        key = composed.subject.encode()
+        key = command.subject.encode()
         partition = target_partition(self._settings.partitioner, key, self.topics.partitions)
-        value, payloads = self._codec.replace_large_data(self.topics.topics.commands, composed.value)
+        value, payloads = self._codec.replace_large_data(self.topics.topics.commands, command.value)
         self._payloads.update(payloads)
         record = Record(self._next_offsets[partition], _now(), key, value, list(HEADERS))
         self._next_offsets[partition] += 1
@@ -113,7 +113,8 @@ class Simulation:
             decisions = self._batches[partition].decide_piece([record])
         except DecisionInterrupted as error:
             raise CqrsError(
-                f"cannot be decided here: {error}", "the aggregate's code ran out of something"
+                f"the command cannot be decided on this machine: {error}",
+                "give this process more of the resource, or reduce what the aggregate's code uses",
             ) from error
         ((value, _, _),) = decisions.outcomes
         self._keys |= {key.kid: key for key in decisions.data_keys.values() if key is not None}
@@ -128,10 +129,10 @@ class Simulation:
 
     def _decrypted(self, event: bytes) -> bytes:
         """Return a simulated event with its personal fields decrypted."""
-        marked = None if self._marks is None else read_encrypted_event(event)
-        if self._marks is None or marked is None:
+        encrypted_event = None if self._annotations is None else read_encrypted_event(event)
+        if self._annotations is None or encrypted_event is None:
             return event
-        return decrypt_event(self._marks, event, marked, self._keys.get)
+        return decrypt_event(self._annotations, event, encrypted_event, self._keys.get)
 
     def _key_of(self, partition: int, subject: str) -> DataKey | None:
         key = self._codec.current_key(partition, subject)
@@ -161,10 +162,10 @@ class Simulation:
 
 def _describe_topics(connection: Connection, topics: Topics) -> AggregateTopics:
     with Admin(connection) as admin:
-        found, extras = find_with_extras(admin, topics)
-        if (error := missing_topics(topics, found)) is not None:
+        topic_infos, extras = find_with_extras(admin, topics)
+        if (error := missing_topics(topics, topic_infos)) is not None:
             raise error
-        return aggregate_topics(topics, admin.cluster_id(), found, extras)
+        return aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
 
 
 def current_states(

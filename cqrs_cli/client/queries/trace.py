@@ -42,37 +42,40 @@ class TraceResult(NamedTuple):
 def trace_messages(
     connection: Connection,
     topics: Mapping[str, Topics],
-    wanted: str,
+    searched_id: str,
     since: int,
     progress: Callable[[str], None],
     codecs: Mapping[str, RecordCodec] | None = None,
 ) -> TraceResult:
-    """Return all messages since `since` (ms) about a command or correlation, and about their correlations.
+    """Return all messages since `since` (ms) about the command or correlation `searched_id`, and its correlations.
 
-    If no command and no correlation has the id `wanted`, return the messages of the aggregates with this id, and of
-    their correlations. `codecs`: by aggregate name; by default, events stay encrypted. Aggregates without topics are
-    skipped; raises `ConfigurationError` if no aggregate has topics.
+    If no command and no correlation has this id, return the messages of the aggregates with this id, and of their
+    correlations. `codecs`: by aggregate name; by default, events stay encrypted. Aggregates without topics are skipped;
+    raises `ConfigurationError` if no aggregate has topics.
     """
-    partition_counts, missing = _partitions(connection, topics)
+    partition_counts, missing = _partition_counts(connection, topics)
     if not partition_counts and missing:
         raise next(iter(missing.values()))
     ranges = _log_ranges(connection, topics, partition_counts, since, codecs or {})
-    ids, found, records, of_aggregate = {wanted}, dict[object, LinkedMessage](), 0, False
-    for number in range(MAX_PASSES):
+    ids, record_count, of_aggregate = {searched_id}, 0, False
+    found: dict[tuple[str, str, int, int], LinkedMessage] = {}  # by kind, aggregate, partition and offset
+    for pass_number in range(MAX_PASSES):
         progress(f"reading {sum(end - start for *_, start, end in ranges):,} records")
-        messages, count = _read(ranges, ids, wanted if number == 0 else None)
-        records += count
+        messages, count = _read(ranges, ids, searched_id if pass_number == 0 else None)
+        record_count += count
         for message in messages:
             found[message.kind, message.aggregate, message.partition, message.record.offset] = message
         correlations = {message.correlation for message in found.values() if message.concerns(ids)} - {""}
-        if not correlations and number == 0:
+        if not correlations and pass_number == 0:
             of_aggregate, ids = True, set()
             correlations = {
-                message.correlation for message in found.values() if message.subject == wanted
+                message.correlation for message in found.values() if message.subject == searched_id
             } - {""}
             if len(correlations) > MAX_CORRELATIONS:
-                own = [message for message in found.values() if message.subject == wanted]
-                return TraceResult(own, list(partition_counts), missing, records, True, len(correlations))
+                own = [message for message in found.values() if message.subject == searched_id]
+                return TraceResult(
+                    own, list(partition_counts), missing, record_count, True, len(correlations)
+                )
         if correlations <= ids:
             break
         ids |= correlations
@@ -82,10 +85,10 @@ def trace_messages(
         for message in found.values()
         if message.concerns(ids) or (message.is_anonymous and message.caused_by in positions)
     ]
-    return TraceResult(messages, list(partition_counts), missing, records, of_aggregate)
+    return TraceResult(messages, list(partition_counts), missing, record_count, of_aggregate)
 
 
-def _partitions(
+def _partition_counts(
     connection: Connection, topics: Mapping[str, Topics]
 ) -> tuple[dict[str, int], dict[str, ConfigurationError]]:
     """Return the partition count of each aggregate, and the error of each aggregate without topics."""
@@ -99,6 +102,7 @@ def _partitions(
     return partition_counts, missing
 
 
+#: The logs of a partition, the topic, its first offset to read, and the offset at which to stop.
 _LogRange = tuple[PartitionLog, Kind, int, int]
 
 
@@ -109,9 +113,9 @@ def _log_ranges(
     since: int,
     codecs: Mapping[str, RecordCodec],
 ) -> list[_LogRange]:
-    """Return the part of each log since `since`."""
+    """Return the offset range of each log from the time `since` (ms) on."""
 
-    def of_topic(name: str, kind: Kind) -> list[_LogRange]:
+    def topic_ranges(name: str, kind: Kind) -> list[_LogRange]:
         bounds = readers.bounds(connection, topics[name].name(kind), range(partition_counts[name]))
         ranges = []
         for partition, (low, end) in bounds.items():
@@ -123,9 +127,11 @@ def _log_ranges(
         return ranges
 
     with ThreadPoolExecutor(MAX_READERS) as pool:
-        kinds = [kind for kind in KINDS if kind != "deferred"]  # its records repeat commands
+        kinds = [
+            kind for kind in KINDS if kind != "deferred"
+        ]  # records of the deferred topic repeat commands
         results = pool.map(
-            lambda one: of_topic(*one), [(name, kind) for name in partition_counts for kind in kinds]
+            lambda topic: topic_ranges(*topic), [(name, kind) for name in partition_counts for kind in kinds]
         )
         return [log_range for ranges in results for log_range in ranges]
 
@@ -136,8 +142,8 @@ def _read(
     subject: str | None,
 ) -> tuple[list[LinkedMessage], int]:
     """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
-    wanted = set(ids)
-    read = message_reader(wanted)
+    id_set = set(ids)
+    read = message_reader(id_set)
     stopped = Event()
 
     def read_range(log_range: _LogRange) -> tuple[list[LinkedMessage], int]:
@@ -151,7 +157,7 @@ def _read(
                 message = read(kind, log.topics.aggregate, log.partition, record)
                 if message is None:
                     continue
-                if message.is_anonymous or message.concerns(wanted) or message.subject == subject:
+                if message.is_anonymous or message.concerns(id_set) or message.subject == subject:
                     decoded = log.codec.decode_if_available(log.topics.name(kind), log.partition, record)
                     if decoded is not record:
                         message = read(kind, log.topics.aggregate, log.partition, decoded) or message

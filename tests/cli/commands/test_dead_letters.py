@@ -30,7 +30,7 @@ def test_retried_commands_equal_the_original() -> None:
     original = {**COMMAND, "expectedversion": 3, "correlationid": "x", "data": {"a": [1, 2.50]}}
     record = letter_record(json.dumps(original | attributes_of_the_attempt).encode(), list(HEADERS))
     (failed,) = failed_commands(iter([(0, record)]), lambda _: True)
-    assert (failed.reason, failed.message, failed.place, failed.id) == (
+    assert (failed.reason, failed.message, failed.command_position, failed.id) == (
         "HANDLER_ERROR",
         "it raised",
         "0@7",

@@ -169,7 +169,7 @@ def test_only_missing_topics_exit_3(doctor: Doctor, connection: Connection, pref
     assert main(["init", *broker, "-q", "-o", "json"]) == 0
     doctor.capfd.readouterr()
     assert doctor(*broker) == 0
-    assert doctor.checks("topics") == [("ok", "counter: 4 partitions, set up right")]
+    assert doctor.checks("topics") == [("ok", "counter: 4 partitions, with correct settings")]
     assert [doctor.checks(name)[0][0] for name in ("broker", "data path", "transactions", "acls")] == [
         "ok"
     ] * 4

@@ -58,7 +58,9 @@ def test_status_and_doctor_report_the_repartitioning(cqrs_on_decisions: Cqrs) ->
     ]
     assert "settles, waits" in cqrs_on_decisions("status", "bank_account").out
     checks = cqrs_on_decisions("doctor", "-o", "json").document["checks"]
-    (check,) = [check for check in checks if check["name"] == "topics" and "grows to 4" in check["detail"]]
+    (check,) = [
+        check for check in checks if check["name"] == "topics" and "repartitioned to 4" in check["detail"]
+    ]
     assert (check["status"], check["hint"]) == ("warn", "the next run splits: cqrs run")
 
 

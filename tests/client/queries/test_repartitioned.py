@@ -52,7 +52,7 @@ def test_simulation_knows_earlier_decisions(two_counters: TopicHarness) -> None:
         two_counters.connection, two_counters.topics, two_counters.aggregate, decision_settings, commands
     )
     statuses = {
-        number: {simulation.decide(command).read.data.status for command in round_commands}
+        number: {simulation.decide(command).envelope.data.status for command in round_commands}
         for number, round_commands in commands_by_round.items()
     }
     assert statuses == {0: {"duplicate"}, 1: {"duplicate"}, 2: {"accepted"}}

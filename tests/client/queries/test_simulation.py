@@ -17,7 +17,7 @@ def test_simulation_defers_commands(connection: Connection, prefix: str, tmp_pat
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     decision_settings = DecisionSettings("murmur2", 1000, 20)
     simulation = Simulation(connection, harness.topics, harness.aggregate, decision_settings, commands)
-    deferred, duplicate = (simulation.decide(command).read.data for command in commands)
+    deferred, duplicate = (simulation.decide(command).envelope.data for command in commands)
     assert (deferred.status, deferred.reason, deferred.attempt, deferred.message) == (
         "deferred",
         "LATER",

@@ -40,8 +40,8 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
     for command in commands:
         simulated = simulations[command.aggregate].decide(command)
         cli.print_result(*simulated_result(simulated))
-        if is_failure(simulated.read):
-            failures.append(simulated.read)
+        if is_failure(simulated.envelope):
+            failures.append(simulated.envelope)
     cli.flush()
     for name, simulation in simulations.items():
         simulation.close()
@@ -60,7 +60,7 @@ def simulated_result(simulated: "SimulatedOutcome") -> Result:
     from cqrs_cli.cli.render.send import outcome_line
 
     events = [msgspec.Raw(value) for value in simulated.events]
-    lines = [outcome_line(simulated.read)]
+    lines = [outcome_line(simulated.envelope)]
     for event in map(read_event, simulated.events):
         lines.append(printable(f"  v{event.aggregateversion}  {event.type}  {bytes(event.data).decode()}"))
     return Result({"outcome": msgspec.Raw(simulated.value), "events": events}, lines)
