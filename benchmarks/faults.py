@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from benchmarks import peer
 from benchmarks.runs import Runs
-from tests.support.processes import family
+from tests.support.processes import process_tree
 from tests.support.standalone import Cluster, cluster
 
 #: Injects a fault into the active run; returns additional measurements in seconds.
@@ -38,7 +38,7 @@ def executor_killed(runs: Runs, slots: int = 1) -> Blow:
     spark = _at_work_on_executors(runs, 2, slots)
 
     def blow() -> None:
-        below = family(spark.workers[0].pid)
+        below = process_tree(spark.workers[0].pid)
         runs.strike(next(pid for pid in below if _is_executor(pid)))
 
     return blow

@@ -48,7 +48,7 @@ def main() -> None:
 
 def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
     """Return for each kind a function that returns the URL of a new database; servers only if they are installed."""
-    from tests.support.mariadb import mariadb, programs
+    from tests.support.mariadb import mariadb, server_programs
     from tests.support.postgres import binaries, postgres
 
     kinds: dict[str, Callable[[int], str]] = {"SQLite": lambda run: f"sqlite:///run-{run}.db"}
@@ -56,7 +56,7 @@ def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
     if binaries() is not None:
         server = stack.enter_context(postgres())
         kinds["PostgreSQL"] = lambda run: server.make_database()
-    if programs() is not None:
+    if server_programs() is not None:
         other = stack.enter_context(mariadb())
         kinds["MariaDB"] = lambda run: other.make_database()
     return kinds

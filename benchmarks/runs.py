@@ -16,7 +16,7 @@ from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.system.process import start_time, terminate
-from tests.support.processes import family, python_workers
+from tests.support.processes import process_tree, python_workers
 
 #: Timeout in seconds for the start of a run, active or standby.
 _PATIENCE = 300.0
@@ -55,7 +55,7 @@ class Runs:
     def __exit__(self, *_: object) -> None:
         try:
             for run in self._started:
-                self._orphans += _known(family(run.pid))
+                self._orphans += _known(process_tree(run.pid))
             for orphan in self._orphans:
                 terminate(*orphan, timeout=0.0)
             for run in self._started:
@@ -101,14 +101,14 @@ class Runs:
     def kill(self) -> None:
         """Kill the first run's driver with -9; its JVM and workers notice this, and exit."""
         run = self._started[0]
-        self._orphans += _known(family(run.pid))
+        self._orphans += _known(process_tree(run.pid))
         self._struck += _known([run.pid])
         os.killpg(run.pid, signal.SIGKILL)
 
     def kill_worker(self) -> None:
         """Kill one Python worker of the first run that has owners with -9."""
         folder = str(self.here.root / shards(0))
-        below = python_workers(family(self._started[0].pid))
+        below = python_workers(process_tree(self._started[0].pid))
         self.strike(next(pid for pid in below if folder in Path(f"/proc/{pid}/maps").read_text()))
 
     def strike(self, pid: int) -> None:

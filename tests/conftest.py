@@ -212,7 +212,7 @@ def two_partitions(connection: "Connection", prefix: str, tmp_path: Path) -> "To
     from tests.support.harness import TopicHarness
 
     counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
-    assert (counters.home("a"), counters.home("d")) == (0, 1)
+    assert (counters.partition_of("a"), counters.partition_of("d")) == (0, 1)
     return counters
 
 

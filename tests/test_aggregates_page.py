@@ -14,7 +14,7 @@ import pytest
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from tests.support import ROOT
-from tests.support.annotations import annotated
+from tests.support.annotations import annotation_type
 
 PAGE = (ROOT / "docs/aggregates.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -31,7 +31,7 @@ def types() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("annotation", "written"), list(types()))
 def test_types_are_written_as_told(annotation: str, written: str) -> None:
-    kind = annotated(annotation)
+    kind = annotation_type(annotation)
     assert msgspec.json.encode(msgspec.json.decode(written, type=kind)).decode() == written
 
 

@@ -24,10 +24,10 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from tests.support import ROOT
-from tests.support.commands import mixture
-from tests.support.deciding import Owner
-from tests.support.java import compiler, launch
+from tests.support.commands import mixed_commands
+from tests.support.java import find_compiler, launch_command
 from tests.support.page import Page
+from tests.support.simple_owner import SimpleOwner
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def test_the_client_is_answered(connection: "Connection", bank: Topics, prefix: 
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
     where = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
-    owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
-    with owner.deciding():
+    owner = SimpleOwner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
+    with owner.decide_in_background():
         python(CLIENT, tmp_path, **where)
     assert (owner.states["acc-42"].version, owner.states["acc-42"].state.balance) == (2, 100)  # type: ignore[attr-defined]
 
@@ -99,9 +99,9 @@ def test_the_consumer_stays_short() -> None:
 def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_path: Path, seed: int) -> None:
     """The consumer is killed many times and once started twice. It ends with the rows of a fold in one go."""
     choice = random.Random(seed)
-    owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
+    owner = SimpleOwner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     producer = CommandProducer(connection, "murmur2", bulk=True)
-    for sent in mixture(3000, seed=seed):
+    for sent in mixed_commands(3000, seed=seed):
         if sent.key is not None:
             producer.send(bank.commands, sent.key, sent.value or b"")
     producer.flush()
@@ -143,7 +143,7 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
 @pytest.mark.kafka
 def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
     (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
-    call = launch("Deposit.java", connection.bootstrap_server, "acc-7")
+    call = launch_command("Deposit.java", connection.bootstrap_server, "acc-7")
     subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)
     assert decided(connection, bank, "acc-7") == "NOT_OPEN"
 
@@ -153,7 +153,7 @@ def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topi
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
 def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
-    program = compiler()
+    program = find_compiler()
     (tmp_path / "DepositWithSpring.java").write_text(named(SPRING, bank))
     head = (
         "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
@@ -195,7 +195,7 @@ def named(program: str, bank: Topics) -> str:
 
 def reply(connection: "Connection", bank: Topics, program: list[str], folder: Path) -> str:
     """Return the output of a program that sends a command and waits for its outcome."""
-    owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
-    with owner.deciding():
+    owner = SimpleOwner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
+    with owner.decide_in_background():
         command = [*program, connection.bootstrap_server, "acc-9"]
         return subprocess.check_output(command, cwd=folder, text=True, timeout=120).strip()

@@ -10,7 +10,7 @@ import yaml
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from tests.support import ROOT
-from tests.support.containers import find_compose, run
+from tests.support.containers import require_compose, run_command
 from tests.support.page import Page
 
 TEXT = (ROOT / "compose/README.md").read_text(encoding="utf-8")
@@ -42,8 +42,8 @@ def test_its_profiles_are_explained() -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_each_profile_stands_alone(profile: str) -> None:
     """Compose accepts the file with the profile, and starts its services, the brokers, and their dependencies."""
-    find_compose()
-    said = run(["docker", "compose", "--profile", profile, "config", "--services"], ROOT / "compose")
+    require_compose()
+    said = run_command(["docker", "compose", "--profile", profile, "config", "--services"], ROOT / "compose")
     wanted = {name for name, one in SERVICES.items() if profile in one.get("profiles", [profile])}
     assert set(said.split()) == wanted
 

@@ -17,10 +17,10 @@ from cqrs_cli.runs.endpoint import ALIVE_TIMEOUT, FRESH_TIMEOUT, Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.support import ROOT
-from tests.support.commands import increments
-from tests.support.driver import Context, drive, works
+from tests.support.commands import increment_commands
+from tests.support.driver import FakeSparkContext, owner_task, run_driver
 from tests.support.harness import TopicHarness
-from tests.support.progress import look, reacting, report
+from tests.support.progress import owner_report, process_progress, run_snapshot
 
 if TYPE_CHECKING:
     from cqrs_cli.status.metrics import ProjectionMetrics
@@ -54,7 +54,7 @@ def families(text: str) -> dict[str, tuple[str, set[str]]]:
 def exposed() -> dict[str, set[str]]:
     """Return the labels of every metric of a snapshot in which everything is measured."""
     metrics, registry = Metrics(), CollectorRegistry()
-    metrics.snapshot = replace(look(report()), processes=reacting())
+    metrics.snapshot = replace(run_snapshot(owner_report()), processes=process_progress())
     registry.register(metrics)
     registry.register(projecting())
     return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
@@ -74,7 +74,7 @@ def projecting() -> "ProjectionMetrics":
 def hearing() -> Metrics:
     """The metrics of a run that has process managers only."""
     metrics = Metrics()
-    metrics.snapshot = Snapshot(0.0, processes=reacting())
+    metrics.snapshot = Snapshot(0.0, processes=process_progress())
     return metrics
 
 
@@ -87,10 +87,12 @@ def expressions() -> list[str]:
 @pytest.mark.kafka
 def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
     """A real run exposes the metrics over HTTP."""
-    counters.send(*increments(5))
+    counters.send(*increment_commands(5))
     endpoint: Endpoint[Snapshot] = Endpoint(Metrics(), "127.0.0.1", 0)
     try:
-        endpoint.update(replace(drive(Context(works), counters.plan()), processes=reacting()))
+        endpoint.update(
+            replace(run_driver(FakeSparkContext(owner_task), counters.plan()), processes=process_progress())
+        )
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as answer:
             found = families(answer.read().decode())
     finally:
@@ -110,7 +112,7 @@ def test_page_names_what_a_process_exposes() -> None:
     }
     assert "with the metrics of its process managers and of the run." in " ".join(PAGE.split())
     assert registry.get_sample_value("cqrs_ready") == 1
-    metrics.snapshot = Snapshot(0.0, processes=reacting(claimed=False))
+    metrics.snapshot = Snapshot(0.0, processes=process_progress(claimed=False))
     assert registry.get_sample_value("cqrs_ready") == 0
 
 

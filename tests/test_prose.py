@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support import ROOT
-from tests.support.prose import IDIOMS, rate, tracked
+from tests.support.prose import IDIOMS, idiom_rate, tracked_files
 
 #: Idioms in 10,000 words that an area may have at most.
 MOST = {
@@ -22,7 +22,7 @@ def test_prose_is_plain(area: str) -> None:
     patterns, most = MOST[area]
     if not (ROOT / ".git").exists():
         pytest.skip("not a clone")
-    found = rate(tracked(*patterns))
+    found = idiom_rate(tracked_files(*patterns))
     assert found <= most, f"{found:.0f} idioms in 10,000 words of {area}"
     assert found > most - SLACK, f"lower the limit of {area}"
 

@@ -13,7 +13,7 @@ import pytest
 
 from cqrs_cli.scaffold import create
 from tests.support import ROOT
-from tests.support.page import Page, essence, typed
+from tests.support.page import Page, stable_words, typed_commands
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
@@ -64,13 +64,13 @@ def test_aggregate_keeps_the_laws(shop: Path) -> None:
 
 
 def test_its_install_lines_are_the_pages() -> None:
-    shown, tried = {line for line, _ in typed(INSTALL)}, set(Page("docs/install.md").commands()[0])
+    shown, tried = {line for line, _ in typed_commands(INSTALL)}, set(Page("docs/install.md").commands()[0])
     assert shown <= tried
 
 
 def test_it_starts_with_commands_that_work_today() -> None:
     """CI runs both targets in a new clone."""
-    clone, *make = [line for line, _ in typed(START)]
+    clone, *make = [line for line, _ in typed_commands(START)]
     assert clone == "git clone URL cqrs && cd cqrs"
     assert make == ["make demo", "make test"]
     assert PAGE.text.index(START) < PAGE.text.index(INSTALL) < PAGE.text.index(AGGREGATE)
@@ -94,8 +94,8 @@ def test_figures_are_those_of_their_page() -> None:
 @pytest.mark.slow
 def test_commands_print_what_is_shown(shop: Path, connection: "Connection", prefix: str) -> None:
     environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
-    for line, shown in typed(TOUR):
+    for line, shown in typed_commands(TOUR):
         printed = cqrs(line, shop, **environment).replace(prefix, "")
-        assert essence(printed) == essence(shown), line
+        assert stable_words(printed) == stable_words(shown), line
     state = json.loads(cqrs("cqrs show theatre hamlet -o json", shop, **environment))
     assert (state["version"], state["state"]) == (1, {"free": 98})

@@ -12,7 +12,7 @@ import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
 from tests.support.absent_broker import free_port
-from tests.support.page import Page, essence, typed
+from tests.support.page import Page, stable_words, typed_commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -59,7 +59,7 @@ class Reader:
             )
             print("$", line, done.stdout, done.stderr, sep="\n")
             assert done.returncode == 0
-            assert not shown or essence(done.stdout) == essence(shown)
+            assert not shown or stable_words(done.stdout) == stable_words(shown)
 
     def leave(self) -> None:
         """Stop all processes and the broker."""
@@ -84,5 +84,5 @@ def test_every_line_works(reader: Reader) -> None:
         if kind == "python":
             reader.write(text)
         else:
-            for line, shown in typed(text):
+            for line, shown in typed_commands(text):
                 reader.type(line, shown)

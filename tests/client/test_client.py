@@ -22,29 +22,29 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from tests.support import ROOT
 from tests.support.brokers import broker
-from tests.support.deciding import Owner
 from tests.support.harness import TopicHarness
+from tests.support.simple_owner import SimpleOwner
 from tests.support.waiting import eventually
 
 
-def is_decided(owner: Owner, command: PendingOutcome) -> bool:
+def is_decided(owner: SimpleOwner, command: PendingOutcome) -> bool:
     """Decide all commands. True once this command has its outcome."""
     owner.decide()
     return command.done()
 
 
-def make_owner(connection: Connection, prefix: str) -> Owner:
+def make_owner(connection: Connection, prefix: str) -> SimpleOwner:
     topics = Topics("bank_account", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=2))
-    return Owner(connection, topics, registry.load("bank_account", "aggregates", ROOT))
+    return SimpleOwner(connection, topics, registry.load("bank_account", "aggregates", ROOT))
 
 
 @pytest.fixture
 def client(connection: Connection, prefix: str) -> Iterator[cqrs.Client]:
     """A client of accounts. An owner decides their commands."""
     with (
-        make_owner(connection, prefix).deciding(),
+        make_owner(connection, prefix).decide_in_background(),
         cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client,
     ):
         yield client
@@ -91,7 +91,7 @@ def test_outcomes_can_be_awaited(connection: Connection, prefix: str) -> None:
             opened = await client.send("a", Open("ann"))
             return [opened, *await asyncio.gather(*(client.send("a", Deposit(n)) for n in range(1, 5)))]
 
-    with make_owner(connection, prefix).deciding():
+    with make_owner(connection, prefix).decide_in_background():
         outcomes = asyncio.run(program())
     assert [outcome.version for outcome in outcomes] == [1, 2, 3, 4, 5]
 

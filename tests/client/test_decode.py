@@ -8,7 +8,7 @@ import cqrs_cli as cqrs
 from aggregates.counter import Incremented
 from cqrs_cli.errors import ContradictionError, UsageError
 from tests.support import ROOT
-from tests.support.eventlog import counted
+from tests.support.eventlog import counter_event
 
 
 class Message:
@@ -38,7 +38,7 @@ def decode_record(record: Any) -> cqrs.Recorded[cqrs.Event]:
 
 
 def test_messages_become_recorded_events() -> None:
-    recorded = decode_record(Message(counted("a", 7, 3)))
+    recorded = decode_record(Message(counter_event("a", 7, 3)))
     assert recorded.event == Incremented(3)
     assert (recorded.aggregate_id, recorded.version, recorded.id, recorded.causation_id) == (
         "a",
@@ -51,11 +51,11 @@ def test_messages_become_recorded_events() -> None:
 
 
 def test_records_of_kafka_python_are_read() -> None:
-    record = SimpleNamespace(value=counted("a", 7, 3), topic="counter.events", partition=3, offset=41)
-    assert decode_record(record) == decode_record(Message(counted("a", 7, 3)))
+    record = SimpleNamespace(value=counter_event("a", 7, 3), topic="counter.events", partition=3, offset=41)
+    assert decode_record(record) == decode_record(Message(counter_event("a", 7, 3)))
 
 
-@pytest.mark.parametrize("value", [None, b"?", b'{"type":"x"}', counted("a", 1, type="Doubled")])
+@pytest.mark.parametrize("value", [None, b"?", b'{"type":"x"}', counter_event("a", 1, type="Doubled")])
 def test_errors_name_the_record(value: bytes | None) -> None:
     with pytest.raises(ContradictionError, match=r"^counter\.events:3@41: "):
         decode_record(Message(value))
@@ -67,6 +67,6 @@ def test_errors_of_consumers_are_refused() -> None:
 
 
 def test_unknown_aggregates_have_a_suggestion() -> None:
-    value = counted("a", 1).replace(b'"counter.', b'"countr.')
+    value = counter_event("a", 1).replace(b'"counter.', b'"countr.')
     with pytest.raises(UsageError, match="no aggregate 'countr'; did you mean counter"):
         decode_record(Message(value))

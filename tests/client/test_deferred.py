@@ -15,7 +15,7 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 from tests.support.waiting import eventually
 
 
@@ -38,7 +38,7 @@ def decide_until_outcome(harness: TopicHarness, command: PendingOutcome) -> Comm
 
 def decide_all(harness: TopicHarness) -> bool:
     """Decide all commands that exist now."""
-    quietly(harness.plan())
+    run_plan(harness.plan())
     return True
 
 

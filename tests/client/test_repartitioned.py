@@ -14,8 +14,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, round_commands
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
-from tests.support.repartitioning import grow, reasons
+from tests.support.owners import run_plan, running_owners
+from tests.support.repartitioning import count_reasons, repartition_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -33,8 +33,8 @@ def ready_commands(number: int) -> list[ReadyCommand]:
 
 
 def repartition(harness: TopicHarness) -> None:
-    grow(harness, 4)
-    quietly(harness.plan())
+    repartition_topics(harness, 4)
+    run_plan(harness.plan())
 
 
 def test_client_waits_for_the_final_outcome(
@@ -42,10 +42,10 @@ def test_client_waits_for_the_final_outcome(
 ) -> None:
     """The client also gets the outcome of a repeated command that was decided before the repartitioning."""
     with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
-        with running(two_counters.plan(once=False)):
+        with running_owners(two_counters.plan(once=False)):
             assert all(client.send(subject, Increment(), id=f"{subject}-0").wait().ok for subject in SUBJECTS)
         repartition(two_counters)
-        with running(two_counters.plan(once=False)):
+        with running_owners(two_counters.plan(once=False)):
             repeated = [client.send(subject, Increment(), id=f"{subject}-0") for subject in SUBJECTS]
             assert {command.wait().status for command in repeated} == {"duplicate"}
             assert {client.recorded(command.wait())[0] for command in repeated} == {0, 1}
@@ -53,7 +53,7 @@ def test_client_waits_for_the_final_outcome(
             outcomes = [command.wait() for command in commands]
         assert [outcome.version for outcome in outcomes] == [2] * len(SUBJECTS)
         assert [outcome.partition for outcome in outcomes] == [
-            two_counters.home(subject) for subject in SUBJECTS
+            two_counters.partition_of(subject) for subject in SUBJECTS
         ]
 
 
@@ -63,14 +63,14 @@ def test_waiter_learns_of_a_repartitioning_once(connection: Connection, two_coun
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
         assert producer.partition_count(two_counters.topics.commands) == 2
         repartition(two_counters)
-        with running(two_counters.plan(once=False)):
+        with running_owners(two_counters.plan(once=False)):
             for number in range(3):
                 batches = send_and_wait(producer, waiter, topics, ready_commands(number), 30)
                 outcomes = [outcome for batch in batches for outcome in batch]
                 assert [outcome.envelope.data.status for outcome in outcomes] == ["accepted"] * len(SUBJECTS)
                 assert sorted(outcome.envelope.subject or "" for outcome in outcomes) == sorted(SUBJECTS)
-    moved_count = sum(reasons(two_counters, partition)["MOVED"] for partition in (0, 1))
-    assert moved_count == len([subject for subject in SUBJECTS if two_counters.home(subject) > 1])
+    moved_count = sum(count_reasons(two_counters, partition)["MOVED"] for partition in (0, 1))
+    assert moved_count == len([subject for subject in SUBJECTS if two_counters.partition_of(subject) > 1])
 
 
 def test_waiter_learns_of_two_repartitionings(connection: Connection, two_counters: TopicHarness) -> None:
@@ -80,8 +80,8 @@ def test_waiter_learns_of_two_repartitionings(connection: Connection, two_counte
         assert producer.partition_count(two_counters.topics.commands) == 2
         repartition(two_counters)
         for number in range(2):
-            with running(two_counters.plan(once=False)):
+            with running_owners(two_counters.plan(once=False)):
                 batches = send_and_wait(producer, waiter, topics, ready_commands(number), 30)
                 assert sum(map(len, batches)) == len(SUBJECTS)
-            grow(two_counters, two_counters.partitions * 2)
+            repartition_topics(two_counters, two_counters.partitions * 2)
     assert producer.partition_count(two_counters.topics.commands) == 8

@@ -9,14 +9,14 @@ from msgspec.structs import replace as replace_fields
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
-from tests.support.partition_histories import deciding, lineages, split
+from tests.support.partition_histories import lineages, next_split, partitions_that_decide
 
 HASHES = st.integers(0, 2**31 - 1)
 
 
 def deciding_partitions(lineage: PartitionLineage, key_hash: int) -> list[int]:
     """Return the partitions that decide this key."""
-    return deciding(lineage, lambda count: key_hash % count)
+    return partitions_that_decide(lineage, lambda count: key_hash % count)
 
 
 def forwarding_path(lineage: PartitionLineage, key_hash: int, partition: int) -> list[int]:
@@ -118,7 +118,7 @@ def test_lineage_within_its_topics() -> None:
 def test_phases_follow_each_other() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
     assert [lineage.phase(number, 4) for number in range(4)] == ["settle", "settle", "wait", "wait"]
-    lineage = lineage.with_record(split(lineage, 1, 4))
+    lineage = lineage.with_record(next_split(lineage, 1, 4))
     assert [lineage.phase(number, 4) for number in range(4)] == ["settle", "decide", "wait", "adopt"]
     assert lineage.with_record(Begun(3)).phase(3, 4) == "decide"
 
@@ -132,7 +132,7 @@ def test_request_waits_for_the_topics() -> None:
 def test_stages_end_with_the_repartitioning() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
     stages = [dict(lineage.stages(2)), dict(lineage.stages(4))]
-    for record in (split(lineage, 0, 4), Begun(2), split(lineage, 1, 4)):
+    for record in (next_split(lineage, 0, 4), Begun(2), next_split(lineage, 1, 4)):
         lineage = lineage.with_record(record)
         stages.append(lineage.stages(4))
     assert [" ".join(partition_stages.values()) for partition_stages in stages] == [
@@ -145,7 +145,7 @@ def test_stages_end_with_the_repartitioning() -> None:
 def test_one_repartitioning_at_a_time() -> None:
     lineage = fold_lineage([Grow(1, 2), Grow(2, 4)], 1)
     assert lineage.next_count(0, 4) == 2
-    lineage = lineage.with_record(split(lineage, 0, 4))
+    lineage = lineage.with_record(next_split(lineage, 0, 4))
     assert lineage.next_count(0, 4) == 4 and lineage.next_count(1, 4) == 4
 
 

@@ -7,14 +7,14 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.timestamps import parse_utc
 from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from tests.support import ROOT
-from tests.support.eventlog import counted
+from tests.support.eventlog import counter_event
 
 COUNTER = registry.load("counter", "aggregates", ROOT)
 INCREMENTED = COUNTER.events["counter.Incremented"]
 
 
 def test_records_become_events() -> None:
-    assert read_recorded_event(COUNTER, counted("a", 7, 3), "counter.events", 2, 40) == Recorded(
+    assert read_recorded_event(COUNTER, counter_event("a", 7, 3), "counter.events", 2, 40) == Recorded(
         event=INCREMENTED(3),
         aggregate_id="a",
         version=7,
@@ -40,9 +40,9 @@ def test_times_are_aware_in_utc() -> None:
     [
         (None, "a null value is not an event"),
         (b"{}", "missing required field"),
-        (counted("a", 1, type="Doubled"), "the code knows no event counter.Doubled"),
-        (counted("a", 1, by="x"), "does not fit its class"),  # type: ignore[arg-type]
-        (counted("a", 1, time="noon"), "Invalid isoformat string"),
+        (counter_event("a", 1, type="Doubled"), "the code knows no event counter.Doubled"),
+        (counter_event("a", 1, by="x"), "does not fit its class"),  # type: ignore[arg-type]
+        (counter_event("a", 1, time="noon"), "Invalid isoformat string"),
     ],
 )
 def test_other_records_are_refused(value: bytes | None, message: str) -> None:

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.readers import bounds, partition_count, read
 from cqrs_cli.keys.address import KeyRingAddress, keyring_at
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from tests.core.personal.customer import Customer
-from tests.support.commands import Sent, command
+from tests.support.commands import CommandRecord, command
 from tests.support.harness import TopicHarness
 
 #: A text that occurs in personal fields only.
@@ -45,12 +45,12 @@ def use_keyring(harness: TopicHarness, **keks: bytes) -> None:
     harness.connection = replace(harness.connection, keys=KeyRingAddress(f"file:{name}", harness.folder))
 
 
-def register_command(subject: str, number: int = 0) -> Sent:
+def register_command(subject: str, number: int = 0) -> CommandRecord:
     data = {"name": PERSONAL_TEXT, "mail": f"{PERSONAL_TEXT}@home"}
     return command("customer.Register", subject, f"{subject}.{number}", data)
 
 
-def erase_command(subject: str, number: int = 0) -> Sent:
+def erase_command(subject: str, number: int = 0) -> CommandRecord:
     return command("cqrs.Erase", subject, f"{subject}.erase.{number}", {})
 
 
@@ -74,7 +74,7 @@ def stored_states(harness: TopicHarness, machine: str = "state") -> dict[str, by
     return {
         name: saved.state
         for number in range(harness.partitions)
-        for name, saved in harness.shard(machine, number).items()
+        for name, saved in harness.shard_states(machine, number).items()
     }
 
 

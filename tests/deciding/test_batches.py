@@ -20,10 +20,10 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from tests.support.brokers import broker
-from tests.support.commands import increments, mixture
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import Process, quietly
-from tests.support.raw_requests import raw
+from tests.support.commands import increment_commands, mixed_commands
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import OwnerProcess, run_plan
+from tests.support.raw_requests import raw_client
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -66,13 +66,13 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_overfull_batch_is_halved_until_fitting(
     single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
-    single_bank.send(*mixture(1000))
+    single_bank.send(*mixed_commands(1000))
 
     def producer(connection: Connection, **settings: Any) -> Any:
         return clients.producer(connection, **{**settings, "queue_buffering_max_messages": 600})
 
     monkeypatch.setattr(transactional, "producer", producer)
-    quietly(single_bank.plan(timing=replace(IMPATIENT, produce_timeout=-1.0)))
+    run_plan(single_bank.plan(timing=replace(SHORT_TIMEOUTS, produce_timeout=-1.0)))
     assert min(sizes) < 600 < max(sizes)
     assert len(sizes) < 100
     single_bank.check()
@@ -81,26 +81,26 @@ def test_overfull_batch_is_halved_until_fitting(
 @pytest.mark.parametrize("bound", [{"batch_seconds": 0.0}, {"batch_bytes": 1}, {"piece_size": 3}], ids=str)
 def test_cut_batches_decide_everything(single_bank: TopicHarness, bound: dict[str, Any]) -> None:
     """A batch ends early at its limit of time or memory. The remaining commands are decided in the next batches."""
-    single_bank.send(*mixture(50))
-    quietly(single_bank.plan(timing=replace(IMPATIENT, **bound)))
+    single_bank.send(*mixed_commands(50))
+    run_plan(single_bank.plan(timing=replace(SHORT_TIMEOUTS, **bound)))
     single_bank.check()
 
 
 def test_little_room_for_states_decides_everything(single_bank: TopicHarness) -> None:
     """Batches, changes of the shard and the rebuild of a lost shard are cut after every other state."""
-    single_bank.send(*mixture(50))
-    quietly(replace(single_bank.plan(), cache_bytes=2500))
+    single_bank.send(*mixed_commands(50))
+    run_plan(replace(single_bank.plan(), cache_bytes=2500))
     single_bank.check()
-    quietly(replace(single_bank.plan(machine="new"), cache_bytes=2500))
+    run_plan(replace(single_bank.plan(machine="new"), cache_bytes=2500))
     single_bank.check("new")
 
 
 def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]) -> None:
-    commands = list(mixture(150))
+    commands = list(mixed_commands(150))
     single_bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
     plan = single_bank.plan()
     single_bank.configure("dead-letters", "max.message.bytes", "3000")
-    quietly(plan)
+    run_plan(plan)
     assert sizes.count(1) >= 2 and len(sizes) < 40
 
 
@@ -116,7 +116,7 @@ def test_short_memory_costs_no_command(counters: TopicHarness, sizes: list[int])
         if state.value == 70 and (sizes[-1] > 1 or next(alone, False)):
             raise MemoryError
 
-    counters.send(*increments(100))
+    counters.send(*increment_commands(100))
     assert decided_by(counters, crowded) == []
     assert len(sizes) < 20 and next(alone, None) is None
     counters.check()
@@ -131,7 +131,7 @@ def test_lasting_process_error_fails_alone(
         if state.value == 7:
             raise type(error)(*error.args)  # a kept error would keep its frames, and thus the owner
 
-    counters.send(*increments(8), *increments(2, "b", first=8))
+    counters.send(*increment_commands(8), *increment_commands(2, "b", first=8))
     (note,) = decided_by(counters, broken)
     assert "counter.commands partition 0 offset 7 failed: " in note
     assert sizes.count(1) >= ATTEMPTS
@@ -146,9 +146,9 @@ def test_late_single_record_is_retried(counters: TopicHarness, sizes: list[int])
     def late() -> None:
         raise BatchLateError("not written in time")
 
-    counters.send(*increments(1))
+    counters.send(*increment_commands(1))
     with failpoints.call_at("produce.first", late, times=3):
-        quietly(counters.plan())
+        run_plan(counters.plan())
     assert sizes == [1] * 4
     counters.check()
 
@@ -160,7 +160,7 @@ def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
     slow = replace(
         plan.connection, properties={**plan.connection.properties, "client.id": single_bank.topics.prefix}
     )
-    with raw(single_bank.connection) as shared:
+    with raw_client(single_bank.connection) as shared:
         shared.limit_writing(single_bank.topics.prefix, 60_000)
         yield replace(plan, connection=slow)
         shared.limit_writing(single_bank.topics.prefix, None)
@@ -168,9 +168,9 @@ def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
 
 @pytest.mark.covers("all-or-none")
 def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, slowly: Plan) -> None:
-    single_bank.send(*mixture(2000))
-    plan = replace(slowly, targets={Partition("bank_account", 0): single_bank.end("commands")})
-    assert Process(plan, most=2000, apply_every=1000, **HASTE).error() is None
+    single_bank.send(*mixed_commands(2000))
+    plan = replace(slowly, targets={Partition("bank_account", 0): single_bank.stable_end("commands")})
+    assert OwnerProcess(plan, batch_limit=2000, apply_every=1000, **HASTE).error() is None
     single_bank.check()
 
 
@@ -179,9 +179,9 @@ def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, slowly:
 def test_absent_broker_blames_no_batch(prefix: str, tmp_path: Path) -> None:
     with broker(tmp_path) as mortal:
         counters = TopicHarness(mortal.connection, prefix, tmp_path)
-        counters.send(*increments(1))
-        owner = Process(counters.plan(), "offsets.after:2:stop", **HASTE)
-        eventually(owner.stopped)
+        counters.send(*increment_commands(1))
+        owner = OwnerProcess(counters.plan(), "offsets.after:2:stop", **HASTE)
+        eventually(owner.is_paused)
         mortal.signal(signal.SIGSTOP)
         threading.Timer(2.5 * HASTE["transaction_timeout"], mortal.signal, [signal.SIGCONT]).start()
         owner.signal(signal.SIGCONT)

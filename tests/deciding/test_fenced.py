@@ -10,9 +10,9 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.timing import Timing
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
 
@@ -33,14 +33,14 @@ def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> Non
     thread.start()
     counters.await_outcomes(1)
     FencedWriter(supervisor.plan.log(supervisor.partition), 1_000_000).fence()
-    counters.send(*increments(1))
+    counters.send(*increment_commands(1))
     thread.join(60)
     assert not thread.is_alive()
 
 
 @pytest.mark.covers("one-outcome")
 def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
-    counters.send(*increments(1))
+    counters.send(*increment_commands(1))
     plan, partition = counters.plan(once=False), Partition("counter", 0)
     supervisor = StoppedBeforeRestart(plan, partition, counters.aggregate, 0, threading.Event())
     fence_at_work(counters, supervisor)
@@ -64,11 +64,11 @@ def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
 
     The pause ends with its claim, even with a long limit.
     """
-    counters.send(*increments(1))
+    counters.send(*increment_commands(1))
     plan = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
     partition = Partition("counter", 0)
     supervisor = TakenOver(plan, partition, counters.aggregate, 0, threading.Event())
-    supervisor.run_successor = lambda: quietly(counters.plan(machine="successor"))
+    supervisor.run_successor = lambda: run_plan(counters.plan(machine="successor"))
     fence_at_work(counters, supervisor)
     assert isinstance(supervisor.error, TakenOverError)
     assert (supervisor.pauses, len(counters.outcomes())) == (1, 2)

@@ -15,10 +15,17 @@ from tests.deciding.repartitioned_counters import (
     round_commands,
     run_first_rounds,
 )
-from tests.support.commands import FAR
+from tests.support.commands import FAR_FUTURE
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly, running
-from tests.support.repartitioning import finals, grow, grown_by_hand, lineage, reasons, stale
+from tests.support.owners import OwnerProcess, run_plan, running_owners
+from tests.support.repartitioning import (
+    add_partitions_by_hand,
+    count_reasons,
+    current_lineage,
+    final_statuses,
+    repartition_topics,
+    with_stale_partition,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -33,31 +40,31 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     """Commands sent before a repartitioning, and after it with the old or the new count, are decided once."""
     pair.send(*round_commands(0))
-    quietly(pair.plan())
+    run_plan(pair.plan())
     pair.send(*round_commands(1))
-    grow(pair, 4)
-    quietly(pair.plan())
-    pair.send(*(stale(one, 2) for one in round_commands(2)))
-    quietly(pair.plan())
+    repartition_topics(pair, 4)
+    run_plan(pair.plan())
+    pair.send(*(with_stale_partition(one, 2) for one in round_commands(2)))
+    run_plan(pair.plan())
     pair.send(*round_commands(3))
-    quietly(pair.plan())
+    run_plan(pair.plan())
     check_decided_once(pair, 0, 1, 2, 3)
-    moved = [reasons(pair, one)["MOVED"] for one in (0, 1)]
-    assert sum(moved) == sum(reasons(pair, one).total() for one in (2, 3)) - sum(moved) > 0
-    assert lineage(pair).activated == {2, 3}
+    moved = [count_reasons(pair, one)["MOVED"] for one in (0, 1)]
+    assert sum(moved) == sum(count_reasons(pair, one).total() for one in (2, 3)) - sum(moved) > 0
+    assert current_lineage(pair).activated == {2, 3}
 
 
 @pytest.mark.covers("growing")
 def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     """The active run decides while partitions are added. The next run takes over and splits."""
-    with running(pair.plan(once=False)):
+    with running_owners(pair.plan(once=False)):
         pair.send(*round_commands(0))
-        grow(pair, 4)
-        pair.send(*(stale(one, 2) for one in round_commands(1)))
-        eventually(lambda: len(finals(pair)) == 24)
-    with running(pair.plan(once=False)):
-        pair.send(*(stale(one, 2) for one in round_commands(2)))
-        eventually(lambda: len(finals(pair)) == 36)
+        repartition_topics(pair, 4)
+        pair.send(*(with_stale_partition(one, 2) for one in round_commands(1)))
+        eventually(lambda: len(final_statuses(pair)) == 24)
+    with running_owners(pair.plan(once=False)):
+        pair.send(*(with_stale_partition(one, 2) for one in round_commands(2)))
+        eventually(lambda: len(final_statuses(pair)) == 36)
     check_decided_once(pair, 0, 1, 2)
 
 
@@ -65,13 +72,13 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
 def test_what_waits_moves_too(pair: TopicHarness) -> None:
     """The target partition resubmits a deferred command, knows its id, and ends it, even after losing its shard."""
     run_first_rounds(pair)
-    grow(pair, 4)
-    pair.send(*round_commands(1, notbefore=FAR))
-    quietly(pair.plan())
-    assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
+    repartition_topics(pair, 4)
+    pair.send(*round_commands(1, notbefore=FAR_FUTURE))
+    run_plan(pair.plan())
+    assert sum(count_reasons(pair, one)["duplicate"] for one in range(4)) == 12
     pair.send(*release_commands(1))
-    quietly(pair.plan(machine="new"))
-    quietly(pair.plan(machine="third"))
+    run_plan(pair.plan(machine="new"))
+    run_plan(pair.plan(machine="third"))
     check_decided_once(pair, 0, 1, machine="third")
 
 
@@ -82,19 +89,19 @@ def test_two_growths_are_two_splits(
     """The repartitionings happen with a run between them and without."""
     single = counters(connection, prefix, tmp_path, 1)
     run_first_rounds(single)
-    grow(single, 2)
+    repartition_topics(single, 2)
     single.send(*round_commands(2))
     if between:
-        quietly(single.plan())
-    grow(single, 4)
-    with running(single.plan(once=False)):
-        eventually(lambda: len(finals(single)) == 24)
-        single.send(*(stale(one, 1) for one in round_commands(3)))
-        eventually(lambda: len(finals(single)) == 36)
-        single.send(*(stale(one, 2) for one in release_commands(1)))
-        eventually(lambda: len(finals(single)) == 60)
+        run_plan(single.plan())
+    repartition_topics(single, 4)
+    with running_owners(single.plan(once=False)):
+        eventually(lambda: len(final_statuses(single)) == 24)
+        single.send(*(with_stale_partition(one, 1) for one in round_commands(3)))
+        eventually(lambda: len(final_statuses(single)) == 36)
+        single.send(*(with_stale_partition(one, 2) for one in release_commands(1)))
+        eventually(lambda: len(final_statuses(single)) == 60)
     check_decided_once(single, 0, 2, 3, 1)
-    assert lineage(single).counts == (1, 2, 4) and lineage(single).activated == {1, 2, 3}
+    assert current_lineage(single).counts == (1, 2, 4) and current_lineage(single).activated == {1, 2, 3}
 
 
 @pytest.mark.slow
@@ -104,18 +111,21 @@ def test_two_growths_are_two_splits(
 )
 def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
     run_first_rounds(pair)
-    grow(pair, 4)
-    pair.send(*(stale(one, 2) for one in round_commands(2)), *(stale(one, 2) for one in release_commands(1)))
+    repartition_topics(pair, 4)
+    pair.send(
+        *(with_stale_partition(one, 2) for one in round_commands(2)),
+        *(with_stale_partition(one, 2) for one in release_commands(1)),
+    )
     strike = point if ":" in point else f"{point}:1"
     if point == "forward.said":
-        quietly(pair.plan())
-        pair.send(*(stale(one, 2) for one in round_commands(3)))
-    assert Process(pair.plan(once=False), f"{strike}:kill", transaction_timeout=3.0).killed()
+        run_plan(pair.plan())
+        pair.send(*(with_stale_partition(one, 2) for one in round_commands(3)))
+    assert OwnerProcess(pair.plan(once=False), f"{strike}:kill", transaction_timeout=3.0).was_killed()
     for _ in range(3):
-        quietly(pair.plan())
+        run_plan(pair.plan())
     rounds = [0, 1, 2, "release", *[3] * (point == "forward.said")]
     sent = {f"{one}.{number}" for one in SUBJECTS for number in rounds}
-    assert {one: len(found) for one, found in finals(pair).items()} == dict.fromkeys(sent, 1)
+    assert {one: len(found) for one, found in final_statuses(pair).items()} == dict.fromkeys(sent, 1)
 
 
 def delete_old(harness: TopicHarness, partition: int) -> None:
@@ -123,7 +133,7 @@ def delete_old(harness: TopicHarness, partition: int) -> None:
     harness.configure("deferred", "cleanup.policy", "compact,delete")
     with Admin(harness.connection) as admin:
         for kind in ("outcomes", "deferred"):
-            admin.delete_before(harness.topics.name(kind), {partition: harness.end(kind, partition)})
+            admin.delete_before(harness.topics.name(kind), {partition: harness.stable_end(kind, partition)})
     harness.configure("deferred", "cleanup.policy", "compact")
 
 
@@ -132,22 +142,24 @@ def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: st
     """The shard has imported deferred commands but was not activated, and is used again after a long time."""
     single = counters(connection, prefix, tmp_path, 1)
     run_first_rounds(single)
-    grow(single, 2)
+    repartition_topics(single, 2)
     old = single.plan(once=False, machine="old")
-    assert Process(old, "adopt.before_begun:1:kill", transaction_timeout=3.0).killed()
+    assert OwnerProcess(old, "adopt.before_begun:1:kill", transaction_timeout=3.0).was_killed()
     single.send(*release_commands(1))
-    with running(single.plan(once=False)):
-        eventually(lambda: len(finals(single)) == 36)
+    with running_owners(single.plan(once=False)):
+        eventually(lambda: len(final_statuses(single)) == 36)
     delete_old(single, 1)
-    with running(single.plan(once=False, machine="old")):
+    with running_owners(single.plan(once=False, machine="old")):
         single.send(*release_commands(1))
-        eventually(lambda: reasons(single, 1)["NOT_FOUND"] == sum(single.home(one) for one in SUBJECTS))
-    assert reasons(single, 1).keys() == {"NOT_FOUND"}
+        eventually(
+            lambda: count_reasons(single, 1)["NOT_FOUND"] == sum(single.partition_of(one) for one in SUBJECTS)
+        )
+    assert count_reasons(single, 1).keys() == {"NOT_FOUND"}
 
 
 def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:
     """The check also works after an earlier repartitioning."""
-    grow(pair, 4)
-    grown_by_hand(pair, 6)
+    repartition_topics(pair, 4)
+    add_partitions_by_hand(pair, 6)
     with pytest.raises(ConfigurationError, match="have 6 partitions, but its partition history ends with 4"):
         pair.plan()

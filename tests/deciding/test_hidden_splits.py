@@ -16,7 +16,7 @@ from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.repartitioned_counters import counters
 from tests.support.harness import TopicHarness
-from tests.support.repartitioning import grow, lineage
+from tests.support.repartitioning import current_lineage, repartition_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -41,19 +41,19 @@ def splitting(pair: TopicHarness) -> Iterator[None]:
 def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
     """The timeout is longer than the broker keeps the transaction of a killed owner open."""
     assert Timing().transaction_timeout < HIDDEN_RECORD_TIMEOUT
-    grow(pair, 4)
+    repartition_topics(pair, 4)
     with splitting(pair):
         with pytest.raises(HiddenLineageError):
             read_lineage(pair.connection, pair.topics, 4, timeout=0.1)
         operator = threading.Thread(target=repartition, args=(pair.connection, pair.topics, 4, "murmur2"))
         operator.start()
     operator.join(60)
-    assert not operator.is_alive() and len(lineage(pair).splits) == 1
+    assert not operator.is_alive() and len(current_lineage(pair).splits) == 1
 
 
 def test_counts_need_no_split(pair: TopicHarness) -> None:
     """A reader of whole logs needs no hidden split. A request that is hidden after the split needs to be read."""
-    grow(pair, 4)
+    repartition_topics(pair, 4)
     with splitting(pair):
         assert segments.find_partition_counts(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
         with pytest.raises(HiddenLineageError):
@@ -66,7 +66,7 @@ def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
     assert {signature(function).parameters["timeout"].default for function in waiting} == {
         HIDDEN_RECORD_TIMEOUT
     }
-    grow(pair, 4)
+    repartition_topics(pair, 4)
     found = []
     reader = threading.Thread(
         target=lambda: found.append(segments.find_lineage(pair.connection, pair.topics, 4))
@@ -76,4 +76,4 @@ def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
             segments.find_lineage(pair.connection, pair.topics, 4, timeout=0.1)
         reader.start()
     reader.join(60)
-    assert found == [lineage(pair)] and len(lineage(pair).splits) == 1
+    assert found == [current_lineage(pair)] and len(current_lineage(pair).splits) == 1

@@ -17,8 +17,8 @@ from tests.deciding.customers import (
     register_command,
     use_keyring,
 )
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import Process, quietly, running
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import OwnerProcess, run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -35,10 +35,10 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
     people.send(
         register_command("c-1"), register_command("c-2"), register_command("c-3"), erase_command("c-2")
     )
-    quietly(people.plan())
+    run_plan(people.plan())
     before = {subject: one.kid for subject, one in key_records(people) if one is not None}
     use_keyring(people, new=b"n" * 64, old=b"m" * 64)
-    with running(people.plan(once=False)):
+    with running_owners(people.plan(once=False)):
         eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
     assert count_kek_usage(people.connection, people.topics)["new"] == MasterUse(2, 0)
     after = {subject: one.kid for subject, one in key_records(people)[-2:] if one is not None}
@@ -46,7 +46,7 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
     use_keyring(people, new=b"n" * 64)
     people.send(register_command("c-4"))
     for machine in ("state", "other"):
-        quietly(people.plan(machine=machine))
+        run_plan(people.plan(machine=machine))
         assert decrypted_states(people, machine) == {
             "c-1": CUSTOMER_STATE,
             "c-2": MASKED_STATE,
@@ -61,28 +61,30 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
     """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the remaining keys."""
     use_keyring(people, old=b"m" * 64)
     people.send(*(register_command(f"c-{number}") for number in range(5)))
-    quietly(people.plan())
+    run_plan(people.plan())
     use_keyring(people, new=b"n" * 64, old=b"m" * 64)
     point = f"upkeep.noted:{portion}:kill"
-    assert Process(people.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2).killed()
+    assert OwnerProcess(
+        people.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2
+    ).was_killed()
     assert count_kek_usage(people.connection, people.topics)["old"].current == 5 - 2 * (portion - 1)
-    with running(people.plan(once=False)):
+    with running_owners(people.plan(once=False)):
         eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
     use_keyring(people, new=b"n" * 64)
-    quietly(people.plan(machine="other"))
+    run_plan(people.plan(machine="other"))
     assert decrypted_states(people, "other") == {f"c-{number}": CUSTOMER_STATE for number in range(5)}
 
 
 def test_beat_follows_the_last_key(people: TopicHarness) -> None:
     """The owner writes a single compaction tick, however long the topic is idle, and another after the next key."""
-    impatient = replace(IMPATIENT, key_tick_after=0.0)
+    impatient = replace(SHORT_TIMEOUTS, key_tick_after=0.0)
     people.send(register_command("c-1"), erase_command("c-1"))
-    with running(people.plan(once=False, timing=impatient)):
+    with running_owners(people.plan(once=False, timing=impatient)):
         eventually(lambda: key_records(people) == [("c-1", None), ("", None)])
         people.send(register_command("c-2"))
         eventually(lambda: [subject for subject, _ in key_records(people)] == ["c-1", "", "c-2", ""])
         people.send(register_command("c-2", 1))
         eventually(lambda: len(people.outcomes()) == 4)
     assert len(key_records(people)) == 4
-    quietly(people.plan(machine="other"))
+    run_plan(people.plan(machine="other"))
     assert decrypted_states(people, "other") == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}

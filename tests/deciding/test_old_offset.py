@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.commands import increments
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import quietly, running
-from tests.support.raw_requests import raw
-from tests.support.topic_loss import move_group
+from tests.support.commands import increment_commands
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import run_plan, running_owners
+from tests.support.raw_requests import raw_client
+from tests.support.topic_loss import set_group_offset
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -22,19 +22,19 @@ def test_old_offset_is_not_claimed(
     counters: TopicHarness, capsys: pytest.CaptureFixture[str], machine: str
 ) -> None:
     """An owner does not claim at an offset before the decided commands, because it would move the group back."""
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    offset, claim = counters.standing()
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    offset, claim = counters.position_and_claim()
     assert offset is not None and claim is not None
-    counters.send(*increments(5, first=5))
-    plan = counters.plan(timing=replace(IMPATIENT, inconsistency_timeout=math.inf), machine=machine)
-    move_group(counters, 2)
-    with running(plan) as late:
+    counters.send(*increment_commands(5, first=5))
+    plan = counters.plan(timing=replace(SHORT_TIMEOUTS, inconsistency_timeout=math.inf), machine=machine)
+    set_group_offset(counters, 2)
+    with running_owners(plan) as late:
         eventually(
             lambda: "the group's offset is 2, and later commands are decided" in capsys.readouterr().err
         )
-        assert counters.standing() == (2, None)
-        with raw(counters.connection) as broker:  # the broker has caught up
+        assert counters.position_and_claim() == (2, None)
+        with raw_client(counters.connection) as broker:  # the broker has caught up
             broker.commit(
                 counters.topics.group, counters.topics.commands, 0, offset, claim.metadata().encode()
             )

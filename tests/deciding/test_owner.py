@@ -19,39 +19,39 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import Store, WriteBatch
-from tests.support.commands import increments, mixture
+from tests.support.commands import increment_commands, mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
-from tests.support.transactional_topic import abort
+from tests.support.owners import run_plan, running_owners
+from tests.support.transactional_topic import abort_transaction
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
 def test_once_decides_everything_once(bank: TopicHarness) -> None:
-    bank.send(*mixture(400))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(400))
+    run_plan(bank.plan())
     bank.check()
     for partition in range(2):
-        offset, claim = bank.standing(partition)
-        assert offset == bank.end("commands", partition)
+        offset, claim = bank.position_and_claim(partition)
+        assert offset == bank.stable_end("commands", partition)
         assert claim and claim.counts.commands == len(bank.outcomes(partition))
 
 
 def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
-    commands = list(mixture(300))
+    commands = list(mixed_commands(300))
     bank.send(*commands[:200])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     bank.send(*commands[200:])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     bank.check()
 
 
 def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
-    with running(counters.plan(once=False)):
-        counters.send(*increments(3))
+    with running_owners(counters.plan(once=False)):
+        counters.send(*increment_commands(3))
         counters.await_outcomes(3)
-        counters.send(*increments(3, first=3))
+        counters.send(*increment_commands(3, first=3))
         counters.await_outcomes(6)
     counters.check()
 
@@ -59,15 +59,15 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
 @pytest.mark.covers("state-is-events")
 def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
     """A shard with a batch that Kafka has lost after its commit (KAFKA-20734) is rebuilt."""
-    counters.send(*increments(3))
-    quietly(counters.plan())
+    counters.send(*increment_commands(3))
+    run_plan(counters.plan())
     plan = counters.plan()
     (partition,) = plan.partitions()
     opened = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
     with closing(opened.store) as shard:
         get_ahead(shard)
-    counters.send(*increments(3, first=3))
-    quietly(counters.plan())
+    counters.send(*increment_commands(3, first=3))
+    run_plan(counters.plan())
     counters.check()
 
 
@@ -81,7 +81,7 @@ def get_ahead(store: Store) -> None:
 @pytest.mark.covers("state-is-events")
 def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
     """A shard ahead of the log is rebuilt, even if the same run has made it."""
-    counters.send(*increments(3))
+    counters.send(*increment_commands(3))
     plan = counters.plan()
     (partition,) = plan.partitions()
     supervisor = DecidingSupervisor(plan, partition, counters.aggregate, 0, threading.Event())
@@ -101,8 +101,8 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("decided", [0, 10])
 def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int) -> None:
     """The replies to two commits are lost, of claims or of a batch and a claim: no command is decided twice."""
-    quietly(counters.plan())
-    counters.send(*increments(10))
+    run_plan(counters.plan())
+    counters.send(*increment_commands(10))
     lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
 
     def lose_reply() -> None:
@@ -110,28 +110,28 @@ def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int)
             raise lost.pop()
 
     with failpoints.call_at("commit.after", lose_reply, times=100):
-        quietly(counters.plan())
+        run_plan(counters.plan())
     assert lost == []
     counters.check()
 
 
 def test_trailing_markers_are_no_lag(counters: TopicHarness) -> None:
-    with running(counters.plan(once=False)):
+    with running_owners(counters.plan(once=False)):
         client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
         client.init_transactions(10)
         client.begin_transaction()
-        for sent in increments(3):
+        for sent in increment_commands(3):
             client.produce(counters.topics.commands, sent.value, sent.key, 0, headers=[*HEADERS])
         client.commit_transaction(10)
-        eventually(lambda: counters.standing()[0] == counters.end("commands") == 4)
+        eventually(lambda: counters.position_and_claim()[0] == counters.stable_end("commands") == 4)
     counters.check()
 
 
 @pytest.mark.covers("one-outcome")
 def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
-    abort(counters.connection, counters.topics.commands, [b"aborted"])
-    counters.send(*increments(2))
-    quietly(counters.plan())
+    abort_transaction(counters.connection, counters.topics.commands, [b"aborted"])
+    counters.send(*increment_commands(2))
+    run_plan(counters.plan())
     assert [outcome.data.offset for outcome in counters.outcomes()] == [2, 3]
     counters.check()
 

@@ -22,8 +22,8 @@ from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, round_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import at_work, quietly, running
-from tests.support.repartitioning import finals, grow, stale
+from tests.support.owners import run_plan, running_in_thread, running_owners
+from tests.support.repartitioning import final_statuses, repartition_topics, with_stale_partition
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -55,10 +55,10 @@ def repartitioned_during_run(single: TopicHarness) -> Iterator[Plan]:
     heart = HeartbeatSender(
         plan.connection, plan.run, plan.claim_slots().values(), plan.timing.heartbeat_timeout
     )
-    with running(plan), heart:
+    with running_owners(plan), heart:
         single.send(*round_commands(0))
-        eventually(lambda: len(finals(single)) == len(SUBJECTS))
-        grow(single, 2)
+        eventually(lambda: len(final_statuses(single)) == len(SUBJECTS))
+        repartition_topics(single, 2)
         yield plan
 
 
@@ -72,7 +72,7 @@ def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
 
         def meanwhile() -> None:
             if not asked:
-                asked.append(stack.enter_context(running(plan, share=(1, 2))))
+                asked.append(stack.enter_context(running_owners(plan, share=(1, 2))))
 
         wait(plan, PARENT, meanwhile)
         found = {at: claim and claim.run for at, claim in claims(plan).items()}
@@ -80,16 +80,16 @@ def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
 
 
 def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
-    quietly(single.plan())
-    grow(single, 2)
+    run_plan(single.plan())
+    repartition_topics(single, 2)
     plan = single.plan(timing=Timing(heartbeat_timeout=0.1))
     wait(plan, PARENT, lambda: None)
     assert claims(plan)[CHILD] is None
 
 
 def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
-    quietly(single.plan())
-    grow(single, 2)
+    run_plan(single.plan())
+    repartition_topics(single, 2)
     plan, later = single.plan(), single.plan()
     writer, group = (
         FencedWriter(plan.log(PARENT), 1_000_000),
@@ -113,11 +113,11 @@ def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
     with repartitioned_during_run(single):
         plan = replace(single.plan(once=False), store="memory")
         child = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())
-        with at_work(child.run, child.stopping):
+        with running_in_thread(child.run, child.stopping):
             eventually(lambda: child.measures.step == "wait")
             store = child.store
             assert store is not None
             before = store.get_value("inherited")
-            single.send(*(stale(one, 1) for one in round_commands(1)))
+            single.send(*(with_stale_partition(one, 1) for one in round_commands(1)))
             eventually(lambda: store.get_value("inherited") != before)
             assert child.measures.step == "wait"

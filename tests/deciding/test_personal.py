@@ -26,7 +26,7 @@ from tests.deciding.customers import (
     register_command,
 )
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, owned, quietly
+from tests.support.owners import OwnerProcess, run_plan, run_plan_for_error
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +43,7 @@ def lose_keys(harness: TopicHarness) -> None:
 
 def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
     people.send(register_command("c-1"), register_command("c-2"), register_command("c-1", 1))
-    quietly(people.plan())
+    run_plan(people.plan())
     assert not any(PERSONAL_TEXT.encode() in (one.value or b"") for one in people.records("events"))
     assert not list(files_with_personal_data(people.folder))
     assert decrypted_states(people) == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
@@ -63,28 +63,28 @@ def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
 def test_next_run_seals_with_the_same(people: TopicHarness, cache: bool, machine: str) -> None:
     """The run has its key cache, has lost it, or is on a new machine."""
     people.send(register_command("c-1"))
-    quietly(people.plan())
+    run_plan(people.plan())
     if not cache:
         lose_keys(people)
     people.send(register_command("c-1", 1), register_command("c-2"))
-    quietly(people.plan(machine=machine))
+    run_plan(people.plan(machine=machine))
     assert [subject for subject, _ in key_records(people)] == ["c-1", "c-2"]
     assert decrypted_states(people, machine) == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
 
 
 def test_erasing_ends_the_key(people: TopicHarness) -> None:
     people.send(register_command("c-1"), register_command("c-2"))
-    quietly(people.plan())
+    run_plan(people.plan())
     (_, wrapped), _ = key_records(people)
     people.send(erase_command("c-1"), erase_command("c-1", 1))
-    quietly(people.plan())
+    run_plan(people.plan())
     assert key_records(people)[2:] == [("c-1", None)]
     assert [outcome.data.status for outcome in people.outcomes()][2:] == ["accepted", "unchanged"]
     erased = event_envelopes(people)[-1]
     assert wrapped is not None and decode(erased.data) == {"key": wrapped.kid}
     assert decrypted_states(people) == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}
     people.send(register_command("c-1", 1))
-    quietly(people.plan(machine="other"))
+    run_plan(people.plan(machine="other"))
     assert decrypted_states(people, "other") == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
 
 
@@ -97,13 +97,13 @@ def test_erased_person_may_come_again(people: TopicHarness) -> None:
         register_command("c-2"),
         erase_command("c-2"),
     )
-    quietly(people.plan())
+    run_plan(people.plan())
     assert [(subject, wrapped is None) for subject, wrapped in key_records(people)] == [
         ("c-1", False),
         ("c-2", True),
     ]
     assert decrypted_states(people) == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
-    quietly(people.plan(machine="other"))
+    run_plan(people.plan(machine="other"))
     assert decrypted_states(people, "other") == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
 
 
@@ -122,12 +122,12 @@ def test_erased_person_may_come_again(people: TopicHarness) -> None:
 )
 def test_killed_owner_loses_no_key(people: TopicHarness, point: str) -> None:
     people.send(register_command("c-1"), register_command("c-2"))
-    quietly(people.plan())
+    run_plan(people.plan())
     people.send(erase_command("c-1"), register_command("c-2", 1), register_command("c-3"))
-    assert Process(people.plan(), f"{point}:1:kill", transaction_timeout=3.0).killed()
-    quietly(people.plan())
+    assert OwnerProcess(people.plan(), f"{point}:1:kill", transaction_timeout=3.0).was_killed()
+    run_plan(people.plan())
     for machine in ("state", "other"):
-        quietly(people.plan(machine=machine))
+        run_plan(people.plan(machine=machine))
         assert decrypted_states(people, machine) == {
             "c-1": MASKED_STATE,
             "c-2": CUSTOMER_STATE,
@@ -154,14 +154,14 @@ def test_key_that_nobody_erased_stops(people: TopicHarness) -> None:
     With the shard, the next command of the person finds it; without it, recovery does.
     """
     people.send(register_command("c-1"), register_command("c-2"))
-    quietly(people.plan())
+    run_plan(people.plan())
     stranger = producer(people.connection)
     stranger.produce(people.topics.keys, None, b"c-1", 0)
     assert stranger.flush(10) == 0
-    quietly(people.plan())
+    run_plan(people.plan())
     people.send(register_command("c-1", 1))
     for machine in ("state", "other"):
-        error = owned(people.plan(machine=machine))
+        error = run_plan_for_error(people.plan(machine=machine))
         assert isinstance(error, ContradictionError) and error.exit_code == 5
         assert "of customer 'c-1' is not in" in error.message
     assert [outcome.data.status for outcome in people.outcomes()] == ["accepted"] * 2

@@ -16,10 +16,10 @@ from tests.deciding.customers import (
     erase_command,
     register_command,
 )
-from tests.support.commands import FAR, command
+from tests.support.commands import FAR_FUTURE, command
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.topic_loss import shorten
+from tests.support.owners import run_plan
+from tests.support.topic_loss import delete_records_before
 
 pytestmark = pytest.mark.kafka
 
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.kafka
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Ann was erased, Bob was not, and Cleo's command is deferred. The commands before Ann's `Erase` are deleted."""
     found = customer_topics(connection, prefix, tmp_path)
-    waits = command("customer.Register", "cleo", "cleo.0", {"name": "Cleo", "mail": "c@home"}, notbefore=FAR)
+    waits = command(
+        "customer.Register", "cleo", "cleo.0", {"name": "Cleo", "mail": "c@home"}, notbefore=FAR_FUTURE
+    )
     found.send(
         register_command("ann"),
         register_command("bob"),
@@ -36,10 +38,10 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
         erase_command("ann"),
         register_command("bob", 1),
     )
-    quietly(found.plan())
+    run_plan(found.plan())
     assert [one.topic for one in proved(found).topics.waiting] == [found.topics.commands]
     (below,) = [one.offset for one in found.records("commands") if decode(one.value or b"")["type"] == ERASE]
-    shorten(found, "commands", below)
+    delete_records_before(found, "commands", below)
     return found
 
 
@@ -61,9 +63,9 @@ def test_owners_go_on_without_them(people: TopicHarness, machine: str) -> None:
     """
     release = command("cqrs.Release", "cleo", "cleo.r", {"id": "cleo.0"})
     people.send(register_command("dan"), release, register_command("bob"))
-    quietly(people.plan(machine=machine))
+    run_plan(people.plan(machine=machine))
     assert people.outcomes()[-1].data.status == "duplicate"
-    quietly(people.plan(machine=machine))  # the released command is resubmitted
+    run_plan(people.plan(machine=machine))  # the released command is resubmitted
     states = decrypted_states(people, machine)
     assert (states.pop("cleo").name, states) == (
         "Cleo",

@@ -22,9 +22,9 @@ from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import Positions
 from tests.support import ROOT
-from tests.support.commands import increments, mixture
+from tests.support.commands import increment_commands, mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, owned_here, quietly
+from tests.support.owners import run_plan, run_plan_for_error, run_plan_task
 
 COUNTER = Aggregate.of("counter", decider)
 NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
@@ -110,32 +110,32 @@ def lose(bank: TopicHarness, how: str) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
 def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:
-    commands = list(mixture(600))
+    commands = list(mixed_commands(600))
     bank.send(*commands[:400])
-    quietly(bank.plan())
-    before = bank.shard()
+    run_plan(bank.plan())
+    before = bank.shard_states()
     lose(bank, how)
-    quietly(bank.plan())
-    assert bank.shard() == before
+    run_plan(bank.plan())
+    assert bank.shard_states() == before
     bank.send(*commands[:100], *commands[400:])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     bank.check()
 
 
 @pytest.mark.kafka
 def test_shard_set_aside_is_noted(counters: TopicHarness) -> None:
-    quietly(counters.plan())
+    run_plan(counters.plan())
     (counters.shard_path() / MARKER_FILE).unlink()
-    (verdict,) = owned_here(counters.plan())
+    (verdict,) = run_plan_task(counters.plan())
     assert "quarantined" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
 
 
 @pytest.mark.kafka
 def test_shard_elsewhere_catches_up(bank: TopicHarness) -> None:
-    commands = list(mixture(600))
+    commands = list(mixed_commands(600))
     for machine, start in (("one", 0), ("other", 200), ("one", 400)):
         bank.send(*commands[start : start + 200])
-        quietly(bank.plan(machine=machine))
+        run_plan(bank.plan(machine=machine))
         bank.check(machine)
 
 
@@ -158,16 +158,17 @@ def add(harness: TopicHarness, topic: str, value: bytes) -> None:
     ],
 )
 def test_foreign_event_stops_it(counters: TopicHarness, changes: dict[str, object], says: str) -> None:
-    counters.send(*increments(2))
-    quietly(counters.plan())
+    counters.send(*increment_commands(2))
+    run_plan(counters.plan())
     last = json.loads(counters.records("events")[-1].value or b"")
     foreign = {**last, "aggregateversion": 3, "id": "0/1/1", **changes}
     add(counters, counters.topics.events, json.dumps(foreign).encode())
-    counters.send(*increments(1, first=2))
-    error = owned(counters.plan())
+    counters.send(*increment_commands(1, first=2))
+    error = run_plan_for_error(counters.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert (
-        says in error.message and f"events partition 0 offset {counters.end('events') - 1}" in error.message
+        says in error.message
+        and f"events partition 0 offset {counters.stable_end('events') - 1}" in error.message
     )
     assert "cqrs tail counter events --partition 0 --from" in error.hint
     assert len(counters.outcomes()) == 2
@@ -175,20 +176,20 @@ def test_foreign_event_stops_it(counters: TopicHarness, changes: dict[str, objec
 
 @pytest.mark.kafka
 def test_repeated_event_is_folded_once(counters: TopicHarness) -> None:
-    counters.send(*increments(2))
-    quietly(counters.plan())
+    counters.send(*increment_commands(2))
+    run_plan(counters.plan())
     add(counters, counters.topics.events, counters.records("events")[-1].value or b"")
-    counters.send(*increments(1, first=2))
-    quietly(counters.plan())
+    counters.send(*increment_commands(1, first=2))
+    run_plan(counters.plan())
     assert counters.outcomes()[-1].data.version == 3
 
 
 @pytest.mark.kafka
 def test_a_foreign_outcome_stops_it(counters: TopicHarness) -> None:
-    counters.send(*increments(2))
-    quietly(counters.plan())
+    counters.send(*increment_commands(2))
+    run_plan(counters.plan())
     add(counters, counters.topics.outcomes, b"hello")
-    error = owned(counters.plan())
+    error = run_plan_for_error(counters.plan())
     assert isinstance(error, ContradictionError) and "not an outcome" in error.message
 
 
@@ -214,10 +215,10 @@ def variant(folder: Path, old: str, new: str) -> Path:
 def test_changed_code_without_revision_is_noted(
     counters: TopicHarness, prefix: str, tmp_path: Path, old: str, new: str, warned: bool
 ) -> None:
-    counters.send(*increments(2))
-    quietly(counters.plan())
+    counters.send(*increment_commands(2))
+    run_plan(counters.plan())
     root = variant(tmp_path / "later", old, new)
     later = TopicHarness(counters.connection, prefix, tmp_path, root=root)
-    (verdict,) = owned_here(later.plan())
+    (verdict,) = run_plan_task(later.plan())
     assert verdict.error is None
     assert any("cqrs verify counter --state" in note for note in verdict.notes) is warned

@@ -24,9 +24,9 @@ from cqrs_cli.ownership.claim import TERMINAL
 from tests.deciding.log_states import claim
 from tests.deciding.repartitioned_counters import check_decided_once, counters, round_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grown_by_hand, lineage
-from tests.support.sampling import sampled
+from tests.support.owners import run_plan
+from tests.support.repartitioning import add_partitions_by_hand, current_lineage
+from tests.support.sampling import sample_cases
 
 OWN_CLAIM = claim(lineage=1)
 
@@ -118,8 +118,8 @@ def killed(harness: TopicHarness, after: int, nth: int) -> None:
 def decided_then_grown_by_hand(pair: TopicHarness) -> None:
     """Decide a round on two partitions, then add two partitions without a partition history."""
     pair.send(*round_commands(0))
-    quietly(pair.plan())
-    grown_by_hand(pair, 4)
+    run_plan(pair.plan())
+    add_partitions_by_hand(pair, 4)
 
 
 def grow(harness: TopicHarness, after: int) -> None:
@@ -153,7 +153,7 @@ def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int,
         thread.start()
     for thread in threads:
         thread.join()
-    (one, other) = lineage(pair).counts
+    (one, other) = current_lineage(pair).counts
     assert one == 2 and other in wanted and len(errors) == len(set(wanted)) - 1
     assert grown(pair) == {other}
 
@@ -170,8 +170,8 @@ def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("first", sampled([0, 1, 2], 2))
-@pytest.mark.parametrize("second", sampled([0, 1, 2], 1))
+@pytest.mark.parametrize("first", sample_cases([0, 1, 2], 2))
+@pytest.mark.parametrize("second", sample_cases([0, 1, 2], 1))
 def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, second: int) -> None:
     """The first request counts although neither operator completed it. Repeating this request completes it."""
     killed(pair, 4, first)
@@ -182,7 +182,7 @@ def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, sec
             grow(pair, after)
         except CqrsError:
             refused += 1
-    assert refused == 1 and lineage(pair).counts == (2, pair.partitions)
+    assert refused == 1 and current_lineage(pair).counts == (2, pair.partitions)
     assert grown(pair) == {pair.partitions}
 
 
@@ -192,5 +192,5 @@ def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
     decided_then_grown_by_hand(pair)
     grow(pair, 4)
     pair.send(*round_commands(1))
-    quietly(pair.plan())
+    run_plan(pair.plan())
     check_decided_once(pair, 0, 1)

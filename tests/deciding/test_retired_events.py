@@ -7,9 +7,9 @@ import pytest
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.ownership.timing import Timing
 from tests.support import AGGREGATES
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly
+from tests.support.owners import run_plan, run_plan_for_error
 
 pytestmark = pytest.mark.kafka
 
@@ -36,10 +36,10 @@ def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, t
     The shard of the old code is up to date, so recovery would read only newer events. The error comes at once, because
     waiting cannot change the event.
     """
-    counters.send(*increments(3))
-    quietly(counters.plan())
-    counters.send(*increments(2, first=3))
-    error = owned(
+    counters.send(*increment_commands(3))
+    run_plan(counters.plan())
+    counters.send(*increment_commands(2, first=3))
+    error = run_plan_for_error(
         later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(timing=LONG_TIMEOUTS)
     )
     assert isinstance(error, ContradictionError)
@@ -48,17 +48,17 @@ def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, t
     )
     assert len(counters.outcomes()) == 3
     upcast = later(counters, prefix, tmp_path, "upcast", UPCASTER)
-    quietly(upcast.plan())
+    run_plan(upcast.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == [1, 2, 3, 4, 5]
     assert upcast.violations("state") == []
 
 
 @pytest.mark.covers("state-is-events", "nothing-skipped")
 def test_lost_upcaster_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
-    counters.send(*increments(3))
-    quietly(counters.plan())
-    quietly(later(counters, prefix, tmp_path, "upcast", UPCASTER).plan())
-    counters.send(*increments(2, first=3))
-    error = owned(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan())
+    counters.send(*increment_commands(3))
+    run_plan(counters.plan())
+    run_plan(later(counters, prefix, tmp_path, "upcast", UPCASTER).plan())
+    counters.send(*increment_commands(2, first=3))
+    error = run_plan_for_error(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan())
     assert isinstance(error, ContradictionError) and "or give it an upcaster" in str(error)
     assert len(counters.outcomes()) == 3

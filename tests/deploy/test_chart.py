@@ -14,7 +14,7 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.settings.settings import Settings
 from cqrs_cli.telemetry.listener import REPORTS_PORT
 from tests.support import ROOT
-from tests.support.helm import CHART, call, find_helm, rendered
+from tests.support.helm import CHART, find_helm, render_manifests, run_helm
 
 pytestmark = pytest.mark.slow
 
@@ -109,9 +109,9 @@ def manifest_of(manifests: list[dict[str, Any]], kind: str, name: str) -> dict[s
 @pytest.mark.parametrize("values", [MINIMAL, COMPLETE, EXECUTORS], ids=["minimal", "complete", "executors"])
 def test_manifests_are_valid(helm: Path, values: dict[str, Any]) -> None:
     """The schemas of three Kubernetes versions are used. They do not contain Prometheus' own kinds."""
-    lint = call(helm, "lint", values)
+    lint = run_helm(helm, "lint", values)
     assert lint.returncode == 0, lint.stdout
-    for manifest in rendered(helm, values):
+    for manifest in render_manifests(helm, values):
         if not manifest["apiVersion"].startswith("monitoring.coreos.com/"):
             for version in ("1.33", "1.35", "1.37"):
                 kubernetes_validate.validate(manifest, version, strict=True)
@@ -119,7 +119,7 @@ def test_manifests_are_valid(helm: Path, values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("values", [COMPLETE, EXECUTORS], ids=["complete", "executors"])
 def test_pods_have_no_privileges(helm: Path, values: dict[str, Any]) -> None:
-    for pod in pods(rendered(helm, values)):
+    for pod in pods(render_manifests(helm, values)):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["terminationGracePeriodSeconds"] == 60
         (container,) = pod["containers"]
@@ -132,13 +132,13 @@ def test_pods_have_no_privileges(helm: Path, values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("sentence", INCONSISTENT)
 def test_inconsistent_values_are_errors(helm: Path, sentence: str) -> None:
-    process = call(helm, "template", INCONSISTENT[sentence])
+    process = run_helm(helm, "template", INCONSISTENT[sentence])
     assert process.returncode != 0
     assert sentence in process.stderr
 
 
 def test_updates_wait_for_the_standby(helm: Path) -> None:
-    run = manifest_of(rendered(helm, MINIMAL), "StatefulSet", RUN_NAME)["spec"]
+    run = manifest_of(render_manifests(helm, MINIMAL), "StatefulSet", RUN_NAME)["spec"]
     (container,) = run["template"]["spec"]["containers"]
     assert run["replicas"] == 2 and run["updateStrategy"] == {"type": "RollingUpdate"}
     assert "--standby" in container["args"]
@@ -147,7 +147,7 @@ def test_updates_wait_for_the_standby(helm: Path) -> None:
 
 def test_executors_reach_their_driver(helm: Path) -> None:
     """The driver's name comes from the headless Service, its ports are fixed, and executors follow the pod template."""
-    manifests = rendered(helm, EXECUTORS)
+    manifests = render_manifests(helm, EXECUTORS)
     service, run = (
         manifest_of(manifests, "Service", RUN_NAME),
         manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"],
@@ -175,7 +175,7 @@ def test_executors_reach_their_driver(helm: Path) -> None:
 
 def test_executors_have_time_to_drain(helm: Path) -> None:
     """Spark overwrites the period of the pod template, by default with half of it."""
-    manifests = rendered(helm, EXECUTORS)
+    manifests = render_manifests(helm, EXECUTORS)
     (container,) = manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"]["template"]["spec"]["containers"]
     period = manifest_of(manifests, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
     assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={period}s" in container["args"]
@@ -185,7 +185,7 @@ def test_executors_have_time_to_drain(helm: Path) -> None:
 
 def test_only_drivers_may_create_pods(helm: Path) -> None:
     """Without executors in pods, the driver may not create pods either."""
-    manifests = rendered(helm, EXECUTORS)
+    manifests = render_manifests(helm, EXECUTORS)
     (rule,) = manifest_of(manifests, "Role", RUN_NAME)["rules"]
     assert "pods" in rule["resources"] and "create" in rule["verbs"]
     binding = manifest_of(manifests, "RoleBinding", RUN_NAME)
@@ -196,14 +196,14 @@ def test_only_drivers_may_create_pods(helm: Path) -> None:
     assert account["name"] == run["serviceAccountName"] and binding["roleRef"]["name"] == RUN_NAME
     assert [pod["automountServiceAccountToken"] for pod in pods(manifests)].count(True) == 1
     assert run["automountServiceAccountToken"] is True
-    without_executors = rendered(helm, COMPLETE)
+    without_executors = render_manifests(helm, COMPLETE)
     assert not {"Role", "RoleBinding"} & {manifest["kind"] for manifest in without_executors}
     assert not any(pod["automountServiceAccountToken"] for pod in pods(without_executors))
 
 
 def test_network_policy_allows_executors(helm: Path) -> None:
     """Driver and executors may use Spark's ports, and executors may send reports to the driver by UDP."""
-    manifests = rendered(helm, EXECUTORS)
+    manifests = render_manifests(helm, EXECUTORS)
     policy = manifest_of(manifests, "NetworkPolicy", "shop-cqrs")["spec"]
     (container,) = manifest_of(manifests, "StatefulSet", RUN_NAME)["spec"]["template"]["spec"]["containers"]
     conf = dict(
@@ -224,7 +224,7 @@ def test_network_policy_allows_executors(helm: Path) -> None:
 
 
 def test_alerts_are_those_of_compose(helm: Path) -> None:
-    rules = manifest_of(rendered(helm, COMPLETE), "PrometheusRule", "shop-cqrs")["spec"]
+    rules = manifest_of(render_manifests(helm, COMPLETE), "PrometheusRule", "shop-cqrs")["spec"]
     assert rules == yaml.safe_load((ROOT / "compose/alerts.yaml").read_text())
 
 

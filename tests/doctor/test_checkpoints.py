@@ -21,10 +21,10 @@ from cqrs_cli.storage.folder import open_folder
 from tests.deciding.checkpoints.checkpoint_runs import checkpoint_folder, write_checkpoints
 from tests.state.shards import AT, IDENTITY, MANIFEST
 from tests.support import ROOT
-from tests.support.commands import increments
-from tests.support.disks import files_end_at
+from tests.support.commands import increment_commands
+from tests.support.disks import limit_file_size
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 Results = list[tuple[str, str]]
 
@@ -40,7 +40,7 @@ def test_store_is_written_to(tmp_path: Path) -> None:
     assert check_store(str(folder)) == [("ok", f"{folder} responds and is writable")]
     assert list(folder.iterdir()) == []
 
-    with files_end_at(0):
+    with limit_file_size(0):
         (check,) = check_checkpoint_store(str(folder))
     assert check.status == "warn" and f"{folder} cannot be used: " in check.detail
     assert str(check.hint).endswith("; until then no checkpoint is written or used")
@@ -137,8 +137,8 @@ def test_doctor_checks_checkpoints(
         return [(check["status"], check["detail"]) for check in checks if check["name"] == "checkpoints"]
 
     assert [status for status, _ in doctor_results()] == ["warn"]  # the folder does not exist yet
-    counters.send(*increments(10))
-    quietly(counters.plan())
+    counters.send(*increment_commands(10))
+    run_plan(counters.plan())
     write_checkpoints(counters)
     for manifest_file in checkpoint_folder(counters).rglob(f"*{MANIFEST_SUFFIX}"):
         manifest = read_manifest(manifest_file.name, manifest_file.read_bytes())
@@ -148,7 +148,7 @@ def test_doctor_checks_checkpoints(
     (store_result, age_result) = doctor_results()
     assert (store_result[0], age_result[0]) == ("ok", "ok")
     assert "partition 0 (2 h old, " in age_result[1]
-    counters.send(*increments(10, first=10))
-    quietly(counters.plan())
+    counters.send(*increment_commands(10, first=10))
+    run_plan(counters.plan())
     assert doctor_results()[1][0] == "warn"
     assert doctor_results("--for", "send") == []

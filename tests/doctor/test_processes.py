@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.process_harness import ProcessHarness
 from tests.support import ROOT
-from tests.support.topic_settings import configure
+from tests.support.topic_settings import configure_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -35,7 +35,7 @@ def process_checks(harness: ProcessHarness) -> list[tuple[str, str]]:
 def test_positions_are_checked(harness: ProcessHarness) -> None:
     event_topics = f"{harness.events}, {harness.topic('events')}"
     assert process_checks(harness) == [("ok", f"checkout: subscribes to {event_topics}")]
-    configure(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
+    configure_topic(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
     (check,) = process_checks(harness)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]
     harness.delete_topics(harness.topics.positions)

@@ -11,7 +11,7 @@ from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.doctor.shards import check_revision
 from tests.support import AGGREGATES
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned_here, quietly
+from tests.support.owners import run_plan, run_plan_task
 
 pytestmark = pytest.mark.kafka
 
@@ -39,7 +39,7 @@ def counter_with_other_decide(folder: Path) -> Aggregate:
 def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path) -> None:
     shards = shard_folder(counters.folder / "state", counters.topics)
     assert list(check_revision(shards, counters.aggregate)) == []
-    quietly(counters.plan())
+    run_plan(counters.plan())
     assert [check.status for check in check_revision(shards, counters.aggregate)] == ["ok"]
     aggregate = counter_with_other_evolve(tmp_path)
     (warning,) = check_revision(shards, aggregate)
@@ -51,7 +51,7 @@ def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path)
 
 
 def test_changed_decide_is_ok(counters: TopicHarness, tmp_path: Path) -> None:
-    quietly(counters.plan())
+    run_plan(counters.plan())
     shards = shard_folder(counters.folder / "state", counters.topics)
     assert [check.status for check in check_revision(shards, counter_with_other_decide(tmp_path))] == ["ok"]
 
@@ -63,6 +63,6 @@ def test_run_reports_only_changed_evolve(counters: TopicHarness, tmp_path: Path)
         if change is not None:
             change(tmp_path)
             plan = replace(plan, package=change.__name__, root=tmp_path)
-        notes.append([note for ending in owned_here(plan) for note in ending.notes])
+        notes.append([note for ending in run_plan_task(plan) for note in ending.notes])
     assert notes[:2] == [[], []]
     assert "evolve of counter changed but not its revision" in notes[2][0]

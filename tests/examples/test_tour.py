@@ -11,7 +11,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support import ROOT
-from tests.support.project import LOCAL, Project
+from tests.support.project import LOCAL_MASTER, Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -30,7 +30,7 @@ def shop(connection: Connection, prefix: str, tmp_path: Path) -> Project:
         project.cqrs(
             "send", "customer", id, "Register", f"name={name}", f"mail={name}@example.org", "country=GB"
         )
-    project.cqrs("run", "--once", *LOCAL)
+    project.cqrs("run", "--once", *LOCAL_MASTER)
     return project
 
 
@@ -55,8 +55,8 @@ def test_customers_are_registered_and_erased(shop: Project) -> None:
     state = shop.json("show", "customer", "c-1")["state"]
     assert (state["name"], mailing_list(shop)) == (PERSONAL_NAME, ["Bob", PERSONAL_NAME])
     shop.cqrs("erase", "customer", "c-1", "--no-wait")
-    shop.cqrs("run", "--once", *LOCAL)
-    with shop.running("run", *LOCAL):
+    shop.cqrs("run", "--once", *LOCAL_MASTER)
+    with shop.running("run", *LOCAL_MASTER):
         second_outcome = shop.json("erase", "customer", "c-1", "--timeout", "60s")
         other_outcome = shop.json("erase", "customer", "c-2", "--timeout", "60s")
     assert (second_outcome["data"]["status"], other_outcome["data"]["status"]) == ("unchanged", "accepted")
@@ -69,7 +69,7 @@ def test_customers_are_registered_and_erased(shop: Project) -> None:
         ("c-1", True),
     ]  # without a key, both when the command was sent and when it was decided
     assert [(line["id"], "key" in line) for line in lines] == [("c-1", True), *repeated_lines, ("c-2", True)]
-    assert "no violation" in shop.cqrs("verify", "customer", *LOCAL)
+    assert "no violation" in shop.cqrs("verify", "customer", *LOCAL_MASTER)
 
 
 def test_only_commands_have_plain_values(shop: Project) -> None:

@@ -21,7 +21,7 @@ from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.store import Positions, WriteBatch
 from tests.state.shards import IDENTITY
-from tests.support.commands import STRUCTURED
+from tests.support.commands import STRUCTURED_HEADERS
 from tests.support.commands import document as command
 
 #: Python's audit events for code that comes from data, from a file or from another program.
@@ -37,8 +37,8 @@ def read_records(payload: bytes) -> None:
     valid_value = json.dumps(command("counter.Increment", "a", "1")).encode()
     attributes = [(f"ce_{name}", b"1.0") for name in ("specversion", "id", "source", "type", "subject")]
     records = [
-        Record(0, 0, b"a", payload, STRUCTURED),
-        Record(1, 0, payload, valid_value, STRUCTURED),
+        Record(0, 0, b"a", payload, STRUCTURED_HEADERS),
+        Record(1, 0, payload, valid_value, STRUCTURED_HEADERS),
         Record(2, 0, b"a", payload, None),
         Record(3, 0, b"a", valid_value, [("x", payload), *HEADERS]),
         Record(4, 0, b"a", valid_value, [("content-type", payload)]),

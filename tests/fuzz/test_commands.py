@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.kafka.topics.topics import ENVELOPE_OVERHEAD
 from tests.fuzz.damage import FOREIGN, damaged_bytes, damaged_documents, damaged_texts
-from tests.support.commands import STRUCTURED, document
+from tests.support.commands import STRUCTURED_HEADERS, document
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
 NOW = 1_795_221_000_000
@@ -47,7 +47,7 @@ BINARY_HEADERS: Headers = [
 
 keys = st.sampled_from([b"a", b"a", b"a", b"", None, b"b", b"\xff", b"k" * 1_000_000]) | st.binary(max_size=3)
 headers = st.one_of(
-    st.just(STRUCTURED),
+    st.just(STRUCTURED_HEADERS),
     st.just(BINARY_HEADERS),
     st.lists(
         st.tuples(
@@ -85,7 +85,7 @@ def decide(*records: Record, state: VersionedState | None = None) -> Decisions:
 
 def neighbour(offset: int, id: str) -> Record:
     value = json.dumps(document("bank_account.Open", "z", id, {"owner": id})).encode()
-    return Record(offset, NOW, b"z", value, STRUCTURED)
+    return Record(offset, NOW, b"z", value, STRUCTURED_HEADERS)
 
 
 def size(record: Record) -> int:
@@ -159,7 +159,7 @@ def test_expected_versions_have_five_forms(text: str) -> None:
 
 
 def status_and_reason(value: bytes, key: bytes = b"a") -> tuple[str, Any]:
-    verdict = checked_outcome(Record(7, NOW, key, value, STRUCTURED)).data
+    verdict = checked_outcome(Record(7, NOW, key, value, STRUCTURED_HEADERS)).data
     return verdict.status, verdict.reason if isinstance(verdict.reason, str) else None
 
 
@@ -215,10 +215,10 @@ def test_bad_expected_versions_never_mean_any(number: bytes) -> None:
 
 def test_the_last_duplicate_member_counts() -> None:
     for data in (b'{"owner":"bob","owner":"ann"}', b'{"owner":"bob","\\u006fwner":"ann"}'):
-        state = decide(Record(7, NOW, b"a", with_data(data), STRUCTURED)).states["a"].state
+        state = decide(Record(7, NOW, b"a", with_data(data), STRUCTURED_HEADERS)).states["a"].state
         assert isinstance(state, bank_account.Account) and state.owner == "ann"
     duplicate_id = with_data(b'{"owner":"ann"}').replace(b'"id": "c1"', b'"id": "first", "id": "last"')
-    assert checked_outcome(Record(7, NOW, b"a", duplicate_id, STRUCTURED)).causationid == "last"
+    assert checked_outcome(Record(7, NOW, b"a", duplicate_id, STRUCTURED_HEADERS)).causationid == "last"
     duplicate_version = with_data(b'{"owner":"ann"}', expectedversion="any")[:-1] + b',"expectedversion":"9"}'
     assert status_and_reason(duplicate_version) == ("rejected", "VERSION_CONFLICT")
     duplicate_subject = with_data(b'{"owner":"ann"}')[:-1] + b',"subject":"b"}'
@@ -229,7 +229,7 @@ def test_the_last_duplicate_member_counts() -> None:
 @pytest.mark.parametrize("format_name", FOREIGN)
 def test_records_of_other_formats_fail(format_name: str) -> None:
     avro: Headers = [("content-type", b"application/avro")]
-    for headers in (STRUCTURED, avro, None):
+    for headers in (STRUCTURED_HEADERS, avro, None):
         assert (
             checked_outcome(Record(7, NOW, b"a", FOREIGN[format_name], headers)).data.reason
             == "INVALID_ENVELOPE"
@@ -241,7 +241,9 @@ def test_records_of_other_formats_fail(format_name: str) -> None:
 def test_ten_thousand_headers_change_nothing() -> None:
     many_headers: Headers = [(f"h{number}", b"x" * 20) for number in range(10_000)]
     assert (
-        checked_outcome(Record(7, NOW, b"a", VALID_VALUES[0], [*many_headers, *STRUCTURED])).data.status
+        checked_outcome(
+            Record(7, NOW, b"a", VALID_VALUES[0], [*many_headers, *STRUCTURED_HEADERS])
+        ).data.status
         == "accepted"
     )
     assert (

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, first_record, last_record, read
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.transactional_topic import Stretch
+from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka
 
@@ -48,7 +48,7 @@ def test_each_reading_of_a_log_borrows(connection: Connection, prefix: str) -> N
     """A client outside the pool would not find a broker."""
     topics = Topics("bank", prefix)
     for topic in (topics.events, topics.commands, topics.lineage):
-        Stretch(connection, topic).write([b"one"])
+        TransactionalTopic(connection, topic).write([b"one"])
     lender, offline = ConsumerPool(connection, topics.group), Connection("127.0.0.1:1")
     log = PartitionLog(offline, topics, 0, pool=lender)
     assert log.bounds("events") == log.bounds("events", "read_uncommitted") == (0, 1)
@@ -70,7 +70,7 @@ def test_failed_ones_are_not_lent(lender: ConsumerPool) -> None:
 
 def test_readings_do_not_mix(connection: Connection, prefix: str, lender: ConsumerPool) -> None:
     """Each reading is interrupted with records on their way."""
-    logs = [Stretch(connection, f"{prefix}{name}") for name in ("one", "two")]
+    logs = [TransactionalTopic(connection, f"{prefix}{name}") for name in ("one", "two")]
     for log in logs:
         log.write(b"%s %d" % (log.topic.encode(), n) for n in range(1000))
     for log in [*logs, *logs]:

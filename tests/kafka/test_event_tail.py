@@ -6,7 +6,7 @@ from cqrs_cli.codec.record_codec import AS_STORED
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
-from tests.support.absent_broker import nobody
+from tests.support.absent_broker import unused_address
 from tests.support.waiting import eventually
 
 
@@ -16,7 +16,7 @@ def tail(address: str, notes: list[str], *, patient: bool = True) -> PartitionTa
 
 
 def test_impatient_reader_ends() -> None:
-    reading = tail(nobody(), [], patient=False)
+    reading = tail(unused_address(), [], patient=False)
     with pytest.raises(UnavailableError, match="no answer from Kafka"):
         eventually(lambda: reading.poll(10)[0])
     reading.close()
@@ -24,7 +24,7 @@ def test_impatient_reader_ends() -> None:
 
 def test_silent_brokers_are_noted_once() -> None:
     """librdkafka reports a missing broker outside of the messages, and keeps trying."""
-    address, notes = nobody(), list[str]()
+    address, notes = unused_address(), list[str]()
     reading = tail(address, notes)
     eventually(lambda: reading.poll(10) == ([], 0) and notes)
     for _ in range(3):

@@ -13,8 +13,8 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.support.absent_broker import nobody
-from tests.support.transactional_topic import Stretch
+from tests.support.absent_broker import unused_address
+from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka
 
@@ -41,7 +41,7 @@ class Asking:
 @pytest.mark.covers("all-or-none")
 def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str) -> None:
     topics = Topics("bank", prefix)
-    events = Stretch(connection, topics.events).topic
+    events = TransactionalTopic(connection, topics.events).topic
     before = producer(connection, transactional_id=topics.transactional_id(0))
     before.init_transactions(10)
     before.begin_transaction()
@@ -59,7 +59,9 @@ def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str)
 
 
 def test_a_fence_without_broker_ends(prefix: str) -> None:
-    writer = FencedWriter(PartitionLog(Connection(nobody()), Topics("bank", prefix), 0), 1_000_000, 1.5)
+    writer = FencedWriter(
+        PartitionLog(Connection(unused_address()), Topics("bank", prefix), 0), 1_000_000, 1.5
+    )
     with pytest.raises(KafkaException):
         writer.fence()
 
@@ -67,7 +69,7 @@ def test_a_fence_without_broker_ends(prefix: str) -> None:
 def test_too_low_a_limit_is_named(connection: Connection, prefix: str) -> None:
     """The broker allows 15 minutes by default."""
     topics = Topics("counter", prefix)
-    Stretch(connection, topics.events)
+    TransactionalTopic(connection, topics.events)
     writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000, timeout=1000.0)
     with pytest.raises(ConfigurationError, match=r"timeout\.ms is lower, .* of 1000000 ms"):
         writer.fence()

@@ -3,7 +3,7 @@
 import pytest
 
 from cqrs_cli.kafka import readers
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -11,6 +11,6 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.parametrize("timestamp", [0, -1, -2, -3, -5, -(2**62)])
 def test_times_before_1970_find_everything(counters: TopicHarness, timestamp: int) -> None:
-    counters.send(*increments(2))
+    counters.send(*increment_commands(2))
     topic = counters.topics.commands
     assert readers.offset_at(counters.connection, topic, 0, timestamp) == 0

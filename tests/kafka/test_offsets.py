@@ -9,7 +9,7 @@ from cqrs_cli.kafka.offsets import GroupCommit, committed_offsets, committed_off
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.support.transactional_topic import Stretch
+from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def topics(connection: Connection, prefix: str) -> Topics:
     topics = Topics("bank", prefix)
-    Stretch(connection, topics.commands)
-    Stretch(connection, topics.events)
+    TransactionalTopic(connection, topics.commands)
+    TransactionalTopic(connection, topics.events)
     return topics
 
 

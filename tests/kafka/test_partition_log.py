@@ -14,7 +14,7 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.support.transactional_topic import Stretch
+from tests.support.transactional_topic import TransactionalTopic
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_partition_log_travels_to_workers() -> None:
 
 @pytest.mark.kafka
 def test_partition_log_reads_each_topic(log: PartitionLog) -> None:
-    events = Stretch(log.connection, log.topics.events)
+    events = TransactionalTopic(log.connection, log.topics.events)
     for timestamp, value in enumerate((b"a", b"b", b"c"), 1000):
         events.write([value], timestamp=timestamp)
     assert log.bounds("events") == (0, 3)
@@ -43,7 +43,7 @@ def test_partition_log_reads_each_topic(log: PartitionLog) -> None:
 
 @pytest.mark.kafka
 def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
-    Stretch(log.connection, log.topics.events).begin([b"open"])
+    TransactionalTopic(log.connection, log.topics.events).begin([b"open"])
     reader = consumer(log.connection)
     assert log.watermarks(reader, "events") == log.bounds("events") == (0, 0)
     assert log.bounds("events", "read_uncommitted") == (0, 1)
@@ -72,7 +72,7 @@ def test_appending_is_no_transaction(log: PartitionLog) -> None:
 
 @pytest.mark.kafka
 def test_open_transaction_is_seen(log: PartitionLog) -> None:
-    commands = Stretch(log.connection, log.topics.commands)
+    commands = TransactionalTopic(log.connection, log.topics.commands)
     committed, any = consumer(log.connection), consumer(log.connection, isolation="read_uncommitted")
     assert not log.has_open_transaction(committed, any, "commands")
     commands.begin([b"open"])
@@ -83,7 +83,7 @@ def test_open_transaction_is_seen(log: PartitionLog) -> None:
 
 @pytest.mark.kafka
 def test_committed_position_is_found(log: PartitionLog) -> None:
-    Stretch(log.connection, log.topics.commands)
+    TransactionalTopic(log.connection, log.topics.commands)
     group = consumer(log.connection, group=log.topics.group)
     writer = FencedWriter(log, 1_000_000)
     writer.fence()
@@ -94,7 +94,7 @@ def test_committed_position_is_found(log: PartitionLog) -> None:
 
 @pytest.mark.kafka
 def test_deleted_start_is_unavailable(log: PartitionLog) -> None:
-    Stretch(log.connection, log.topics.events).write([b"a"])
+    TransactionalTopic(log.connection, log.topics.events).write([b"a"])
     with pytest.raises(UnavailableError, match="out of range"):
         list(log.read("events", 5, 9))
 

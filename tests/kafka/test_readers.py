@@ -21,19 +21,21 @@ from cqrs_cli.kafka.readers import (
     read_with,
     watermarks,
 )
-from tests.support.raw_requests import raw
-from tests.support.short_timeouts import impatience
-from tests.support.transactional_topic import Stretch
+from tests.support.raw_requests import raw_client
+from tests.support.short_timeouts import short_read_timeout
+from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def log(connection: Connection, prefix: str) -> Stretch:
-    return Stretch(connection, f"{prefix}log")
+def log(connection: Connection, prefix: str) -> TransactionalTopic:
+    return TransactionalTopic(connection, f"{prefix}log")
 
 
-def values(log: Stretch, start: int = 0, end: int | None = None, batch: int = 10_000) -> list[bytes | None]:
+def values(
+    log: TransactionalTopic, start: int = 0, end: int | None = None, batch: int = 10_000
+) -> list[bytes | None]:
     if end is None:
         end = bounds(log.connection, log.topic, [0], "read_uncommitted")[0][1]
     return [
@@ -41,35 +43,35 @@ def values(log: Stretch, start: int = 0, end: int | None = None, batch: int = 10
     ]
 
 
-def last(log: Stretch) -> bytes | None:
+def last(log: TransactionalTopic) -> bytes | None:
     start, end = bounds(log.connection, log.topic, [0], "read_uncommitted")[0]
     record = last_record(log.connection, log.topic, 0, start, end)
     return record.value if record else None
 
 
-def test_reading_stops_at_the_end(log: Stretch) -> None:
+def test_reading_stops_at_the_end(log: TransactionalTopic) -> None:
     log.write(b"%d" % n for n in range(100))
     assert values(log) == [b"%d" % n for n in range(100)]
     assert values(log, 10, 20) == [b"%d" % n for n in range(10, 20)]
     assert values(log, 5, 5) == values(log, 7, 5) == []
 
 
-def test_batches_respect_their_limit(log: Stretch) -> None:
+def test_batches_respect_their_limit(log: TransactionalTopic) -> None:
     log.write(b"%d" % n for n in range(50))
     batches = list(read(log.connection, log.topic, 0, 0, 50, batch=7))
     assert max(map(len, batches)) <= 7 and sum(map(len, batches)) == 50
 
 
-def test_record_is_read_as_written(log: Stretch) -> None:
+def test_record_is_read_as_written(log: TransactionalTopic) -> None:
     log.write([b"value"], timestamp=1_763_686_923_456)
     ((record,),) = read(log.connection, log.topic, 0, 0, 1)
     assert record == Record(0, 1_763_686_923_456, b"k", b"value", [("h", b"v")])
 
 
-def test_undecodable_header_names_spoil_no_neighbour(log: Stretch) -> None:
+def test_undecodable_header_names_spoil_no_neighbour(log: TransactionalTopic) -> None:
     """The undecodable names are the first, the last, and two in a row. The other headers are kept."""
     names = [b"\xff", b"a", b"\xff", b"\xff", b"b", b"\xff"]
-    with raw(log.connection) as requests:
+    with raw_client(log.connection) as requests:
         for name in names:
             assert requests.append(log.topic, 0, b"k", b"value", name) == 0
     (records,) = read(log.connection, log.topic, 0, 0, len(names))
@@ -78,7 +80,7 @@ def test_undecodable_header_names_spoil_no_neighbour(log: Stretch) -> None:
     ]
 
 
-def test_aborted_records_are_skipped(log: Stretch) -> None:
+def test_aborted_records_are_skipped(log: TransactionalTopic) -> None:
     log.commit([b"a"])
     log.abort([b"never", b"never"])
     log.commit([b"b"])
@@ -87,19 +89,19 @@ def test_aborted_records_are_skipped(log: Stretch) -> None:
     assert bounds(log.connection, log.topic, [0])[0] == (0, 9)  # markers have been read, so they are stable
 
 
-def test_stretch_of_holes_ends(log: Stretch) -> None:
+def test_stretch_of_holes_ends(log: TransactionalTopic) -> None:
     log.abort([b"never"] * 5)
     assert values(log, 0, 6) == []
 
 
-def test_open_transaction_limits_committed_end(log: Stretch) -> None:
+def test_open_transaction_limits_committed_end(log: TransactionalTopic) -> None:
     log.write([b"a"])
     log.begin([b"open"])
     assert bounds(log.connection, log.topic, [0])[0] == (0, 1)
     assert bounds(log.connection, log.topic, [0], "read_uncommitted")[0] == (0, 2)
 
 
-def test_hidden_records_stall_reading(log: Stretch) -> None:
+def test_hidden_records_stall_reading(log: TransactionalTopic) -> None:
     log.begin([b"open"])
     reader = consumer(log.connection)
     with pytest.raises(StalledError, match="no record is visible at offset 0, though the log ends at 1"):
@@ -107,7 +109,7 @@ def test_hidden_records_stall_reading(log: Stretch) -> None:
     reader.close()
 
 
-def test_last_record_is_behind_holes(log: Stretch) -> None:
+def test_last_record_is_behind_holes(log: TransactionalTopic) -> None:
     assert last(log) is None
     log.commit([b"a", b"b"])
     assert last(log) == b"b"
@@ -115,27 +117,27 @@ def test_last_record_is_behind_holes(log: Stretch) -> None:
     assert last(log) == b"b"
 
 
-def test_hidden_last_record_stalls(log: Stretch) -> None:
+def test_hidden_last_record_stalls(log: TransactionalTopic) -> None:
     log.commit([b"a"])
     log.begin([b"open"])
-    with impatience(), pytest.raises(StalledError):
+    with short_read_timeout(), pytest.raises(StalledError):
         last(log)
 
 
-def test_time_finds_first_later_record(log: Stretch) -> None:
+def test_time_finds_first_later_record(log: TransactionalTopic) -> None:
     for timestamp in (1000, 2000, 3000):
         log.write([b"x"], timestamp=timestamp)
     assert [offset_at(log.connection, log.topic, 0, t) for t in (0, 1000, 1001, 3000)] == [0, 0, 1, 2]
     assert offset_at(log.connection, log.topic, 0, 3001) is None
 
 
-def test_missing_topic_has_no_partitions(connection: Connection, log: Stretch) -> None:
+def test_missing_topic_has_no_partitions(connection: Connection, log: TransactionalTopic) -> None:
     assert partition_count(connection, log.topic) == 1
     with pytest.raises(ConfigurationError, match="does not exist"):
         partition_count(connection, f"{log.topic}.missing")
 
 
-def test_deleted_start_is_an_error(log: Stretch) -> None:
+def test_deleted_start_is_an_error(log: TransactionalTopic) -> None:
     log.write([b"a"])
     with pytest.raises(UnavailableError, match="out of range"):
         values(log, 5, 9)

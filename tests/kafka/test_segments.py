@@ -9,7 +9,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import PartitionCounts
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.partition_histories import deciding, lineages
+from tests.support.partition_histories import lineages, partitions_that_decide
 
 KEYS = st.binary(min_size=1, max_size=8)
 BOUNDS = dict.fromkeys(range(24), (0, 9))
@@ -28,7 +28,7 @@ def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
         [one.log for one in some if not one.log.key_filter or one.log.key_filter.matches(key)]
         for some in links
     ]
-    (decides,) = deciding(lineage, lambda count: target_partition("murmur2", key, count))
+    (decides,) = partitions_that_decide(lineage, lambda count: target_partition("murmur2", key, count))
     if chains.were_raised:
         (mine,) = filter(None, read)
         assert decides in {one.partition for one in mine}

@@ -8,12 +8,12 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import follow_records
-from tests.support.absent_broker import nobody
+from tests.support.absent_broker import unused_address
 from tests.support.waiting import eventually
 
 
 def test_followers_say_that_brokers_are_silent() -> None:
-    address, notes = nobody(), list[str]()
+    address, notes = unused_address(), list[str]()
     same = TopicIdentity({}, lambda topics: {}, lambda topic, made_again: None)
     stream = follow_records(Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, same)
     with closing(stream):
@@ -27,6 +27,8 @@ def test_another_topic_ends_the_stream() -> None:
     same = TopicIdentity(
         {"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, interval=0.0
     )
-    stream = follow_records(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)
+    stream = follow_records(
+        Connection(unused_address()), "a.events", {0: 0}, lambda record: True, print, same
+    )
     with closing(stream), pytest.raises(ContradictionError, match="another topic"):
         next(stream)

@@ -26,8 +26,8 @@ from cqrs_cli.kafka.write_errors import (
     unwrapping_fatal_errors,
 )
 from cqrs_cli.kafka.writer import FencedWriter, Written
-from tests.support.batch_writing import commit
-from tests.support.transactional_topic import Stretch
+from tests.support.batch_writing import commit_batch
+from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka
 
@@ -46,7 +46,7 @@ class Partition:
     def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> Written:
         value = text.encode()
         piece = Decisions(0, [(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [])
-        return commit(writer, [piece], self.group, 1, text)
+        return commit_batch(writer, [piece], self.group, 1, text)
 
     def values(self, topic: str) -> list[bytes | None]:
         start, end = bounds(self.connection, topic, [0], "read_uncommitted")[0]
@@ -60,7 +60,7 @@ class Partition:
 def partition(connection: Connection, prefix: str) -> Iterator[Partition]:
     topics = Topics("bank", prefix)
     for kind in KINDS:
-        Stretch(connection, topics.name(kind))
+        TransactionalTopic(connection, topics.name(kind))
     group = consumer(connection, group=topics.group)
     committed_offsets(
         group, topics.commands, [0]
@@ -88,7 +88,7 @@ def test_batch_and_position_commit_together(partition: Partition) -> None:
 def test_commit_reports_each_logs_end(partition: Partition) -> None:
     writer = partition.writer()
     partition.write(writer, "one")
-    written = commit(writer, [Decisions(0, [], [(b"two", b"k", 7)])], partition.group, 2, "two")
+    written = commit_batch(writer, [Decisions(0, [], [(b"two", b"k", 7)])], partition.group, 2, "two")
     assert written.outcomes == 3  # after a marker
     assert written.events in (None, 2)  # a report may come late: positions are lower bounds
 
@@ -146,7 +146,7 @@ def test_slow_producing_blames_the_batch(partition: Partition) -> None:
 
 def test_pieces_commit_together(partition: Partition) -> None:
     pieces = [Decisions(0, [], [(b"%d" % number, b"k", 7)]) for number in range(3)]
-    commit(partition.writer(), pieces, partition.group, 3, "three")
+    commit_batch(partition.writer(), pieces, partition.group, 3, "three")
     assert partition.values(partition.topics.outcomes) == [b"0", b"1", b"2"]
 
 
@@ -160,7 +160,7 @@ def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
         yield Decisions(0, [], [(b"two", b"k", 7)])
 
     with pytest.raises(BatchLateError):
-        commit(writer, pieces(), partition.group, 2, "two")
+        commit_batch(writer, pieces(), partition.group, 2, "two")
 
 
 @pytest.mark.covers("all-or-none")
@@ -172,7 +172,7 @@ def test_error_between_pieces_aborts(partition: Partition) -> None:
         raise LookupError
 
     with pytest.raises(LookupError):
-        commit(partition.writer(), pieces(), partition.group, 1, "one")
+        commit_batch(partition.writer(), pieces(), partition.group, 1, "one")
     partition.write(partition.writer(), "two")
     assert partition.values(partition.topics.outcomes) == [b"two"]
 
@@ -239,7 +239,7 @@ def test_fencing_inside_report_is_raised() -> None:
 def test_keys_commit_with_their_batch(partition: Partition) -> None:
     """A batch's data keys are committed with it, in the keys partition of the writer's partition."""
     keys = partition.topics.keys
-    Stretch(partition.connection, keys, 2)
+    TransactionalTopic(partition.connection, keys, 2)
     for _ in range(2):
         with partition.writer().batch(partition.group) as batch:
             batch.write(Decisions(0, [], [(b"one", b"k", 7)]))

@@ -16,7 +16,7 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka import readers
 from tests.payloads.stores import FolderStore
 from tests.support.harness import TopicHarness
-from tests.support.owners import at_work, quietly
+from tests.support.owners import run_plan, running_in_thread
 
 #: An owner's name that is too large for the bank's records.
 LARGE_NAME = "Ada " * 500
@@ -49,7 +49,7 @@ class Bank:
 
     def decide(self, machine: str = "state") -> list[str]:
         """Run an owner, and return the status of each outcome so far, or the reason of a failed outcome."""
-        quietly(self.harness.plan(machine=machine))
+        run_plan(self.harness.plan(machine=machine))
         outcomes = [envelope.data for envelope in self.harness.outcomes()]
         return [str(outcome.reason if outcome.status == "failed" else outcome.status) for outcome in outcomes]
 
@@ -78,5 +78,5 @@ def running_supervisor(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]
     """Run an owner with accessible notes while the block lasts."""
     plan, stopping = bank.harness.plan(machine=machine), threading.Event()
     supervisor = DecidingSupervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
-    with at_work(supervisor.run, stopping):
+    with running_in_thread(supervisor.run, stopping):
         yield supervisor

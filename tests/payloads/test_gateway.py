@@ -19,7 +19,7 @@ from tests.payloads.bank import LARGE_NAME, Bank
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support import ROOT
-from tests.support.owners import running
+from tests.support.owners import running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -40,7 +40,7 @@ def line_of(found: HTTPResponse, start: bytes) -> bytes:
 def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
     harness, folder = bank.harness, tmp_path / "gateway"
     with (
-        running(harness.plan(once=False)),
+        running_owners(harness.plan(once=False)),
         running_gateway(harness.connection, harness.topics, folder) as gateway,
     ):
         assert gateway.post("ada", "Open", {"owner": LARGE_NAME}).status == 200

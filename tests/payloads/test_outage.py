@@ -8,7 +8,7 @@ import pytest
 
 from tests.payloads.bank import LARGE_NAME, Bank, running_supervisor
 from tests.support.objects.running import ObjectServer
-from tests.support.owners import running
+from tests.support.owners import running_owners
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.objects]
@@ -23,7 +23,7 @@ def kind() -> str:
 def server(object_store: ObjectServer) -> Iterator[ObjectServer]:
     """A server that the test may kill or pause. It works again after the test."""
     yield object_store
-    object_store.go_on()
+    object_store.resume()
     if object_store.process.poll() is not None:
         object_store.start()
 
@@ -36,7 +36,7 @@ def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     for subject in ("ada", "bob"):
         bank.send(subject, "Open", f"owner={subject}{LARGE_NAME}")
     server.kill()
-    with running(replace(bank.harness.plan(), targets=None)):
+    with running_owners(replace(bank.harness.plan(), targets=None)):
         with socket.create_server(("127.0.0.1", server.port)) as turning_away:
             turning_away.settimeout(30)
             turning_away.accept()[0].close()
@@ -62,7 +62,7 @@ def test_outage_fails_commands_one_by_one(
     assert reason in str(bank.harness.outcomes()[0].data.message)
     if trouble == "kill":
         server.start()
-    server.go_on()
+    server.resume()
     bank.send("ada", "Open", f"owner={LARGE_NAME}")
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE", "accepted", "accepted"]
     assert bank.harness.violations("state") == []
@@ -79,7 +79,7 @@ def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, trouble: s
         assert bank.events() == [] and bank.harness.outcomes() == []
         if trouble == "kill":
             server.start()
-        server.go_on()
+        server.resume()
         eventually(lambda: bank.harness.outcomes())
     assert bank.decide() == ["accepted"]
     assert bank.harness.violations("state") == []

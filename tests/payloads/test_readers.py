@@ -51,7 +51,7 @@ def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
         described = aggregate_topics(harness.topics, admin.cluster_id(), find_topics(admin, harness.topics))
     topic = harness.topics.name(kind)
     plan = SourcePlan(connection, topic, kind, "bank_account", None, "aggregates")
-    part = OffsetRange(0, 0, harness.end(kind))
+    part = OffsetRange(0, 0, harness.stable_end(kind))
     return [
         None if row["data"] is None else json.loads(row["data"])
         for batch in read_range(plan, described.ids[kind], part)
@@ -75,7 +75,7 @@ def test_rows_have_their_data(opened: Bank) -> None:
 @pytest.mark.covers("payloads")
 def test_replay_folds_payloads(opened: Bank) -> None:
     harness = opened.harness
-    bounds = {0: (0, harness.end("events"))}
+    bounds = {0: (0, harness.stable_end("events"))}
     plan = ReplayPlan(harness.connection, harness.topics, "aggregates", harness.settings.root, bounds)
     whole = total_part(plan, 0)
     assert whole.error is None and whole.total.aggregates == 1

@@ -16,9 +16,9 @@ from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.following.processes.process_harness import ProcessHarness, expected_payments, read_records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
-from tests.support.checkout import statuses, verified
+from tests.support.checkout import source_statuses, verify_reactions
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, reported
+from tests.support.owners import run_plan, running_with_reporter
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -35,7 +35,7 @@ def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
     """Run a process manager on one partition, with accessible notes."""
     stopping = threading.Event()
     supervisor, *_ = create_supervisors(plan, plan.subscriptions, 0, stopping)
-    with reported(supervisor):
+    with running_with_reporter(supervisor):
         yield supervisor
 
 
@@ -51,10 +51,10 @@ def test_process_hands_large_data_on(harness: ProcessHarness, store: FolderStore
     assert (large["datasha256"], small["data"]) == (reference.sha256, {"customer": "ann"})
     assert store.file(reference, f"{harness.prefix}payment").exists()
     payments = TopicHarness(harness.connection, harness.prefix, tmp_path, "payment")
-    quietly(payments.plan())
+    run_plan(payments.plan())
     assert [outcome.data.status for outcome in payments.outcomes()] == ["accepted"] * 2
     assert payments.violations() == []
-    found = verified(harness)
+    found = verify_reactions(harness)
     assert (found.listed, found.commands, found.changed_commands) == ([], 4, 0)
 
 
@@ -78,11 +78,11 @@ def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderSt
         (note,) = eventually(heard.take_new)
         assert f"{harness.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
         assert harness.payment_requests() == expected_payments(0, 1)
-        eventually(lambda: "it is missing" in str(statuses(harness)["order"].waits_for))
+        eventually(lambda: "it is missing" in str(source_statuses(harness)["order"].waits_for))
         (store.path / f"{harness.prefix}payment").write_text("a file where the folder should be")
         store.put(kept, f"{harness.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
-        eventually(lambda: "could not be stored" in str(statuses(harness)["order"].waits_for))
+        eventually(lambda: "could not be stored" in str(source_statuses(harness)["order"].waits_for))
         assert harness.payment_requests() == expected_payments(0, 1)
         (store.path / f"{harness.prefix}payment").unlink()
         eventually(lambda: harness.payment_requests() == expected_payments(0, 3))

@@ -130,7 +130,7 @@ class People:
         for subject, wrapped in keys:
             self._send_key(self._producer, subject, wrapped)
         self._producer.commit_transaction(30)
-        eventually(lambda: self.harness.settled("events"))
+        eventually(lambda: self.harness.is_stable("events"))
 
     def _send_key(self, producer: Producer, subject: str, key: DataKey | None) -> None:
         topic = self.topics.keys

@@ -16,7 +16,7 @@ from cqrs_cli.cli.main import main
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.customers import PERSONAL_TEXT, customer_topics, register_command
 from tests.support import ROOT
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 from tests.support.page import Page
 
 pytestmark = pytest.mark.kafka
@@ -144,7 +144,7 @@ def run_cqrs(
     """
     people = customer_topics(connection, prefix, tmp_path)
     people.send(register_command("ann"))
-    quietly(people.plan())
+    run_plan(people.plan())
     people.send(register_command("ann", 1))
     keyring = {"other": b64encode(b"o" * 64).decode()}
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]

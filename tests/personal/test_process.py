@@ -16,7 +16,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.keys.address import KeyRingAddress
 from tests.following.processes.process_harness import run_in_this_process
 from tests.personal.people import FIRST_KEY, SECOND_KEY, People
-from tests.support.harness import IMPATIENT
+from tests.support.harness import SHORT_TIMEOUTS
 
 pytestmark = pytest.mark.kafka
 
@@ -53,7 +53,7 @@ def run_process(people: People, connection: Connection) -> list[BaseException]:
     """Run the process manager up to the present end of the events, and return the errors."""
     loaded = {"copying": load_process("copying", people.folder, "people")}
     plan = prepare_processes(people.harness.settings, connection, loaded, once=True, beginning=True)
-    results = run_in_this_process(replace(plan, timing=IMPATIENT))
+    results = run_in_this_process(replace(plan, timing=SHORT_TIMEOUTS))
     return [result.error for result in results if result.error is not None]
 
 

@@ -92,7 +92,7 @@ def test_lost_key_stops_whole_reads(people: People) -> None:
 def test_erasure_after_the_end_counts(people: People) -> None:
     """A replay up to a point before the erasure finds the later erasure."""
     people.register_with_new_key("ann", FIRST_KEY)
-    end = {0: people.harness.end("events")}
+    end = {0: people.harness.stable_end("events")}
     people.erase("ann", FIRST_KEY)
     plan = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
     assert total_part(replace(plan, personal=True), 0).error is None
@@ -167,7 +167,7 @@ def rows(people: People, connection: Connection, kind: SourceKind = "events") ->
         described = aggregate_topics(people.topics, admin.cluster_id(), find_topics(admin, people.topics))
     marks = personal_members(people.harness.aggregate)
     plan = SourcePlan(connection, people.topics.name(kind), kind, "customer", None, "people", marks=marks)
-    read = read_range(plan, described.ids[kind], OffsetRange(0, 0, people.harness.end(kind)))
+    read = read_range(plan, described.ids[kind], OffsetRange(0, 0, people.harness.stable_end(kind)))
     return [json.loads(row["data"]) for batch in read for row in batch.to_pylist()]
 
 
@@ -209,7 +209,7 @@ def digests(people: People) -> set[str]:
 def test_replays_have_one_digest(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     (before,) = digests(people)
-    end = {0: people.harness.end("events")}
+    end = {0: people.harness.stable_end("events")}
     people.erase("ann", FIRST_KEY)
     (after,) = digests(people)
     plan_before_erasure = plan_replay(

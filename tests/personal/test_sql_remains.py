@@ -12,7 +12,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.customers import PERSONAL_TEXT, customer_topics, register_command
 from tests.support import ROOT
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -25,7 +25,7 @@ def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
     """A project with a keyring, in which Ann is registered."""
     people = customer_topics(connection, prefix, tmp_path)
     people.send(register_command("ann"))
-    quietly(people.plan())
+    run_plan(people.plan())
     (tmp_path / "people").mkdir()
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     (tmp_path / "people/customer.py").write_text(code)

@@ -4,7 +4,7 @@ import json
 
 from cqrs_cli.core.messages.record import Record
 from tests.proof.history import History, append_record, swap_records, with_value
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def drop(history: History, log: list[Record], index: int) -> None:
@@ -28,15 +28,17 @@ def forge_version(history: History, log: list[Record], index: int) -> None:
     members = json.loads(log[index].value or b"")
     data = members if log is history.events else members["data"]
     forged = {name: data[name] + 1}
-    log[index] = edited(log[index], **forged) if log is history.events else edited(log[index], forged)
+    log[index] = (
+        changed_record(log[index], **forged) if log is history.events else changed_record(log[index], forged)
+    )
 
 
 def forge_count(history: History, log: list[Record], index: int) -> None:
     members = json.loads(log[index].value or b"")
     if log is history.events:
-        log[index] = edited(log[index], eventcount=members["eventcount"] + 1)
+        log[index] = changed_record(log[index], eventcount=members["eventcount"] + 1)
     else:
-        log[index] = edited(log[index], {"events": members["data"]["events"] + 1})
+        log[index] = changed_record(log[index], {"events": members["data"]["events"] + 1})
 
 
 def garble(history: History, log: list[Record], index: int) -> None:
@@ -46,17 +48,19 @@ def garble(history: History, log: list[Record], index: int) -> None:
 def forge_status(history: History, log: list[Record], index: int) -> None:
     status = json.loads(log[index].value or b"")["data"].get("status")
     if status is None:  # an event has no status
-        log[index] = edited(log[index], id="1/0")
+        log[index] = changed_record(log[index], id="1/0")
     else:
-        log[index] = edited(log[index], {"status": "duplicate" if status != "duplicate" else "agreed"})
+        log[index] = changed_record(
+            log[index], {"status": "duplicate" if status != "duplicate" else "agreed"}
+        )
 
 
 def forge_type(history: History, log: list[Record], index: int) -> None:
-    log[index] = edited(log[index], type="tally.Forgotten")
+    log[index] = changed_record(log[index], type="tally.Forgotten")
 
 
 def forge_data(history: History, log: list[Record], index: int) -> None:
-    log[index] = edited(log[index], {"by": "x", "version": "x"})
+    log[index] = changed_record(log[index], {"by": "x", "version": "x"})
 
 
 def clear_value(history: History, log: list[Record], index: int) -> None:

@@ -33,8 +33,8 @@ from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, PlannedCommand, command_document, plan_command
-from tests.support.commands import FAR
-from tests.support.foreign_records import edited
+from tests.support.commands import FAR_FUTURE
+from tests.support.foreign_records import changed_record
 
 Log = defaultdict[int, list[Record]]
 
@@ -127,7 +127,7 @@ class RepartitionedHistory:
     def edit(self, partition: int, index: int, data: dict[str, Any]) -> None:
         """Alter the data of an outcome."""
         log = self.logs["outcomes"][partition]
-        log[index] = edited(log[index], data)
+        log[index] = changed_record(log[index], data)
 
     def change_split(self, **ends: int) -> None:
         """Alter the record of the first split."""
@@ -233,7 +233,9 @@ def repartitioned_history() -> RepartitionedHistory:
     Key 1 has moved from 0 to 1, and key 3 on to 3. Each key has a repetition, a deferred and a late command."""
     history = RepartitionedHistory()
     history.decide(0, plan_command(1, "0"), plan_command(2, "1", "one"), plan_command(1, "3", "three"))
-    history.decide(0, plan_command(1, "3", "late", notbefore=FAR), plan_command(1, "2", notbefore=FAR))
+    history.decide(
+        0, plan_command(1, "3", "late", notbefore=FAR_FUTURE), plan_command(1, "2", notbefore=FAR_FUTURE)
+    )
     history.split(0, 2)
     history.decide(
         0, plan_command(1, "0"), plan_command(1, "1"), plan_command(1, "3"), plan_command(2, "1", "one")

@@ -12,7 +12,7 @@ from tests.proof.violations import (
     command_of_outcome,
     only_violation,
 )
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def test_clean_history_is_counted(history: History) -> None:
@@ -61,7 +61,7 @@ def test_versions_follow_the_first_known(history: History) -> None:
     del history.outcomes[:2], history.events[:3]
     starts = {"events": 3, "outcomes": 2}
     assert only_violation(history, starts=starts) == "events 3 is where the log starts: events were deleted"
-    history.outcomes[4] = edited(history.outcomes[4], {"version": 7})
+    history.outcomes[4] = changed_record(history.outcomes[4], {"version": 7})
     violation = ("outcomes", 8, "says that 'a' is at version 7, which is at 5")
     assert violation in history.violations(starts=starts)
 

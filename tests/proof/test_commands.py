@@ -7,18 +7,18 @@ import pytest
 
 from tests.proof.history import NOW, History, PlannedCommand, plan_command
 from tests.proof.violations import only_violation, violation_texts, with_members
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def test_command_decided_on_wrong_partition() -> None:
     history = History([PlannedCommand(1, "z")])
     unchanged = {"status": "unchanged", "reason": ""}
-    history.outcomes[0] = edited(history.outcomes[0], unchanged, type="tally.Add.unchanged")
+    history.outcomes[0] = changed_record(history.outcomes[0], unchanged, type="tally.Add.unchanged")
     assert "outcomes 0 is unchanged, and the partition of 'z' is 2" in violation_texts(history)
 
 
 def test_altered_command_changes_its_fingerprint(history: History) -> None:
-    history.commands[3] = edited(history.commands[3], {"n": -2})
+    history.commands[3] = changed_record(history.commands[3], {"n": -2})
     assert only_violation(history) == "outcomes 4 does not have the fingerprint of its command"
 
 
@@ -47,7 +47,7 @@ def test_false_key_mismatch_is_found() -> None:
 def test_accepted_expired_command_is_found() -> None:
     history = History([plan_command(1, expirytime="2026-11-21T00:00:00Z")])
     assert history.violations() == []
-    history.commands[0] = edited(history.commands[0], expirytime="1970-01-01T00:00:00Z")
+    history.commands[0] = changed_record(history.commands[0], expirytime="1970-01-01T00:00:00Z")
     assert (
         only_violation(history)
         == "outcomes 0 is accepted, and its command had expired at 1970-01-01T00:00:00+00:00"
@@ -77,14 +77,14 @@ EXPIRED: dict[str, Any] = {"status": "rejected", "reason": "EXPIRED", "message":
 def test_false_expiry_is_found(expirytime: str | None, decidedat: str, problem: str) -> None:
     history = History([plan_command(0, expirytime=expirytime)])
     type = "tally.Add.rejected"
-    history.outcomes[0] = edited(history.outcomes[0], EXPIRED | {"decidedat": decidedat}, type=type)
+    history.outcomes[0] = changed_record(history.outcomes[0], EXPIRED | {"decidedat": decidedat}, type=type)
     assert only_violation(history) == f"outcomes 0 is EXPIRED{problem}"
 
 
 def test_command_expires_while_waiting() -> None:
     history = History([plan_command(0, expirytime="2999-01-01T00:00:00Z")])
     late = EXPIRED | {"decidedat": "2999-01-01T00:00:00.001Z"}
-    history.outcomes[0] = edited(history.outcomes[0], late, type="tally.Add.rejected")
+    history.outcomes[0] = changed_record(history.outcomes[0], late, type="tally.Add.rejected")
     assert history.violations() == []
 
 

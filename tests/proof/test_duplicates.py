@@ -6,14 +6,14 @@ import pytest
 
 from tests.proof.history import WINDOW, History, PlannedCommand, plan_command
 from tests.proof.violations import only_violation, violation_positions, violation_texts, without_members
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def test_duplicate_of_another_command(history: History) -> None:
     original = {"offset": 1, "status": "accepted", "version": 1, "events": 1}
-    history.outcomes[6] = edited(history.outcomes[6], {"original": original})
+    history.outcomes[6] = changed_record(history.outcomes[6], {"original": original})
     assert only_violation(history) == "outcomes 8 points to command 1, whose outcome is another's"
-    history.outcomes[6] = edited(history.outcomes[6], {"original": original | {"offset": 99}})
+    history.outcomes[6] = changed_record(history.outcomes[6], {"original": original | {"offset": 99}})
     assert only_violation(history) == "outcomes 8 points to command 99, which has no outcome before it"
 
 
@@ -26,9 +26,13 @@ def test_id_decided_twice_is_found(history: History) -> None:
         ]
     )
     for log in (second_history.commands, second_history.events):
-        log[-1] = edited(log[-1], None, **{"id" if log is second_history.commands else "causationid": "x"})
-    second_history.outcomes[2] = edited(second_history.outcomes[2], causationid="x", correlationid="x")
-    second_history.events[-1] = edited(second_history.events[-1], correlationid="x")
+        log[-1] = changed_record(
+            log[-1], None, **{"id" if log is second_history.commands else "causationid": "x"}
+        )
+    second_history.outcomes[2] = changed_record(
+        second_history.outcomes[2], causationid="x", correlationid="x"
+    )
+    second_history.events[-1] = changed_record(second_history.events[-1], correlationid="x")
     assert (
         only_violation(second_history) == "outcomes 2 decides id 'x' of 'a' again, as command 0 2 ms before"
     )
@@ -39,10 +43,10 @@ def test_id_decided_twice_is_found(history: History) -> None:
 )
 def test_invalid_decision_is_not_remembered(data: dict[str, Any]) -> None:
     history = History([plan_command(0, id="x"), plan_command(0, id="y"), plan_command(0), plan_command(0)])
-    history.commands[1] = edited(history.commands[1], id="x")
-    history.outcomes[1] = edited(history.outcomes[1], causationid="x", correlationid="x")
+    history.commands[1] = changed_record(history.commands[1], id="x")
+    history.outcomes[1] = changed_record(history.outcomes[1], causationid="x", correlationid="x")
     assert only_violation(history) == "outcomes 1 decides id 'x' of 'a' again, as command 0 1 ms before"
-    history.outcomes[0] = edited(history.outcomes[0], data)
+    history.outcomes[0] = changed_record(history.outcomes[0], data)
     assert set(violation_positions(history, on_disk=True)) == {("outcomes", 0)}
 
 
@@ -107,8 +111,8 @@ def test_duplicate_of_failed_command_is_found() -> None:
     assert history.violations() == []
     original = {"offset": 0, "status": "failed", "version": 0, "events": 0}
     history.outcomes[1] = without_members(history.outcomes[1], "reason", "message", "retryable")
-    duplicate = edited(history.outcomes[1], {"status": "duplicate", "original": original})
-    history.outcomes[1] = edited(duplicate, type="tally.Add.duplicate")
+    duplicate = changed_record(history.outcomes[1], {"status": "duplicate", "original": original})
+    history.outcomes[1] = changed_record(duplicate, type="tally.Add.duplicate")
     del history.letters[1]
     problem = "outcomes 1 points to a decision that was failed, which is not remembered"
     assert only_violation(history) == problem

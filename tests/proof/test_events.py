@@ -8,7 +8,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.scope import check_shape
 from tests.proof.history import History, append_record, swap_records, with_offset
 from tests.proof.violations import only_violation, violation_positions, violation_texts, with_members
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 @pytest.mark.parametrize(("index", "offset"), [(2, 1), (6, 10)])
@@ -66,20 +66,20 @@ def test_interleaved_events_are_found(history: History) -> None:
 
 
 def test_forged_event_version_is_found(history: History) -> None:
-    history.events[6] = edited(history.events[6], aggregateversion=9)
+    history.events[6] = changed_record(history.events[6], aggregateversion=9)
     assert only_violation(history) == "events 8 leads 'b' to version 9, its command's outcome to 2"
 
 
 def test_missing_version_is_found(history: History) -> None:
-    history.events[6] = edited(history.events[6], aggregateversion=9)
-    history.outcomes[8] = edited(history.outcomes[8], {"version": 9})
+    history.events[6] = changed_record(history.events[6], aggregateversion=9)
+    history.outcomes[8] = changed_record(history.outcomes[8], {"version": 9})
     assert only_violation(history) == (
         "events 8 goes on from version 8 of 'b', which is at 1: versions are missing"
     )
 
 
 def test_jump_without_events_is_found(history: History) -> None:
-    history.outcomes[8] = edited(history.outcomes[8], {"version": 9})
+    history.outcomes[8] = changed_record(history.outcomes[8], {"version": 9})
     del history.events[6]
     assert violation_texts(history) == [
         "outcomes 10 goes on from version 8 of 'b', which is at 1: versions are missing",
@@ -88,28 +88,28 @@ def test_jump_without_events_is_found(history: History) -> None:
 
 
 def test_jump_of_unaccepted_command_is_found(history: History) -> None:
-    history.outcomes[1] = edited(history.outcomes[1], {"status": "unchanged", "events": 0})
-    history.events[2] = edited(history.events[2], aggregateversion=4)
+    history.outcomes[1] = changed_record(history.outcomes[1], {"status": "unchanged", "events": 0})
+    history.events[2] = changed_record(history.events[2], aggregateversion=4)
     violation = "events 2 goes on from version 3 of 'b', which is at 0: versions are missing"
     assert violation in violation_texts(history)
 
 
 def test_first_version_is_one(history: History) -> None:
-    history.events[2] = edited(history.events[2], aggregateversion=4)
-    history.outcomes[1] = edited(history.outcomes[1], {"version": 4})
+    history.events[2] = changed_record(history.events[2], aggregateversion=4)
+    history.outcomes[1] = changed_record(history.outcomes[1], {"version": 4})
     text = violation_texts(history)
     assert text[0] == "events 2 goes on from version 3 of 'b', which is at 0: versions are missing"
 
 
 def test_repeated_version_is_found(history: History) -> None:
-    history.events[6] = edited(history.events[6], aggregateversion=1)
-    history.outcomes[8] = edited(history.outcomes[8], {"version": 1}, **{})
+    history.events[6] = changed_record(history.events[6], aggregateversion=1)
+    history.outcomes[8] = changed_record(history.outcomes[8], {"version": 1}, **{})
     text = history.violations()
     assert text[0] == ("events", 8, "goes on from version 0 of 'b', which is at 1: a version is there twice")
 
 
 def test_event_without_outcome_is_found(history: History) -> None:
-    orphan = edited(history.events[6], id="1/11/0", aggregateversion=3)
+    orphan = changed_record(history.events[6], id="1/11/0", aggregateversion=3)
     offset = append_record(history.events, orphan)
     assert only_violation(history) == f"events {offset} is of command 11, which is not decided yet"
     assert (
@@ -119,33 +119,33 @@ def test_event_without_outcome_is_found(history: History) -> None:
 
 
 def test_event_of_unaccepted_command(history: History) -> None:
-    history.outcomes[1] = edited(history.outcomes[1], {"status": "unchanged", "events": 0})
+    history.outcomes[1] = changed_record(history.outcomes[1], {"status": "unchanged", "events": 0})
     assert ("events", 2, "is of command 1, whose outcome is unchanged") in history.violations()
 
 
 def test_wrong_eventcount_is_found(history: History) -> None:
-    history.events[6] = edited(history.events[6], eventcount=2)
+    history.events[6] = changed_record(history.events[6], eventcount=2)
     assert ("events", 8) in violation_positions(history)
 
 
 def test_different_eventcounts_are_found(history: History) -> None:
-    history.events[4] = edited(history.events[4], eventcount=4)
+    history.events[4] = changed_record(history.events[4], eventcount=4)
     assert only_violation(history) == "events 5 differs from the first event of command 6"
 
 
 def test_event_on_wrong_partition(history: History) -> None:
-    offset = append_record(history.events, edited(history.events[6], id="2/10/0"))
+    offset = append_record(history.events, changed_record(history.events[6], id="2/10/0"))
     assert only_violation(history) == f"events {offset} is of a command on partition 2"
 
 
 def test_event_of_foreign_aggregate(history: History) -> None:
-    event = edited(history.events[2], subject="zb")
+    event = changed_record(history.events[2], subject="zb")
     history.events[2] = Record(event.offset, event.timestamp, b"zb", event.value, event.headers)
     assert "events 2 is of 'zb', whose partition is 2" in violation_texts(history)
 
 
 def test_event_with_another_cause(history: History) -> None:
-    history.events[2] = edited(history.events[2], causationid="another")
+    history.events[2] = changed_record(history.events[2], causationid="another")
     (violation,) = history.violations()
     assert violation[:2] == ("events", 2) and "('b', 'another', 'c1')" in violation.problem
 
@@ -175,7 +175,7 @@ def test_event_with_another_cause(history: History) -> None:
     ],
 )
 def test_event_with_wrong_attribute(history: History, members: dict[str, Any]) -> None:
-    history.events[5] = edited(history.events[5], **members)
+    history.events[5] = changed_record(history.events[5], **members)
     assert ("events", 6) in violation_positions(history, on_disk=True)
 
 
@@ -192,14 +192,14 @@ def test_event_with_wrong_attribute(history: History, members: dict[str, Any]) -
     ],
 )
 def test_impossible_numbers_are_found(history: History, members: dict[str, Any], text: str | None) -> None:
-    history.events[5] = edited(history.events[5], **members)
+    history.events[5] = changed_record(history.events[5], **members)
     differs = "events 6 differs from the first event of command 6"
     expected = differs if text is None else f"events 6 is not an event: {text}"
     assert expected in violation_texts(history)
 
 
 def test_events_with_another_timestamp(history: History) -> None:
-    event = edited(history.events[2], time="1970-01-01T00:00:00.001Z")
+    event = changed_record(history.events[2], time="1970-01-01T00:00:00.001Z")
     history.events[2] = with_members(event, timestamp=1)
     assert only_violation(history) == "events 2 does not have the timestamp of its command's outcome"
 
@@ -215,7 +215,7 @@ def test_events_with_another_timestamp(history: History) -> None:
 def test_event_that_no_code_reads(
     history: History, members: dict[str, Any], data: dict[str, Any], reason: str
 ) -> None:
-    history.events[2] = edited(history.events[2], data, **members)
+    history.events[2] = changed_record(history.events[2], data, **members)
     assert history.violations(decode_event=check_shape) == []
     assert f"events 2 cannot be read: {reason}" in only_violation(history)
 
@@ -228,7 +228,7 @@ def test_data_without_fields_is_found(history: History, data: bytes) -> None:
 
 
 def test_type_without_event_name_is_found(history: History) -> None:
-    history.events[2] = edited(history.events[2], type="tally.")
+    history.events[2] = changed_record(history.events[2], type="tally.")
     assert "events 2 cannot be read: its type 'tally.' names no event" in only_violation(
         history, decode_event=check_shape
     )

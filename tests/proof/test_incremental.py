@@ -16,7 +16,7 @@ from tests.proof.faults import FAULTS
 from tests.proof.history import WINDOW, History, PlannedCommand, random_commands, seeds, swap_records
 from tests.proof.incremental import IN_MEMORY, LOGS, IncrementalVerifier, verify_ranges, whole_range
 from tests.proof.violations import command_of_outcome
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 cuts = st.lists(st.integers(0, 40), min_size=1, max_size=3)
 ahead = st.tuples(*[st.integers(0, 6)] * 4)
@@ -187,8 +187,8 @@ def test_undecided_commands_are_left_for_later(tmp_path: Path) -> None:
 def test_first_version_is_known_in_pieces(tmp_path: Path) -> None:
     """The events were read from the first on, so a new aggregate must start with version 1."""
     history = History([PlannedCommand(1), PlannedCommand(1), PlannedCommand(1, "new")])
-    history.events[-1] = edited(history.events[-1], aggregateversion=7)
-    history.outcomes[-1] = edited(history.outcomes[-1], {"version": 7})
+    history.events[-1] = changed_record(history.events[-1], aggregateversion=7)
+    history.outcomes[-1] = changed_record(history.outcomes[-1], {"version": 7})
     verifier = IncrementalVerifier(history, tmp_path)
     assert verifier.verify(verify_ranges(history, [2])[0]).violations == ()
     report = verifier.verify(whole_range(history))

@@ -14,7 +14,7 @@ from tests.proof.encrypted_histories import (
     key,
 )
 from tests.proof.violations import only_violation, violation_texts
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_erased_history_is_clean(history: EncryptedHistory) -> None:
 
 def encrypt_again(history: EncryptedHistory, index: int, key_number: int) -> Record:
     """Return the event at a list index, encrypted with another key."""
-    event = edited(history.events[index], {"who": "Eve"})
+    event = changed_record(history.events[index], {"who": "Eve"})
     return encrypt_event(event, key(key_number))
 
 
@@ -61,7 +61,7 @@ def test_one_key_between_two_ends() -> None:
 
 
 def test_erasure_of_another_key_is_found(history: EncryptedHistory) -> None:
-    history.events[2] = edited(history.events[2], {"key": key(9).kid})
+    history.events[2] = changed_record(history.events[2], {"key": key(9).kid})
     expected = (
         f"events 2 ends key {key(9).kid} of 'a', and key {key(1).kid} is in force: no event has ended it"
     )
@@ -71,7 +71,9 @@ def test_erasure_of_another_key_is_found(history: EncryptedHistory) -> None:
 def test_key_ends_once(history: EncryptedHistory) -> None:
     history_with_two_erasures = EncryptedHistory([add(1, "Ann"), erase(), add(1, "Bob"), erase()])
     assert violation_texts(history_with_two_erasures) == []
-    history_with_two_erasures.events[3] = edited(history_with_two_erasures.events[3], {"key": key(1).kid})
+    history_with_two_erasures.events[3] = changed_record(
+        history_with_two_erasures.events[3], {"key": key(1).kid}
+    )
     assert f"events 4 ends key {key(1).kid} of 'a', which had ended before" in violation_texts(
         history_with_two_erasures
     )
@@ -80,13 +82,13 @@ def test_key_ends_once(history: EncryptedHistory) -> None:
 def test_key_of_deferred_command_ends() -> None:
     """No event needed the key."""
     history = EncryptedHistory([add(1, "Ann"), erase()])
-    history.events[0] = edited(history.events[0], {"who": ""})
+    history.events[0] = changed_record(history.events[0], {"who": ""})
     assert violation_texts(history) == []
 
 
 @pytest.mark.parametrize("kid", ["", "AAAA", "?", "A" * 12])
 def test_erasure_of_invalid_key_is_found(history: EncryptedHistory, kid: str) -> None:
-    history.events[2] = edited(history.events[2], {"key": kid})
+    history.events[2] = changed_record(history.events[2], {"key": kid})
     assert any(violation.startswith("events 2 cannot be read: ") for violation in violation_texts(history))
 
 
@@ -114,9 +116,9 @@ def test_restored_key_is_found(history: EncryptedHistory) -> None:
 
 def test_erasure_since_explains_the_loss(history: EncryptedHistory) -> None:
     del history.keys["b"]
-    history.since = [edited(history.events[2], {"key": key(2).kid}, subject="b")]
+    history.since = [changed_record(history.events[2], {"key": key(2).kid}, subject="b")]
     assert violation_texts(history) == []
-    history.since = [edited(history.events[2], {"key": key(3).kid}, subject="b")]
+    history.since = [changed_record(history.events[2], {"key": key(3).kid}, subject="b")]
     assert len(violation_texts(history)) == 1
 
 
@@ -128,20 +130,22 @@ def test_key_without_event_is_no_violation(history: EncryptedHistory) -> None:
 
 def test_damaged_encrypted_value_is_found(history: EncryptedHistory) -> None:
     """Only a verification with the keyring finds the damage."""
-    history.events[3] = encrypt_event(edited(history.events[3], {"who": "Bob"}), key(2), record_id="1/9/0")
+    history.events[3] = encrypt_event(
+        changed_record(history.events[3], {"who": "Bob"}), key(2), record_id="1/9/0"
+    )
     assert "events 4 has a damaged value in 'who': it does not open" in only_violation(history)
     assert violation_texts(history, personal=PersonalScope()) == []
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "?" * 60, 7])
 def test_malformed_encrypted_value_is_found(history: EncryptedHistory, text: object) -> None:
-    history.events[3] = edited(history.events[3], {"who": {"$sealed": text}})
+    history.events[3] = changed_record(history.events[3], {"who": {"$sealed": text}})
     assert "events 4 cannot be read: " in only_violation(history)
     assert "events 4 cannot be read: " in only_violation(history, decode_event=check_shape)
 
 
 def test_key_ends_only_by_an_erasure(history: EncryptedHistory) -> None:
-    history.outcomes[1] = edited(history.outcomes[1], type="tally.Drop.accepted")
+    history.outcomes[1] = changed_record(history.outcomes[1], type="tally.Drop.accepted")
     expected = "outcomes 1 is tally.Drop.accepted, and its command has the end of a key"
     assert expected in violation_texts(history)
 
@@ -149,7 +153,7 @@ def test_key_ends_only_by_an_erasure(history: EncryptedHistory) -> None:
 def test_unchanged_erase_has_no_key() -> None:
     history = EncryptedHistory([add(1, "Ann"), erase()])
     del history.events[1]
-    history.outcomes[1] = edited(
+    history.outcomes[1] = changed_record(
         history.outcomes[1], {"status": "unchanged", "version": 1, "events": 0}, type="cqrs.Erase.unchanged"
     )
     assert f"outcomes 1 is unchanged, and key {key(1).kid} of 'a' is in force" in violation_texts(history)
@@ -166,12 +170,12 @@ def test_erase_may_spare_a_later_key() -> None:
 
 def test_erase_deletes_the_key_it_names() -> None:
     history = EncryptedHistory([add(1, "Ann"), erase(key=key(1))])
-    history.commands[1] = edited(history.commands[1], {"key": key(2).kid})
+    history.commands[1] = changed_record(history.commands[1], {"key": key(2).kid})
     expected = f"outcomes 1 is accepted, and its command names key {key(2).kid}, not key {key(1).kid}"
     assert expected in violation_texts(history)
 
 
 def test_sender_may_not_encrypt() -> None:
     history = EncryptedHistory([add(1, "Ann")])
-    history.commands[0] = edited(history.commands[0], {"who": {"$sealed": "x"}})
+    history.commands[0] = changed_record(history.commands[0], {"who": {"$sealed": "x"}})
     assert only_violation(history) == "outcomes 0 is accepted, and its sender has sealed its command"

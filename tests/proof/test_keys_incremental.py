@@ -20,7 +20,7 @@ from tests.proof.encrypted_histories import (
 )
 from tests.proof.history import PARTITION, TOPIC, WINDOW, partition_of
 from tests.proof.incremental import LOGS, Topics, VerifyRange, verify_piece, verify_ranges, whole_range
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def verify_all(history: EncryptedHistory, folder: Path, *ranges: VerifyRange) -> list[list[str]]:
@@ -61,7 +61,7 @@ def test_erasure_during_verify_is_no_loss(history: EncryptedHistory, tmp_path: P
 
 @pytest.mark.covers("verifiable")
 def test_key_of_an_earlier_verify_counts(history: EncryptedHistory, tmp_path: Path) -> None:
-    history.events[1] = encrypt_event(edited(history.events[1], {"who": "Eve"}), key(9))
+    history.events[1] = encrypt_event(changed_record(history.events[1], {"who": "Eve"}), key(9))
     (cut, end) = verify_ranges(history, [1])
     first, second = verify_all(history, tmp_path, cut, end)
     assert second[0].startswith(f"is sealed with key {key(9).kid} of 'a', and key {key(1).kid} is in force")
@@ -70,6 +70,6 @@ def test_key_of_an_earlier_verify_counts(history: EncryptedHistory, tmp_path: Pa
 
 @pytest.mark.covers("verifiable")
 def test_ended_key_stays_ended(history: EncryptedHistory, tmp_path: Path) -> None:
-    history.events[3] = encrypt_event(edited(history.events[3], {"who": "Eve"}), key(1))
+    history.events[3] = encrypt_event(changed_record(history.events[3], {"who": "Eve"}), key(1))
     _, second = verify_all(history, tmp_path, verify_ranges(history, [3])[0], whole_range(history))
     assert f"is sealed with key {key(1).kid} of 'a', which had ended before" in second

@@ -13,7 +13,7 @@ from tests.proof.history import (
     with_offset,
 )
 from tests.proof.violations import command_of_outcome, only_violation, violation_texts
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def test_accepted_loss_is_counted(history: History) -> None:
@@ -26,7 +26,7 @@ def test_accepted_loss_is_counted(history: History) -> None:
 
 def test_versions_follow_unless_lost(history: History) -> None:
     """Versions must follow before the loss, after an aggregate's first command after it, and without a loss."""
-    history.outcomes[2] = edited(history.outcomes[2], {"version": 7})
+    history.outcomes[2] = changed_record(history.outcomes[2], {"version": 7})
     del history.outcomes[1], history.events[2]
     assert (
         only_violation(history, loss=Loss(5, 0, 0))
@@ -37,8 +37,8 @@ def test_versions_follow_unless_lost(history: History) -> None:
 @pytest.mark.parametrize(("restart", "is_lost"), [(1, True), (2, True), (2, False)])
 def test_version_after_loss_may_jump_once(history: History, restart: int, is_lost: bool) -> None:
     """The second command of `b` continues from a version to which the first command, at 1, has not led."""
-    history.events[-1] = edited(history.events[-1], aggregateversion=9)
-    history.outcomes[-1] = edited(history.outcomes[-1], {"version": 9})
+    history.events[-1] = changed_record(history.events[-1], aggregateversion=9)
+    history.outcomes[-1] = changed_record(history.outcomes[-1], {"version": 9})
     if is_lost:
         del history.outcomes[0], history.events[:2]
     violations = ["events 8 goes on from version 8 of 'b', which is at 1: versions are missing"]
@@ -94,7 +94,7 @@ def test_duplicate_may_be_of_the_old_topic() -> None:
     loss = Loss(0, 9, 9)
     history = restarted_history(History([plan_command(1)]), loss, "x")
     original = {"offset": 7, "status": "accepted", "version": 1, "events": 1}
-    history.outcomes[-1] = edited(history.outcomes[-1], {"original": original})
+    history.outcomes[-1] = changed_record(history.outcomes[-1], {"original": original})
     assert history.violations(loss=loss) == []
     history.outcomes, history.events = history.outcomes[1:], history.events[1:]
     assert "outcomes 10 points to command 7, which has no outcome before it" in violation_texts(history)

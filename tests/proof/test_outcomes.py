@@ -7,7 +7,7 @@ import pytest
 
 from tests.proof.history import History, append_record, swap_records, with_value
 from tests.proof.violations import only_violation, violation_positions, violation_texts
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def test_missing_outcome_is_named(history: History) -> None:
@@ -56,31 +56,31 @@ def test_swapped_outcomes_are_found(history: History) -> None:
 
 
 def test_forged_outcome_version_is_found(history: History) -> None:
-    history.outcomes[2] = edited(history.outcomes[2], {"version": 7})
+    history.outcomes[2] = changed_record(history.outcomes[2], {"version": 7})
     assert only_violation(history) == "outcomes 2 says that 'a' is at version 7, which is at 2"
 
 
 def test_wrong_number_of_events(history: History) -> None:
-    history.outcomes[5] = edited(history.outcomes[5], {"events": 2})
+    history.outcomes[5] = changed_record(history.outcomes[5], {"events": 2})
     assert "events 4 is one of 3 events of command 6, whose outcome says 2" in violation_texts(history)
 
 
 def test_outcome_on_wrong_partition(history: History) -> None:
-    offset = append_record(history.outcomes, edited(history.outcomes[2], {"partition": 0}, id="0/2"))
+    offset = append_record(history.outcomes, changed_record(history.outcomes[2], {"partition": 0}, id="0/2"))
     assert only_violation(history) == f"outcomes {offset} is of a command on partition 0"
 
 
 def test_broken_expected_version_is_found(history: History) -> None:
-    history.commands[0] = edited(history.commands[0], expectedversion="exists")
+    history.commands[0] = changed_record(history.commands[0], expectedversion="exists")
     assert "outcomes 0 says that version none was expected, its command exists" in violation_texts(history)
-    history.outcomes[0] = edited(history.outcomes[0], {"expected": "exists"})
+    history.outcomes[0] = changed_record(history.outcomes[0], {"expected": "exists"})
     assert "outcomes 0 is accepted, expecting version exists of an aggregate at version 0" in violation_texts(
         history
     )
 
 
 def test_false_version_conflict_is_found(history: History) -> None:
-    history.outcomes[4] = edited(history.outcomes[4], {"expected": "2"})
+    history.outcomes[4] = changed_record(history.outcomes[4], {"expected": "2"})
     assert (
         "outcomes 5 is VERSION_CONFLICT, expecting version 2 of an aggregate at version 2"
         in violation_texts(history)
@@ -122,7 +122,7 @@ def test_false_version_conflict_is_found(history: History) -> None:
     ],
 )
 def test_outcome_with_wrong_member(history: History, members: dict[str, Any], data: dict[str, Any]) -> None:
-    history.outcomes[5] = edited(history.outcomes[5], data, **members)
+    history.outcomes[5] = changed_record(history.outcomes[5], data, **members)
     assert ("outcomes", 6) in violation_positions(history, on_disk=True)
 
 

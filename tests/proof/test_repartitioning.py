@@ -18,7 +18,7 @@ from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.split_clock import SplitClock
 from tests.proof.history import PlannedCommand, plan_command, seeds
 from tests.proof.repartitioned import RepartitionedHistory, repartitioned_history
-from tests.support.commands import FAR
+from tests.support.commands import FAR_FUTURE
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_moved_keys_leave_the_parent(history: RepartitionedHistory) -> None:
 
 
 def test_later_deferrals_are_not_inherited(history: RepartitionedHistory) -> None:
-    history.decide(0, plan_command(1, "4", notbefore=FAR))
+    history.decide(0, plan_command(1, "4", notbefore=FAR_FUTURE))
     assert history.violations() == []
     history.change_split(deferred=3)
     assert history.violations() == ["deferred 0@2 is of command 11, and the split at command 5 is at 3"]
@@ -299,5 +299,5 @@ def random_history(rng: random.Random) -> RepartitionedHistory:
 def random_command(rng: random.Random) -> PlannedCommand:
     subject = rng.choice("01234567")
     if rng.random() < 0.2:
-        return plan_command(1, subject, notbefore=FAR)
+        return plan_command(1, subject, notbefore=FAR_FUTURE)
     return plan_command(rng.randrange(-1, 3), subject, rng.choice(["", "", "x", "y"]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cqrs_cli.core.messages.record import Record
 from tests.proof.faults import FAULTS, swap
 from tests.proof.history import History, random_commands, seeds
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 @pytest.mark.covers("verifiable")
@@ -50,5 +50,5 @@ def test_every_name_of_unread_command_is_found(seed: int, fraction: float) -> No
     ]
     assert history.violations() == []
     index = unread[int(fraction * len(unread))]
-    history.outcomes[index] = edited(history.outcomes[index], causationid="c")
+    history.outcomes[index] = changed_record(history.outcomes[index], causationid="c")
     assert history.violations() != []

@@ -6,7 +6,7 @@ import pytest
 
 from tests.proof.history import History, PlannedCommand, plan_command
 from tests.proof.violations import only_violation, violation_texts, without_members
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_unread_commands_are_clean(unread_commands: History) -> None:
 @pytest.mark.parametrize("index", [0, 1, 2])
 @pytest.mark.parametrize("member", ["subject", "causationid", "correlationid"])
 def test_name_of_unread_command_is_found(unread_commands: History, index: int, member: str) -> None:
-    unread_commands.outcomes[index] = edited(unread_commands.outcomes[index], None, **{member: "a"})
+    unread_commands.outcomes[index] = changed_record(unread_commands.outcomes[index], None, **{member: "a"})
     reason = ("INVALID_ENVELOPE", "KEY_MISSING", "TOO_LARGE")[index]
     assert f" is {reason}, and names {member} of a command that was not read" in only_violation(
         unread_commands
@@ -41,7 +41,7 @@ def test_name_of_unread_command_is_found(unread_commands: History, index: int, m
 
 
 def test_type_of_unread_command_is_found(unread_commands: History) -> None:
-    unread_commands.outcomes[0] = edited(unread_commands.outcomes[0], type="tally.Add.failed")
+    unread_commands.outcomes[0] = changed_record(unread_commands.outcomes[0], type="tally.Add.failed")
     assert (
         only_violation(unread_commands)
         == "outcomes 0 has the type 'tally.Add.failed' of a command that was not read"
@@ -62,7 +62,7 @@ def test_member_of_unread_command_is_found(
     unread_commands: History, index: int, data: dict[str, Any], problem: str
 ) -> None:
     removed = [name for name, value in data.items() if value is None]
-    forged = edited(
+    forged = changed_record(
         unread_commands.outcomes[index], {name: value for name, value in data.items() if value is not None}
     )
     unread_commands.outcomes[index] = without_members(forged, *removed)
@@ -70,7 +70,7 @@ def test_member_of_unread_command_is_found(
 
 
 def test_missing_name_is_found_without_command(history: History) -> None:
-    history.outcomes[0] = edited(history.outcomes[0], causationid=None, correlationid=None)
+    history.outcomes[0] = changed_record(history.outcomes[0], causationid=None, correlationid=None)
     del history.commands[0], history.events[:2]
     text = "outcomes 0 is accepted, and does not name the causationid and correlationid of its command"
     assert text in violation_texts(history)
@@ -78,7 +78,7 @@ def test_missing_name_is_found_without_command(history: History) -> None:
 
 def test_all_names_are_found_missing(history: History) -> None:
     names = dict.fromkeys(("subject", "causationid", "correlationid"))
-    history.outcomes[3] = edited(history.outcomes[3], **names)
+    history.outcomes[3] = changed_record(history.outcomes[3], **names)
     missing = "and does not name the subject and causationid and correlationid of its command"
     assert f"outcomes 4 is BUSINESS_RULE, {missing}" in violation_texts(history)
 
@@ -87,5 +87,7 @@ def test_all_names_are_found_missing(history: History) -> None:
 def test_names_follow_the_key(unread_commands: History, index: int, subject: str | None) -> None:
     """A key that is text may be another command's subject. Then subject and cause are named, otherwise not."""
     names = dict.fromkeys(("causationid", "correlationid"), None if subject is None else f"c{index}")
-    unread_commands.outcomes[index] = edited(unread_commands.outcomes[index], None, subject=subject, **names)
+    unread_commands.outcomes[index] = changed_record(
+        unread_commands.outcomes[index], None, subject=subject, **names
+    )
     assert "has subject, causationid and correlationid" in only_violation(unread_commands)

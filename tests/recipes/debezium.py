@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from tests.support.java import compiler
+from tests.support.java import find_compiler
 
 _DEBEZIUM, _KAFKA = "3.2.0.Final", "4.1.0"
 
@@ -55,7 +55,7 @@ def route_row(settings: str, row: Mapping[str, str]) -> tuple[str, Record]:
     """Return the topic and the record that a connector with these settings creates from a row."""
     columns = [f"{name}={value}" for name, value in row.items()]
     command_line = [
-        compiler(),
+        find_compiler(),
         "-cp",
         _classpath(),
         str(Path(__file__).with_name("Route.java")),

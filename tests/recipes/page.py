@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.page import Page, essence, typed
+from tests.support.page import Page, stable_words, typed_commands
 from tests.support.project import Project
 
 PAGE = Page("docs/recipes.md")
@@ -17,7 +17,11 @@ FILES = dict(block.removeprefix("# ").split("\n", 1) for block in PAGE.blocks("p
 def recipe_commands(number: int) -> list[tuple[str, str]]:
     """Return the commands of a recipe, each with its printed output; an empty output matches anything."""
     recipe = PAGE.text.partition(f"\n## {number}. ")[2].partition("\n## ")[0]
-    return [line for block in recipe.split("```console\n")[1:] for line in typed(block.partition("```")[0])]
+    return [
+        line
+        for block in recipe.split("```console\n")[1:]
+        for line in typed_commands(block.partition("```")[0])
+    ]
 
 
 def run_line(project: Project, line: str, expected_output: str) -> None:
@@ -38,7 +42,7 @@ def run_line(project: Project, line: str, expected_output: str) -> None:
 
 
 def _words(output: str) -> list[list[str]]:
-    return [words for words in essence(output) if words]
+    return [words for words in stable_words(output) if words]
 
 
 def run_import(folder: Path) -> str:

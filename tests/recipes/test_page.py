@@ -14,8 +14,8 @@ from cqrs_cli.cli.context import Call
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.recipes.page import FILES, PAGE, run_import
 from tests.support import ROOT
-from tests.support.deciding import Owner
 from tests.support.project import Project
+from tests.support.simple_owner import SimpleOwner
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
@@ -55,7 +55,7 @@ def test_imports_can_be_repeated(project: Project, connection: "Connection", pre
     project.cqrs("init", "bank_account", "-q")
     for _ in range(2):
         project.cqrs("send", "--file", "commands.ndjson", "-q")
-    owner = Owner(
+    owner = SimpleOwner(
         connection, Topics("bank_account", prefix), registry.load("bank_account", "aggregates", ROOT)
     )
     owner.decide()

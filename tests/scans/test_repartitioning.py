@@ -10,8 +10,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.repartitioning import GrowthWork, growth_work
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, run_first_rounds
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow, lineage
+from tests.support.owners import run_plan
+from tests.support.repartitioning import current_lineage, repartition_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -29,9 +29,9 @@ def work(harness: TopicHarness, known: PartitionLineage) -> GrowthWork:
 
 def moving(harness: TopicHarness, count: int) -> dict[int, int]:
     """Count the subjects that move with this partition count, by their present partition."""
-    before = {one: harness.home(one) for one in SUBJECTS}
+    before = {one: harness.partition_of(one) for one in SUBJECTS}
     harness.partitions, known = count, harness.partitions
-    moved = [before[one] for one in SUBJECTS if harness.home(one) != before[one]]
+    moved = [before[one] for one in SUBJECTS if harness.partition_of(one) != before[one]]
     harness.partitions = known
     return {one: moved.count(one) for one in range(known)}
 
@@ -44,16 +44,16 @@ def test_deferred_commands_that_move_are_counted(pair: TopicHarness) -> None:
 
 def test_events_that_move_are_estimated(pair: TopicHarness) -> None:
     """The estimate uses the share of moving keys, and each target reads its parent's log."""
-    sizes = [pair.end("events", one) for one in range(2)]
+    sizes = [pair.stable_end("events", one) for one in range(2)]
     found = work(pair, PartitionLineage((2, 4)))
     assert [one.events for one in found.moving] == [round(size / 2) for size in sizes]
     assert found.read == 2 * sum(sizes) and found.seconds == pytest.approx(found.read / 160_000)
 
 
 def test_only_what_is_left_counts(pair: TopicHarness) -> None:
-    grow(pair, 4)
-    assert [one.partition for one in work(pair, lineage(pair)).moving] == [0, 1]
-    quietly(pair.plan())
-    assert work(pair, lineage(pair)).moving == ()
-    again = work(pair, lineage(pair).with_record(Grow(4, 8))).moving
+    repartition_topics(pair, 4)
+    assert [one.partition for one in work(pair, current_lineage(pair)).moving] == [0, 1]
+    run_plan(pair.plan())
+    assert work(pair, current_lineage(pair)).moving == ()
+    again = work(pair, current_lineage(pair).with_record(Grow(4, 8))).moving
     assert {one.partition: one.deferred for one in again} == moving(pair, 8)

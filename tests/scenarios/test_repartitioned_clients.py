@@ -7,9 +7,9 @@ import pytest
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.repartitioned_counters import SUBJECTS, check_decided_once, counters, round_commands
-from tests.support.java import forgetful
-from tests.support.owners import quietly, running
-from tests.support.repartitioning import finals, grow, lineage, reasons
+from tests.support.java import stale_java_producer
+from tests.support.owners import run_plan, running_owners
+from tests.support.repartitioning import count_reasons, current_lineage, final_statuses, repartition_topics
 from tests.support.traffic import StaleProducer
 from tests.support.waiting import eventually
 
@@ -23,14 +23,14 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     The outcome may exist before the client reads.
     """
     single = counters(connection, prefix, tmp_path, 1)
-    grow(single, 2)
-    grow(single, 4)
+    repartition_topics(single, 2)
+    repartition_topics(single, 4)
     with (
-        running(single.plan(once=False)),
+        running_owners(single.plan(once=False)),
         StaleProducer(connection, 1) as sender,
         OutcomeWaiter(connection, sender) as waiter,
     ):
-        eventually(lambda: lineage(single).activated == {1, 2, 3})
+        eventually(lambda: current_lineage(single).activated == {1, 2, 3})
         for number in (0, 1):
             for subject, sent in zip(SUBJECTS, round_commands(number), strict=True):
                 waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")
@@ -38,7 +38,7 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     assert sorted(subject.number for subject in outcomes) == list(range(1, 25)) and not waiter.outstanding
     assert {subject.envelope.data.status for subject in outcomes} == {"accepted"}
     assert {subject.envelope.data.partition for subject in outcomes} == {
-        single.home(subject) for subject in SUBJECTS
+        single.partition_of(subject) for subject in SUBJECTS
     }
     check_decided_once(single, 0, 1)
 
@@ -47,14 +47,14 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
 def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """The producer caches the partition count for an hour, and hashes as Java does."""
     pair = counters(connection, prefix, tmp_path)
-    with forgetful(tmp_path, connection.bootstrap_server, pair.topics.commands) as producer:
+    with stale_java_producer(tmp_path, connection.bootstrap_server, pair.topics.commands) as producer:
         producer.send(0)
-        grow(pair, 4)
-        quietly(pair.plan())
+        repartition_topics(pair, 4)
+        run_plan(pair.plan())
         producer.send(1)
-        with running(pair.plan(once=False)):
-            eventually(lambda: len(finals(pair)) == 24)
-    assert sum(reasons(pair, subject)["MOVED"] for subject in (0, 1)) == sum(
-        pair.home(subject) > 1 for subject in SUBJECTS
+        with running_owners(pair.plan(once=False)):
+            eventually(lambda: len(final_statuses(pair)) == 24)
+    assert sum(count_reasons(pair, subject)["MOVED"] for subject in (0, 1)) == sum(
+        pair.partition_of(subject) > 1 for subject in SUBJECTS
     )
     check_decided_once(pair, 0, 1)

@@ -15,10 +15,10 @@ from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly
-from tests.support.repartitioning import lineage, replayed
-from tests.support.sampling import sampled
-from tests.support.traffic import Client, Document, decided, in_one_go, traffic
+from tests.support.owners import OwnerProcess, run_plan
+from tests.support.repartitioning import current_lineage, replay_total
+from tests.support.sampling import sample_cases
+from tests.support.traffic import Client, Document, decide_in_sequence, final_outcomes, traffic
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -41,32 +41,34 @@ BLOWS = {
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("blows", sampled(BLOWS, "at each step"))
+@pytest.mark.parametrize("blows", sample_cases(BLOWS, "at each step"))
 def test_growth_under_traffic_harms_nothing(
     connection: Connection, prefix: str, tmp_path: Path, blows: str
 ) -> None:
     bank = TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2)
     with traffic(bank) as clients:
-        owner = Process(bank.plan(once=False))
+        owner = OwnerProcess(bank.plan(once=False))
         eventually(lambda: all(client.rounds > 1 for client in clients))
         for deaths in BLOWS[blows]:
             repartition(connection, bank.topics, bank.partitions * 2, "murmur2")
             bank.partitions *= 2
             for place in deaths:
-                assert Process(bank.plan(once=False), f"{place}:kill", transaction_timeout=3.0).killed()
-        owner = Process(bank.plan(once=False))
+                assert OwnerProcess(
+                    bank.plan(once=False), f"{place}:kill", transaction_timeout=3.0
+                ).was_killed()
+        owner = OwnerProcess(bank.plan(once=False))
         reached = [client.rounds for client in clients]
         eventually(lambda: all(client.rounds > was + 1 for client, was in zip(clients, reached, strict=True)))
-    quietly(bank.plan())
-    assert owner.endings() is not None
-    assert lineage(bank).counts == (2, 4, 8) and lineage(bank).activated == set(range(2, 8))
+    run_plan(bank.plan())
+    assert owner.results() is not None
+    assert current_lineage(bank).counts == (2, 4, 8) and current_lineage(bank).activated == set(range(2, 8))
     check(bank, clients)
 
 
 def check(bank: TopicHarness, clients: list[Client]) -> None:
     """Assert that no command is lost or decided twice, and that all records about it agree."""
     assert [client.error for client in clients if client.error is not None] == []
-    stories = decided(bank)
+    stories = final_outcomes(bank)
     check_each_once(clients, stories)
     check_like_a_sequence(
         bank, {id: command for client in clients for id, command in client.sent.items()}, stories
@@ -90,12 +92,12 @@ def check_each_once(clients: list[Client], stories: Stories) -> None:
 
 def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], stories: Stories) -> None:
     """Check that deciding each account's commands in sequence gives the same outcomes and states."""
-    shards = [bank.shard(partition=number) for number in range(bank.partitions)]
+    shards = [bank.shard_states(partition=number) for number in range(bank.partitions)]
     states = {name: saved for shard in shards for name, saved in shard.items()}
     assert sum(map(len, shards)) == len(states) == len(stories)
     for account, story in stories.items():
         events = [event for event in story if event.causationid is not None and is_the_accounts(event)]
-        alone = in_one_go(bank, [sent[event.causationid or ""] for event in events])
+        alone = decide_in_sequence(bank, [sent[event.causationid or ""] for event in events])
         expected = [read_outcome(value).data for value, _, _ in alone.outcomes]
         assert [facts(event.data) for event in events] == [facts(outcome) for outcome in expected]
         state = pack(bank.aggregate, account, alone.states[account])
@@ -109,7 +111,7 @@ def check_events(bank: TopicHarness, stories: Stories) -> None:
     ]
     records = [record for number in range(bank.partitions) for record in bank.records("events", number)]
     assert Counter(read_event(record.value).causationid for record in records) == Counter(accepted)
-    total = replayed(plan_replay(bank.connection, bank.topics, "aggregates", ROOT))
+    total = replay_total(plan_replay(bank.connection, bank.topics, "aggregates", ROOT))
     assert (total.aggregates, total.events) == (len(stories), len(accepted))
     assert as_hex(total.digest) == bank.digest()
 

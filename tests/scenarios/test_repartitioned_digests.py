@@ -9,16 +9,16 @@ from cqrs_cli.core.digest import as_hex
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow, replayed, stale
-from tests.support.sampling import sampled
+from tests.support.owners import run_plan
+from tests.support.repartitioning import repartition_topics, replay_total, with_stale_partition
+from tests.support.sampling import sample_cases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: Three parts of a sequence of commands, whose outcomes depend on their order.
-COMMANDS = list(mixture(360))
+COMMANDS = list(mixed_commands(360))
 FIRST, SECOND, THIRD = COMMANDS[:120], COMMANDS[120:240], COMMANDS[240:]
 
 
@@ -30,7 +30,7 @@ def without_a_run(bank: TopicHarness) -> None:
     """Repartition twice before any owner splits: one takeover does both splits."""
     bank.send(*FIRST)
     for third in (SECOND, THIRD):
-        grow(bank, 2 * bank.partitions)
+        repartition_topics(bank, 2 * bank.partitions)
         bank.send(*third)
 
 
@@ -38,17 +38,19 @@ def with_runs(bank: TopicHarness) -> None:
     """Let a run split after each repartitioning; then send commands with the first partition count."""
     first = bank.partitions
     bank.send(*FIRST)
-    quietly(bank.plan())
+    run_plan(bank.plan())
     for third in (SECOND, THIRD):
-        grow(bank, 2 * bank.partitions)
-        quietly(bank.plan())
-        bank.send(*(record if record.key is None else stale(record, first) for record in third))
+        repartition_topics(bank, 2 * bank.partitions)
+        run_plan(bank.plan())
+        bank.send(
+            *(record if record.key is None else with_stale_partition(record, first) for record in third)
+        )
     for _ in range(2):  # each run forwards by one step, and ends where the commands ended at its start
-        quietly(bank.plan())
+        run_plan(bank.plan())
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("first", sampled([1, 4], 1))
+@pytest.mark.parametrize("first", sample_cases([1, 4], 1))
 def test_every_way_leads_to_one_digest(
     connection: Connection, prefix: str, tmp_path: Path, first: int
 ) -> None:
@@ -58,8 +60,8 @@ def test_every_way_leads_to_one_digest(
         name = way.__name__
         bank = TopicHarness(connection, f"{prefix}{name}.", tmp_path / name, "bank_account", count)
         way(bank)
-        quietly(bank.plan())
-        total = replayed(plan_replay(connection, bank.topics, "aggregates", ROOT))
+        run_plan(bank.plan())
+        total = replay_total(plan_replay(connection, bank.topics, "aggregates", ROOT))
         assert bank.partitions == 4 * first and bank.digest() == as_hex(total.digest)
         return as_hex(total.digest)
 

@@ -14,8 +14,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, expected_histories, round_commands
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow, grown_by_hand, replayed
+from tests.support.owners import run_plan
+from tests.support.repartitioning import add_partitions_by_hand, repartition_topics, replay_total
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -26,28 +26,28 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Counters decided before and after a repartitioning, and with a second repartitioning that has not split yet."""
     counters_log = counters(connection, prefix, tmp_path)
     counters_log.send(*round_commands(0), *round_commands(1))
-    quietly(counters_log.plan())
-    eventually(lambda: counters_log.settled("events"))
-    grow(counters_log, 4)
+    run_plan(counters_log.plan())
+    eventually(lambda: counters_log.is_stable("events"))
+    repartition_topics(counters_log, 4)
     counters_log.send(*round_commands(2))
-    quietly(counters_log.plan())
-    grow(counters_log, 8)
+    run_plan(counters_log.plan())
+    repartition_topics(counters_log, 8)
     return counters_log
 
 
 def test_replay_reads_the_chain(grown: TopicHarness) -> None:
     plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT)
-    before = replayed(plan)
+    before = replay_total(plan)
     assert before[:2] == (12, 36)
-    quietly(grown.plan())
-    assert replayed(plan) == before and as_hex(before.digest) == grown.digest()
+    run_plan(grown.plan())
+    assert replay_total(plan) == before and as_hex(before.digest) == grown.digest()
 
 
 def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
     """The replay uses the positions of the partitions at that time."""
     positions = {number: sum(1 for _ in grown.records("events", number)) for number in range(2)}
     plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT, positions=positions)
-    assert len(plan.tasks) == 2 and replayed(plan).aggregates == 12
+    assert len(plan.tasks) == 2 and replay_total(plan).aggregates == 12
 
 
 def test_history_is_along_the_chain(grown: TopicHarness) -> None:
@@ -75,6 +75,6 @@ def test_export_has_each_event_once(grown: TopicHarness) -> None:
 
 
 def test_growth_by_hand_is_not_read(grown: TopicHarness) -> None:
-    grown_by_hand(grown, 9)
+    add_partitions_by_hand(grown, 9)
     with pytest.raises(ConfigurationError, match="have 9 partitions, but its partition history ends with 8"):
         plan_replay(grown.connection, grown.topics, "aggregates", ROOT)

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.project import LOCAL, Project, decided, increments, stages
+from tests.support.project import (
+    LOCAL_MASTER,
+    Project,
+    await_decided,
+    counter_increments,
+    repartitioning_stages,
+)
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -35,11 +41,11 @@ def is_ready(port: int, query: str = "") -> bool:
 @contextmanager
 def active_and_standby(project: Project) -> Iterator[tuple[Any, Any, int]]:
     port = free_port()
-    with project.running("run", "counter", *LOCAL) as active:
-        project.send(increments(20))
-        decided(project, 20, COUNTER)
+    with project.running("run", "counter", *LOCAL_MASTER) as active:
+        project.send(counter_increments(20))
+        await_decided(project, 20, COUNTER)
         ready = ["--standby", "--state-dir", "second", "--metrics-address", str(port)]
-        with project.running("run", "counter", *LOCAL, *ready) as standby:
+        with project.running("run", "counter", *LOCAL_MASTER, *ready) as standby:
             eventually(lambda: is_ready(port, "?standby"), within=60)
             yield active, standby, port
 
@@ -49,9 +55,9 @@ def test_standby_splits_without_a_restart(project: Project) -> None:
     project.cqrs("init", "counter", "--partitions", "2")
     with active_and_standby(project) as (active, standby, port):
         project.cqrs("repartition", "counter", "--partitions", "4")
-        project.send(increments(20))
-        decided(project, 40, COUNTER)
-        eventually(lambda: stages(project, "counter") == [None] * 4, within=60)
+        project.send(counter_increments(20))
+        await_decided(project, 40, COUNTER)
+        eventually(lambda: repartitioning_stages(project, "counter") == [None] * 4, within=60)
         eventually(lambda: is_ready(port), within=60)
         assert active.wait(timeout=90) == 6 and standby.poll() is None
     assert project.json("replay", "counter")["events"] == 40

@@ -12,16 +12,23 @@ import pytest
 
 from cqrs_cli.following.processes.positions import read_positions
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-from tests.support.followers import Listener, reactions, rows, served_at, told, write_followers
 from tests.support.harness import TopicHarness
-from tests.support.project import LOCAL, Project, stages
+from tests.support.project import LOCAL_MASTER, Project, repartitioning_stages
 from tests.support.soak_companions import Companion
+from tests.support.subscribers import (
+    StreamClient,
+    gateway_address,
+    logged_versions,
+    projected_versions,
+    reaction_versions,
+    write_subscribers,
+)
 from tests.support.traffic import Client, traffic
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
-RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL)
+RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL_MASTER)
 
 #: The databases of a projection that starts before the repartitioning, and of a projection that starts during it.
 DATABASES = ("before.db", "during.db")
@@ -30,12 +37,12 @@ DATABASES = ("before.db", "during.db")
 class Beside(NamedTuple):
     projection: Companion
     gateway: Companion
-    listeners: list[Listener]
+    listeners: list[StreamClient]
 
 
 @pytest.fixture
 def bank(project: Project) -> TopicHarness:
-    write_followers(project.folder, "before", "during", "after")
+    write_subscribers(project.folder, "before", "during", "after")
     bank = project.harness("bank_account", 2)
     project.harness("counter", 1)
     project.cqrs("init")
@@ -47,7 +54,7 @@ def beside(project: Project) -> Iterator[Beside]:
     """Run a projection and a gateway with one listener while the block lasts."""
     gateway = Companion(project, "serve", "bank_account", "--port", "0")
     projection = Companion(project, "project", "stories", *to(DATABASES[0]), "--master", "local[1]")
-    companions = Beside(projection, gateway, [Listener(partial(served_at, gateway.log))])
+    companions = Beside(projection, gateway, [StreamClient(partial(gateway_address, gateway.log))])
     try:
         yield companions
     finally:
@@ -77,7 +84,7 @@ def to(database: str) -> tuple[str, str]:
 def followed_once(project: Project, *processes: str) -> None:
     """Processes that hear all from the beginning, and a projection: begun now, or going on."""
     named = [word for name in processes for word in ("--process", name)]
-    project.cqrs("run", *named, "--from", "beginning", "--once", *LOCAL)
+    project.cqrs("run", *named, "--from", "beginning", "--once", *LOCAL_MASTER)
     project.cqrs("project", "stories", *to(DATABASES[1]), "--once")
 
 
@@ -95,7 +102,7 @@ def grow(project: Project, bank: TopicHarness, companions: Beside) -> None:
     bank.partitions = 4
     followed_once(project, "during")
     companions.listeners.append(
-        Listener(partial(served_at, companions.gateway.log), companions.listeners[0].events)
+        StreamClient(partial(gateway_address, companions.gateway.log), companions.listeners[0].events)
     )
     companions.gateway.kill()
 
@@ -108,11 +115,11 @@ def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> 
         eventually(lambda: len(read_positions(project.connection, positions)) == 2, within=120)
         with traffic(bank, clients=2, stale=1) as clients:
             more_rounds(clients)
-            eventually(companions.listeners[0].heard, within=120)
+            eventually(companions.listeners[0].versions, within=120)
             grow(project, bank, companions)
             second = runs.enter_context(deciding(project, "second"))
             assert first.wait(timeout=240) == 6
-            eventually(lambda: stages(project, "bank_account") == [None] * 4, within=120)
+            eventually(lambda: repartitioning_stages(project, "bank_account") == [None] * 4, within=120)
             more_rounds(clients)
         assert [client.error for client in clients] == [None] * 2
         check(project, bank, companions)
@@ -122,17 +129,17 @@ def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> 
 
 def check(project: Project, bank: TopicHarness, companions: Beside) -> None:
     """Check that each subscription got all versions of each account once, in order."""
-    counters, expected = project.harness("counter", 1), told(bank)
+    counters, expected = project.harness("counter", 1), logged_versions(bank)
     assert all(versions == [*range(1, len(versions) + 1)] for versions in expected.values())
     for listener in companions.listeners:
-        eventually(lambda listener=listener: listener.heard() == expected, within=120)  # type: ignore[misc]
+        eventually(lambda listener=listener: listener.versions() == expected, within=120)  # type: ignore[misc]
 
     def is_projected() -> bool:
         companions.projection.revive()  # it ended because the partition count changed
-        return rows(project.folder / DATABASES[0]) == expected
+        return projected_versions(project.folder / DATABASES[0]) == expected
 
     eventually(is_projected, within=120)
     followed_once(project, "during", "after")
-    assert rows(project.folder / DATABASES[1]) == expected
-    eventually(lambda: reactions(bank, counters, "before") == expected, within=120)
-    assert [reactions(bank, counters, process) for process in ("during", "after")] == [expected] * 2
+    assert projected_versions(project.folder / DATABASES[1]) == expected
+    eventually(lambda: reaction_versions(bank, counters, "before") == expected, within=120)
+    assert [reaction_versions(bank, counters, process) for process in ("during", "after")] == [expected] * 2

@@ -2,7 +2,13 @@
 
 import pytest
 
-from tests.support.project import LOCAL, Project, decided, increments, stages
+from tests.support.project import (
+    LOCAL_MASTER,
+    Project,
+    await_decided,
+    counter_increments,
+    repartitioning_stages,
+)
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -11,19 +17,20 @@ COUNTER = ["counter"]
 
 
 def round_of_twenty(project: Project, number: int) -> None:
-    project.send(increments(20))
-    decided(project, 20 * number, COUNTER)
+    project.send(counter_increments(20))
+    await_decided(project, 20 * number, COUNTER)
 
 
 def grow_beside(project: Project) -> None:
     """Repartition during a run. Commands on the new partitions wait."""
     preview = project.json("repartition", "counter", "--partitions", "4", "--dry-run")
-    assert [partition["children"] for partition in preview["partitions"]] == [[2], [3]] and stages(
-        project, "counter"
-    ) == [None] * 2
+    assert [partition["children"] for partition in preview["partitions"]] == [
+        [2],
+        [3],
+    ] and repartitioning_stages(project, "counter") == [None] * 2
     assert project.json("repartition", "counter", "--partitions", "4")["left"] == [0, 1, 2, 3]
-    assert stages(project, "counter") == ["settles", "settles", "waits", "waits"]
-    project.send(increments(20))
+    assert repartitioning_stages(project, "counter") == ["settles", "settles", "waits", "waits"]
+    project.send(counter_increments(20))
 
 
 def check_counters(project: Project, rounds: int) -> None:
@@ -37,13 +44,13 @@ def check_counters(project: Project, rounds: int) -> None:
 @pytest.mark.covers("growing")
 def test_aggregate_grows_between_two_runs(project: Project) -> None:
     project.cqrs("init", "counter", "--partitions", "2")
-    with project.running("run", "counter", *LOCAL) as first:
+    with project.running("run", "counter", *LOCAL_MASTER) as first:
         round_of_twenty(project, 1)
         grow_beside(project)
-        with project.running("run", "counter", *LOCAL) as second:
+        with project.running("run", "counter", *LOCAL_MASTER) as second:
             assert first.wait(timeout=90) == 6
-            decided(project, 40, COUNTER)
-            eventually(lambda: stages(project, "counter") == [None] * 4, within=60)
+            await_decided(project, 40, COUNTER)
+            eventually(lambda: repartitioning_stages(project, "counter") == [None] * 4, within=60)
             round_of_twenty(project, 3)
             second.terminate()
             assert second.wait(timeout=60) == 143

@@ -9,9 +9,9 @@ from cqrs_cli import failpoints
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.repartitioned_counters import check_decided_once, counters, round_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
+from tests.support.owners import run_plan, running_owners
 from tests.support.project import Project
-from tests.support.repartitioning import lineage
+from tests.support.repartitioning import current_lineage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -37,15 +37,15 @@ def killed(project: Project, point: str) -> bool:
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_command_is_completed(pair: TopicHarness, project: Project, point: str) -> None:
     """Repeating a killed `cqrs repartition` completes it: the next run splits, and no command is lost."""
-    with running(pair.plan(once=False)):
+    with running_owners(pair.plan(once=False)):
         pair.send(*round_commands(0))
         assert killed(project, point)
         assert project.json(*GROW)["left"] == [0, 1, 2, 3]
-    assert lineage(pair).counts == (2, 4)
+    assert current_lineage(pair).counts == (2, 4)
     pair.partitions = 4
     pair.reconnect()
     pair.send(*round_commands(1))
-    quietly(pair.plan())
+    run_plan(pair.plan())
     check_decided_once(pair, 0, 1)
 
 
@@ -54,4 +54,4 @@ def test_each_call_comes_a_step_further(pair: TopicHarness, project: Project) ->
     for point in ("grow.lineage:1", "grow.wished:1", *["grow.topic:1"] * 5):
         assert killed(project, point)
     assert not killed(project, "grow.topic:1")
-    assert lineage(pair).counts == (2, 4)
+    assert current_lineage(pair).counts == (2, 4)

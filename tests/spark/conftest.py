@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.eventlog import create
+from tests.support.eventlog import create_topics
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -29,5 +29,5 @@ def session(spark: "SparkContext") -> "SparkSession":
 def orders(connection: Connection, prefix: str) -> Topics:
     """The topics of the aggregate `order`, with two partitions."""
     made = Topics("order", prefix)
-    create(connection, made, partitions=2)
+    create_topics(connection, made, partitions=2)
     return made

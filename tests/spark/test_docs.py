@@ -16,8 +16,8 @@ from cqrs_cli.spark.offset_ranges import OFFSETS_PER_TASK
 from cqrs_cli.spark.options import OPTIONS
 from tests.spark.feeding import append, event
 from tests.support import ROOT
-from tests.support.annotations import annotated
-from tests.support.eventlog import create
+from tests.support.annotations import annotation_type
+from tests.support.eventlog import create_topics
 from tests.support.project import Project
 
 PAGE = (ROOT / "docs/insight.md").read_text(encoding="utf-8").partition("\n## Joins")[2]
@@ -39,7 +39,7 @@ ANNOTATIONS = [
 
 @pytest.mark.parametrize(("annotation", "column"), ANNOTATIONS)
 def test_types_have_the_columns_told(annotation: str, column: str) -> None:
-    kind = annotated(annotation)
+    kind = annotation_type(annotation)
     (found,) = field_columns(msgspec.defstruct("Happened", [("held", kind)], frozen=True))
     assert found.type.simpleString() == column
 
@@ -63,7 +63,7 @@ def test_code_runs_in_its_order(
 ) -> None:
     """The code runs as one program in a project with orders, two of which are paid, one of them in time."""
     for name in ("order", "payment"):
-        create(connection, Topics(name, prefix), partitions=2)
+        create_topics(connection, Topics(name, prefix), partitions=2)
     day = 86_400_000
     start = 1_800_000_000_000
     for number in range(3):

@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.spark.feeding import append_timed, event, options
-from tests.support.eventlog import create
+from tests.support.eventlog import create_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,8 +37,8 @@ def placed_at(number: int) -> int:
 @pytest.fixture
 def given(connection: Connection, prefix: str) -> dict[str, Any]:
     """The options of reads of the orders and payments."""
-    create(connection, Topics("order", prefix), partitions=1)
-    create(connection, Topics("payment", prefix), partitions=1)
+    create_topics(connection, Topics("order", prefix), partitions=1)
+    create_topics(connection, Topics("payment", prefix), partitions=1)
     orders = [
         (placed_at(number), event(number, "Placed", {"customer": "ann"}, time=placed_at(number)))
         for number in range(ORDERS)

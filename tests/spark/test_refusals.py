@@ -12,7 +12,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from tests.spark.feeding import append, event, load, options, placed
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.topic_loss import remake, shorten
+from tests.support.topic_loss import delete_records_before, recreate_topics
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -120,7 +120,7 @@ def test_topic_made_again_meanwhile_is_refused(connection: Connection, prefix: s
     reader = source.reader(source.schema())
     (part,) = reader.partitions()
     assert sum(batch.num_rows for batch in reader.read(part)) == 3
-    remake(harness, "events")
+    recreate_topics(harness, "events")
     append(connection, harness.topics.events, map(placed, range(3)))
     with pytest.raises(ContradictionError, match="deleted and made again"):
         list(reader.read(part))
@@ -135,7 +135,7 @@ def test_deleted_records_are_not_read_over(connection: Connection, prefix: str, 
     source = CqrsDataSource({key: str(one) for key, one in options(connection, prefix).items()})
     reader = source.reader(source.schema())
     (part,) = reader.partitions()
-    shorten(harness, "events", 2)
+    delete_records_before(harness, "events", 2)
     with pytest.raises(UnavailableError, match="records were deleted while they were read"):
         list(reader.read(part))
 

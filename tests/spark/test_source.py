@@ -7,9 +7,9 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.spark.feeding import DAWN, append, event, load, options, placed, transaction
-from tests.support.commands import Sent, command
+from tests.support.commands import CommandRecord, command
 from tests.support.harness import TopicHarness
-from tests.support.transactional_topic import begin
+from tests.support.transactional_topic import begin_transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,7 @@ def test_open_transactions_are_the_end(
     session: "SparkSession", connection: Connection, orders: Topics
 ) -> None:
     append(connection, orders.events, [placed(1)])
-    writer = begin(connection, orders.events, [placed(2)])
+    writer = begin_transaction(connection, orders.events, [placed(2)])
     try:
         append(connection, orders.events, [placed(3)])
         assert numbers(load(session, options(connection, orders.prefix))) == [1]
@@ -119,11 +119,11 @@ def decided(single_bank: TopicHarness) -> dict[str, Any]:
     """The options of a read of accounts with three commands and their outcomes."""
     single_bank.send(
         command("bank_account.Deposit", "a", "x", {"amount": 5}),
-        Sent(b"?", b"a"),
+        CommandRecord(b"?", b"a"),
         command("bank_account.Open", "a", "y", {"owner": "ann"}, expectedversion=7, causationid="z"),
         command("bank_account.Deposit", "a", "w", {"amount": "much"}),
     )
-    outcomes = [value or b"" for value, *_ in single_bank.decided_in_one_go().outcomes]
+    outcomes = [value or b"" for value, *_ in single_bank.expected_decisions().outcomes]
     append(single_bank.connection, single_bank.topics.outcomes, outcomes)
     return options(single_bank.connection, single_bank.topics.prefix, aggregate="bank_account")
 

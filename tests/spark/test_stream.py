@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from tests.spark.feeding import append, options, placed, transaction
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.topic_loss import remake, shorten
+from tests.support.topic_loss import delete_records_before, recreate_topics
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_topic_made_again_ends_the_stream(
     harness = TopicHarness(connection, prefix, tmp_path, "order")
     append(connection, harness.topics.events, map(placed, range(2)))
     run(options(connection, prefix))
-    remake(harness, "events")
+    recreate_topics(harness, "events")
     append(connection, harness.topics.events, map(placed, range(5)))
     line = failure(run, options(connection, prefix))
     assert f"ContradictionError: {prefix}order.events was deleted and made again" in line
@@ -123,7 +123,7 @@ def test_retention_past_the_checkpoint_is_told(
     append(connection, harness.topics.events, map(placed, range(2)))
     run(options(connection, prefix))
     append(connection, harness.topics.events, map(placed, range(5)))
-    shorten(harness, "events", 4)
+    delete_records_before(harness, "events", 4)
     line = failure(run, options(connection, prefix))
     assert "the checkpoint is at 2, but the records before 4 are deleted" in line
 

@@ -14,7 +14,7 @@ from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
 from tests.state.values import WINDOW, OpenStore, at, decision, look_up, recall, saved, write
-from tests.support.disks import files_end_at
+from tests.support.disks import limit_file_size
 from tests.support.waiting import eventually
 
 
@@ -146,7 +146,7 @@ def test_full_disk_changes_nothing(open_store: OpenStore, tmp_path: Path) -> Non
     store = open_store()
     write(store, states={"a": saved(1)})
     with (
-        files_end_at(1 << 20),
+        limit_file_size(1 << 20),
         pytest.raises(ConfigurationError, match=f"disk is full .* in {tmp_path}/0 ") as raised,
     ):
         write(store, states={str(n): saved(2, b"x" * 1000) for n in range(5_000)})

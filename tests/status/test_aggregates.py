@@ -13,21 +13,21 @@ from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.reader import StatusReader
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
-from tests.support.commands import Sent, command
+from tests.support.commands import CommandRecord, command
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
-from tests.support.repartitioning import grow
-from tests.support.transactional_topic import begin, settled
+from tests.support.owners import run_plan, running_owners
+from tests.support.repartitioning import repartition_topics
+from tests.support.transactional_topic import await_marker, begin_transaction
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-def opened(account: str) -> Sent:
+def opened(account: str) -> CommandRecord:
     return command("bank_account.Open", account, f"open-{account}", {"owner": "Ada"})
 
 
-def deposited(account: str) -> Sent:
+def deposited(account: str) -> CommandRecord:
     return command("bank_account.Deposit", account, f"deposit-{account}", {"amount": 1})
 
 
@@ -52,7 +52,7 @@ def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
     waiting = only(reader)
     assert waiting.lag == 2
     assert waiting.oldest is not None and waiting.oldest <= 60_000
-    with running(single_bank.plan(once=False)) as owner:
+    with running_owners(single_bank.plan(once=False)) as owner:
         place = eventually(lambda: status if (status := only(reader)).lag == 0 else None)
         assert place is not None and place.owner is not None and place.counts is not None
         assert (place.owner.run, place.owned, place.oldest) == (owner.plan.run, True, None)
@@ -69,18 +69,18 @@ def stages(reader: StatusReader) -> str:
 def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
     """The same connections show new partitions, and the partition history of each."""
     reader = reader_of(single_bank)
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     assert stages(reader) == "-"
-    grow(single_bank, 2)
+    repartition_topics(single_bank, 2)
     assert stages(reader) == "settles waits"
-    with running(single_bank.plan(once=False)):
+    with running_owners(single_bank.plan(once=False)):
         eventually(lambda: stages(reader) == "- -")
     reader.close()
 
 
 def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
-    with running(single_bank.plan(once=False)):
+    with running_owners(single_bank.plan(once=False)):
         reader.poll_statuses()
         single_bank.send(deposited("a"), deposited("b"))
         eventually(lambda: len(single_bank.records("outcomes")) == 2)
@@ -95,13 +95,13 @@ def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> Non
 @pytest.mark.usefixtures("no_young_transactions")
 def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
-    client = begin(single_bank.connection, single_bank.topics.commands, [b"?"])
+    client = begin_transaction(single_bank.connection, single_bank.topics.commands, [b"?"])
     assert only(reader).remarks() == []  # most transactions end before the next snapshot
     (remark,) = only(reader).remarks()
     assert "the records from offset 0 on are invisible" in remark
     assert "end the program that opened it, or kafka-transactions.sh" in remark
     client.abort_transaction(10)
-    settled(single_bank.connection, single_bank.topics.commands)
+    await_marker(single_bank.connection, single_bank.topics.commands)
     assert only(reader).remarks() == []
     reader.close()
 

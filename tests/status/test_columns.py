@@ -13,7 +13,12 @@ from cqrs_cli.cli.render.status import status_document, status_text
 from cqrs_cli.status.columns import COLUMNS, Metric, Row, StatusColumn, View, partition_document, row, total
 from cqrs_cli.status.metrics import metric_families
 from cqrs_cli.status.partition import PARTITION_KINDS, PartitionStatus
-from tests.support.statuses import decided, heard, look, projected
+from tests.support.statuses import (
+    decided_partition,
+    projected_partition,
+    status_snapshot,
+    subscribed_partition,
+)
 
 #: The columns with one more, which takes one line.
 MORE = (
@@ -23,13 +28,13 @@ MORE = (
     ),
 )
 
-PLACES = [decided(1), heard(2), projected(3)]
+PLACES = [decided_partition(1), subscribed_partition(2), projected_partition(3)]
 
 
 def text_of(columns: Any, *partitions: PartitionStatus) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(status_text(look(*(partitions or PLACES)), "lmdb", columns=columns))
+        console.print(status_text(status_snapshot(*(partitions or PLACES)), "lmdb", columns=columns))
     return captured.get()
 
 
@@ -47,14 +52,18 @@ def test_new_column_is_in_text() -> None:
 
 def test_rare_column_is_shown_where_it_speaks() -> None:
     """The total contains each text of the column once."""
-    growing = [decided(1, growth="settles"), decided(2, growth="waits"), decided(3, growth="waits")]
+    growing = [
+        decided_partition(1, growth="settles"),
+        decided_partition(2, growth="waits"),
+        decided_partition(3, growth="waits"),
+    ]
     columns = [column for column in COLUMNS if column.name == "growth"]
     assert total("", [row(place, columns) for place in growing], columns).values == ("settles, waits",)
     assert "growth" not in text_of(COLUMNS) and "growth" in text_of(COLUMNS, *growing)
 
 
 def test_new_column_is_in_json() -> None:
-    document = status_document(look(*PLACES), "lmdb", columns=MORE)
+    document = status_document(status_snapshot(*PLACES), "lmdb", columns=MORE)
     partitions = [document[key][name]["partitions"] for key, name in SECTIONS.items()]
     assert [partition["height"] for (partition,) in partitions] == [101, 102, 103]
 
@@ -69,7 +78,7 @@ def test_new_column_is_in_prometheus() -> None:
 
 
 def test_new_column_is_in_top() -> None:
-    screen = render_screen(look(*PLACES), Choices(), (), "", 200, 40, MORE)
+    screen = render_screen(status_snapshot(*PLACES), Choices(), (), "", 200, 40, MORE)
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
         console.print(screen)
@@ -79,9 +88,12 @@ def test_new_column_is_in_top() -> None:
 @pytest.mark.parametrize(
     ("place", "keys"),
     [
-        (decided(), "partition start end position lag owner growth trial deciding waits_for state hidden_by"),
-        (heard(), "topic partition start end position lag owner stopped_at waits_for"),
-        (projected(), "topic partition end position lag owner"),
+        (
+            decided_partition(),
+            "partition start end position lag owner growth trial deciding waits_for state hidden_by",
+        ),
+        (subscribed_partition(), "topic partition start end position lag owner stopped_at waits_for"),
+        (projected_partition(), "topic partition end position lag owner"),
     ],
 )
 def test_documents_keep_their_keys(place: PartitionStatus, keys: str) -> None:
@@ -89,7 +101,7 @@ def test_documents_keep_their_keys(place: PartitionStatus, keys: str) -> None:
 
 
 def test_owner_is_what_its_claim_tells() -> None:
-    owner = partition_document(decided())["owner"]
+    owner = partition_document(decided_partition())["owner"]
     counts = {
         "accepted": 10,
         "unchanged": 0,
@@ -101,8 +113,8 @@ def test_owner_is_what_its_claim_tells() -> None:
     }
     claim = {"run": "a", "since": "1970-01-01T00:00:01.000Z", "stopped": False, "silent_seconds": None}
     assert owner == {**claim, "commands": 10, **counts, "last": None, "per_second": 0.0}
-    assert partition_document(heard())["owner"] == claim
-    assert partition_document(projected())["owner"] == "p"
+    assert partition_document(subscribed_partition())["owner"] == claim
+    assert partition_document(projected_partition())["owner"] == "p"
 
 
 def test_metrics_are_named_by_kind() -> None:
@@ -115,7 +127,7 @@ def test_metrics_are_named_by_kind() -> None:
 
 
 def test_unknown_values_have_no_samples() -> None:
-    assert "cqrs_lag_commands" not in samples(metric_families([decided(lag=None)]))
+    assert "cqrs_lag_commands" not in samples(metric_families([decided_partition(lag=None)]))
 
 
 def test_every_header_is_in_words() -> None:
@@ -144,8 +156,8 @@ def test_every_column_is_shown_somewhere() -> None:
     ("width", "row"), [(60, "1,234,000 567 a"), (80, "1,234,567 1,234,000 567 a none here")]
 )
 def test_narrow_tables_have_whole_numbers(width: int, row: str) -> None:
-    place = decided(end=1_234_567, position=1_234_000, lag=567, store="lmdb", name="bank_account")
+    place = decided_partition(end=1_234_567, position=1_234_000, lag=567, store="lmdb", name="bank_account")
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(status_text(look(place), "lmdb", width=width))
+        console.print(status_text(status_snapshot(place), "lmdb", width=width))
     assert captured.get().splitlines()[1].split() == ["bank_account", "0", *row.split()]

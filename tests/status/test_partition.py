@@ -1,13 +1,18 @@
 """The texts about a partition: its names, and remarks for an operator."""
 
 from cqrs_cli.status.partition import idle_partitions
-from tests.support.statuses import decided, heard, projected
+from tests.support.statuses import decided_partition, projected_partition, subscribed_partition
 
 
 def test_places_have_names() -> None:
-    assert [status.label for status in (decided(1), heard(2))] == ["bank 1", "checkout < order 2"]
-    assert projected(3).label == "recent < order.events 3"
-    assert [status.ready_key for status in (decided(1), heard(2), projected(3))] == [
+    assert [status.label for status in (decided_partition(1), subscribed_partition(2))] == [
+        "bank 1",
+        "checkout < order 2",
+    ]
+    assert projected_partition(3).label == "recent < order.events 3"
+    assert [
+        status.ready_key for status in (decided_partition(1), subscribed_partition(2), projected_partition(3))
+    ] == [
         "bank:1",
         "checkout:order:2",
         "order:3",
@@ -15,12 +20,12 @@ def test_places_have_names() -> None:
 
 
 def test_trial_is_remarked_while_commands_wait() -> None:
-    assert decided(trial="on trial", lag=1).remarks() == ["on trial"]
-    assert decided(trial="on trial").remarks() == []
+    assert decided_partition(trial="on trial", lag=1).remarks() == ["on trial"]
+    assert decided_partition(trial="on trial").remarks() == []
 
 
 def test_stopped_process_says_the_way_out() -> None:
-    (remark,) = heard(
+    (remark,) = subscribed_partition(
         lag=3, trial="tried", stopped_at=7, way_out="cqrs run --process checkout --skip …"
     ).remarks()
     assert remark.startswith("process checkout was stopped by order.events:0@7; correct it")
@@ -28,7 +33,12 @@ def test_stopped_process_says_the_way_out() -> None:
 
 
 def test_idle_places_are_in_order() -> None:
-    partitions = [heard(1, idle="no owner"), decided(1, idle="warm"), decided(0), decided(2, idle="no owner")]
+    partitions = [
+        subscribed_partition(1, idle="no owner"),
+        decided_partition(1, idle="warm"),
+        decided_partition(0),
+        decided_partition(2, idle="no owner"),
+    ]
     assert list(idle_partitions(partitions).items()) == [
         ("bank:1", "warm"),
         ("bank:2", "no owner"),

@@ -17,6 +17,6 @@ def free_port() -> int:
     return port
 
 
-def nobody() -> str:
+def unused_address() -> str:
     """Return an address without a listener."""
     return f"127.0.0.1:{free_port()}"

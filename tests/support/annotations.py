@@ -18,9 +18,9 @@ class Address:
     zip: str = ""
 
 
-_NAMES = {kind.__name__: kind for kind in (Address, Any, Colour, Decimal, UUID, date, datetime, timedelta)}
+_TYPES = {kind.__name__: kind for kind in (Address, Any, Colour, Decimal, UUID, date, datetime, timedelta)}
 
 
-def annotated(annotation: str) -> Any:
+def annotation_type(annotation: str) -> Any:
     """Return the type of an annotation on a page."""
-    return eval(annotation, {**_NAMES, "Literal": Literal})  # noqa: S307 - the page's own text
+    return eval(annotation, {**_TYPES, "Literal": Literal})  # noqa: S307 - the page's own text

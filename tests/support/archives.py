@@ -6,15 +6,15 @@ from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.class_archive import ClassArchive
 
 
-def put(archive: ClassArchive, content: bytes, size: int | None = None) -> Path:
+def write_archive(archive: ClassArchive, content: bytes, size: int | None = None) -> Path:
     """Write a file where the archive belongs, with a name for an archive of `size` bytes."""
     user_cache().mkdir(exist_ok=True)
-    place = user_cache() / f"{archive._stem}.{len(content) if size is None else size}.jsa"
-    place.write_bytes(content)
-    return place
+    file = user_cache() / f"{archive._stem}.{len(content) if size is None else size}.jsa"
+    file.write_bytes(content)
+    return file
 
 
-def mapped(pid: int) -> set[Path]:
+def mapped_archives(pid: int) -> set[Path]:
     """Return the archives that a JVM has mapped."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return {Path(line.split(maxsplit=5)[5]) for line in lines if line.endswith(".jsa")}

@@ -8,7 +8,7 @@ from cqrs_cli.core.context import Decisions
 from cqrs_cli.kafka.writer import FencedWriter, Written
 
 
-def commit(
+def commit_batch(
     writer: FencedWriter, pieces: Iterable[Decisions], group: Consumer, offset: int, metadata: str
 ) -> Written:
     """Write all pieces and the position in one transaction."""

@@ -24,7 +24,7 @@ process = cqrs.Process(react)
 """
 
 
-def statuses(harness: ProcessHarness) -> dict[str, PartitionStatus]:
+def source_statuses(harness: ProcessHarness) -> dict[str, PartitionStatus]:
     """Return the status of each source, by aggregate."""
     loaded = load_process(harness.name, ROOT, "aggregates")
     subscriptions = read_subscriptions(harness.connection, harness.topics, loaded.sources)
@@ -32,9 +32,9 @@ def statuses(harness: ProcessHarness) -> dict[str, PartitionStatus]:
         subscription_status(subscription, harness.topics, harness.settings.state_dir)
         for subscription in subscriptions
     )
-    return {place.aggregate: place for place in statuses}
+    return {status.aggregate: status for status in statuses}
 
 
-def verified(harness: ProcessHarness) -> Reactions:
+def verify_reactions(harness: ProcessHarness) -> Reactions:
     loaded = load_process(harness.name, harness.root, "aggregates")
     return verify_process(harness.connection, harness.settings, loaded, lambda _: None)

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers
 
-STRUCTURED: Headers = [*HEADERS]
+STRUCTURED_HEADERS: Headers = [*HEADERS]
 
 #: A time in the far future.
-FAR = "2999-01-01T00:00:00Z"
+FAR_FUTURE = "2999-01-01T00:00:00Z"
 
 
-class Sent(NamedTuple):
+class CommandRecord(NamedTuple):
     """A record to send.
 
     With `partition=None` the key's hash selects the partition, and a record without key goes to 0.
@@ -23,7 +23,7 @@ class Sent(NamedTuple):
 
     value: bytes | None
     key: bytes | None
-    headers: Headers | None = STRUCTURED
+    headers: Headers | None = STRUCTURED_HEADERS
     partition: int | None = None
 
 
@@ -40,30 +40,32 @@ def document(type: str, subject: str, id: str, data: Any = None, **attributes: A
     }
 
 
-def command(type: str, subject: str, id: str, data: Any = None, **attributes: Any) -> Sent:
+def command(type: str, subject: str, id: str, data: Any = None, **attributes: Any) -> CommandRecord:
     """Return a command in structured mode."""
-    return Sent(json.dumps(document(type, subject, id, data, **attributes)).encode(), subject.encode())
+    return CommandRecord(
+        json.dumps(document(type, subject, id, data, **attributes)).encode(), subject.encode()
+    )
 
 
-def increments(count: int, subject: str = "a", first: int = 0) -> list[Sent]:
+def increment_commands(count: int, subject: str = "a", first: int = 0) -> list[CommandRecord]:
     """Return commands to a counter, all of which are accepted."""
     return [command("counter.Increment", subject, f"i{n}") for n in range(first, first + count)]
 
 
-def mixture(count: int, accounts: int = 20, seed: int = 1) -> Iterator[Sent]:
+def mixed_commands(count: int, accounts: int = 20, seed: int = 1) -> Iterator[CommandRecord]:
     """Yield commands to bank accounts whose outcomes have all statuses. Equal arguments yield equal commands."""
     choice = random.Random(seed)
     sent = [command("bank_account.Open", f"acc-{n}", f"open-{n}", {"owner": "ann"}) for n in range(accounts)]
     yield from sent[:count]
     for number in range(len(sent), count):
-        sent.append(_any(choice, f"acc-{choice.randrange(accounts)}", f"c-{number}", sent))
+        sent.append(_random_command(choice, f"acc-{choice.randrange(accounts)}", f"c-{number}", sent))
         yield sent[-1]
 
 
-def endless(seed: str, accounts: int = 100) -> Iterator[Sent]:
+def endless_commands(seed: str, accounts: int = 100) -> Iterator[CommandRecord]:
     """Yield commands of all kinds without end, including commands that our client would never send."""
     choice = random.Random(seed)
-    sent: list[Sent] = []
+    sent: list[CommandRecord] = []
     for number in counting():
         subject, id = f"acc-{choice.randrange(accounts)}", f"{seed}-{number}"
         amount = {"amount": choice.randrange(1, 100)}
@@ -71,19 +73,19 @@ def endless(seed: str, accounts: int = 100) -> Iterator[Sent]:
             case 0:
                 sent.append(command("bank_account.Open", subject, id, {"owner": "ann"}))
             case 1:
-                sent.append(Sent(b"{}", None))
+                sent.append(CommandRecord(b"{}", None))
             case 2:
                 past = "2000-01-01T00:00:00Z"
                 sent.append(command("bank_account.Deposit", subject, id, amount, expirytime=past))
             case 3:
                 sent.append(command("bank_account.Deposit", subject, id, amount)._replace(partition=0))
             case _:
-                sent.append(_any(choice, subject, id, sent))
+                sent.append(_random_command(choice, subject, id, sent))
         yield sent[-1]
         del sent[:-1000]
 
 
-def _any(choice: random.Random, subject: str, id: str, sent: list[Sent]) -> Sent:
+def _random_command(choice: random.Random, subject: str, id: str, sent: list[CommandRecord]) -> CommandRecord:
     amount = {"amount": choice.randrange(1, 100)}
     match choice.randrange(20):
         case 0:
@@ -98,7 +100,7 @@ def _any(choice: random.Random, subject: str, id: str, sent: list[Sent]) -> Sent
         case 4:
             return command("bank_account.Burn", subject, id)
         case 5:
-            return Sent(b"\xff not JSON", subject.encode())
+            return CommandRecord(b"\xff not JSON", subject.encode())
         case 6 | 7:
             return choice.choice(sent)
         case _:

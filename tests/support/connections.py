@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 
 
-def librdkafka(**properties: str) -> dict[str, Any]:
+def librdkafka_settings(**properties: str) -> dict[str, Any]:
     """Return librdkafka's settings for these properties, without the address. `_` in a name means `.`."""
     config = Connection(
         "h:1", {name.replace("_", "."): value for name, value in properties.items()}
@@ -17,7 +17,7 @@ def librdkafka(**properties: str) -> dict[str, Any]:
     return config
 
 
-def refusal(properties: dict[str, str]) -> str:
+def property_error(properties: dict[str, str]) -> str:
     """Return the error with which the check refuses these properties."""
     with pytest.raises(ConfigurationError) as refused:
         Connection("h:1", properties).check_properties()

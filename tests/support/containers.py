@@ -22,9 +22,9 @@ _COPIED = (
 )
 
 
-def find_compose() -> None:
+def require_compose() -> None:
     """Skip the test without `docker compose`. Checking a compose file needs no engine."""
-    _ask(["docker", "compose", "version"])
+    _require(["docker", "compose", "version"])
 
 
 def find_engine() -> docker.DockerClient:
@@ -32,12 +32,12 @@ def find_engine() -> docker.DockerClient:
 
     Docker's own program is tried first, because the client library leaves its socket open if no engine answers.
     """
-    _ask(["docker", "version"])
-    find_compose()
+    _require(["docker", "version"])
+    require_compose()
     return docker.from_env(timeout=60)
 
 
-def _ask(command: Sequence[str]) -> None:
+def _require(command: Sequence[str]) -> None:
     """Skip the test if the command fails."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
@@ -46,7 +46,7 @@ def _ask(command: Sequence[str]) -> None:
         pytest.skip(f"{' '.join(command)}: {why.strip().splitlines()[-1]}")
 
 
-def find_image(engine: docker.DockerClient, name: str) -> None:
+def require_image(engine: docker.DockerClient, name: str) -> None:
     """Skip the test unless the image exists or can be pulled."""
     try:
         engine.images.get(name)
@@ -57,7 +57,7 @@ def find_image(engine: docker.DockerClient, name: str) -> None:
             pytest.skip(f"the image {name} is neither here nor to be had: {error.explanation}")
 
 
-def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+def run_command(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
     """Run a command, which must succeed, and return its output on both streams."""
     process = subprocess.run(
         command,
@@ -78,7 +78,7 @@ def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
     With PYTHON_IMAGE it gets wheels of the packages that are installed here, otherwise the packages of PyPI.
     """
     base = os.environ.get("PYTHON_IMAGE", "python:3.13-slim")
-    find_image(engine, base)
+    require_image(engine, base)
     for name in _COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
@@ -86,4 +86,4 @@ def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
     if "PYTHON_IMAGE" in os.environ:
         pack_installed(folder / "wheels", "cqrs-cli[gateway,personal,projections]", "hatchling", "dumb-init")
         arguments += ["--build-arg", "PIP_NO_INDEX=1"]
-    run(["docker", "build", *arguments, "--tag", tag, "."], folder)
+    run_command(["docker", "build", *arguments, "--tag", tag, "."], folder)

@@ -9,10 +9,10 @@ from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.support.commands import Sent, command
-from tests.support.driver import Context
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import Process
+from tests.support.commands import CommandRecord, command
+from tests.support.driver import FakeSparkContext
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import OwnerProcess
 
 _SOURCE = '''
 """Steps, some of which are traps."""
@@ -60,20 +60,20 @@ decider = cqrs.Decider(decide, evolve, Steps())
 '''
 
 
-def write_traps(package: Path) -> None:
+def write_trap_aggregate(package: Path) -> None:
     """Add the aggregate `trap` to a package."""
     package.mkdir(exist_ok=True)
     (package / "__init__.py").touch()
     (package / "trap.py").write_text(textwrap.dedent(_SOURCE))
 
 
-def traps(connection: Connection, prefix: str, folder: Path, partitions: int = 2) -> TopicHarness:
+def trap_harness(connection: Connection, prefix: str, folder: Path, partitions: int = 2) -> TopicHarness:
     """Return the aggregate's topics. Its package is written into `folder`."""
-    write_traps(folder / "traps")
+    write_trap_aggregate(folder / "traps")
     return TopicHarness(connection, prefix, folder, "trap", partitions, package="traps", root=folder)
 
 
-def step(id: str, partition: int, trap: str = "") -> Sent:
+def step_command(id: str, partition: int, trap: str = "") -> CommandRecord:
     """Return a command to a new aggregate. It goes to the given partition, not to the partition of its key."""
     return command("trap.Step", id, id, {"trap": trap})._replace(partition=partition)
 
@@ -88,7 +88,7 @@ def _failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
     ]
 
 
-def check_traps(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
+def check_outcomes(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
     """Check that each command has one outcome, and that the deadly commands failed with this message."""
     for partition, count in enumerate(counts):
         assert [outcome.data.offset for outcome in harness.outcomes(partition)] == list(range(count))
@@ -98,32 +98,32 @@ def check_traps(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str
 
 
 #: Pauses between submissions that are short enough for a test.
-HASTY = replace(IMPATIENT, first_backoff=0.05, longest_backoff=1.0)
+SHORT_BACKOFF = replace(SHORT_TIMEOUTS, first_backoff=0.05, longest_backoff=1.0)
 
 #: Deaths of a run after which a test fails.
-PATIENCE = 12
+MAX_LOST_PROCESSES = 12
 
 
-class Submissions:
+class ProcessRun:
     """A run whose tasks are processes. `lost` counts the processes that died."""
 
-    def __init__(self, **times: Any) -> None:
-        self.lost = 0
+    def __init__(self, **timing: Any) -> None:
+        self.lost_processes = 0
         self.notes: list[str] = []
-        self._times = times
+        self._timing = timing
 
     def run(self, plan: Plan) -> Snapshot:
         """Run until all partitions have ended."""
-        context: Any = Context(self._submit)
+        context: Any = FakeSparkContext(self._submit)
         return run_owners(context, plan, 1, lambda _: None, self._note)
 
     def _note(self, text: str) -> None:
         self.notes.append(text)
-        assert self.lost < PATIENCE, self.notes
+        assert self.lost_processes < MAX_LOST_PROCESSES, self.notes
 
     def _submit(self, plan: Plan) -> list[OwnerResult]:
-        endings = Process(plan, most=5000, **self._times).endings()
-        if endings is None:
-            self.lost += 1
+        results = OwnerProcess(plan, batch_limit=5000, **self._timing).results()
+        if results is None:
+            self.lost_processes += 1
             raise RuntimeError("the worker is gone")
-        return endings
+        return results

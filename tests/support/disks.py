@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def files_end_at(size: int) -> Iterator[None]:
+def limit_file_size(size: int) -> Iterator[None]:
     """Let no file of this process grow beyond `size` bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))

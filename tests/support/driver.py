@@ -11,12 +11,12 @@ from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.support.owners import owned_here
+from tests.support.owners import run_plan_task
 
 Task = Callable[[Plan], Iterable[OwnerResult]]
 
 
-class Listed(list[SimpleNamespace]):
+class JavaList(list[SimpleNamespace]):
     """A list with the methods of the lists in the JVM's status store."""
 
     def size(self) -> int:
@@ -26,31 +26,31 @@ class Listed(list[SimpleNamespace]):
         return self[number]
 
 
-class Context:
+class FakeSparkContext:
     """A fake Spark context.
 
     Each submission calls the next function of the test; the last function serves all further calls.
     """
 
-    def __init__(self, *submissions: Task) -> None:
-        self.submissions = list(submissions)
+    def __init__(self, *task_functions: Task) -> None:
+        self.task_functions = list(task_functions)
         self.plans: list[Plan] = []
         self.cancelled = threading.Event()
         self.executors = {"1": 1}  # number of slots by the executor's id
         self.drained: set[str] = set()
-        self.looks = 0  # number of times that the executors were listed
+        self.executor_listings = 0  # number of times that the executors were listed
         self.running: list[tuple[str, str]] = []  # the job group and the executor of each task
         self._gateway = SimpleNamespace(proc=self)
 
-    def wait(self, within: float) -> None:
-        raise subprocess.TimeoutExpired("java", within)  # the JVM lives
+    def wait(self, timeout: float) -> None:
+        raise subprocess.TimeoutExpired("java", timeout)  # the JVM lives
 
     def setJobGroup(self, *_: object, **__: object) -> None: ...
 
     def cancelJobGroup(self, _: str) -> None:
         self.cancelled.set()
 
-    def parallelize(self, *_: object) -> "Context":
+    def parallelize(self, *_: object) -> "FakeSparkContext":
         return self
 
     def accumulator(self, value: dict[int, OwnerResult], _: object) -> SimpleNamespace:
@@ -59,7 +59,7 @@ class Context:
     def mapPartitionsWithIndex(self, function: Any) -> SimpleNamespace:
         plan, *_, results = function.args
         self.plans.append(plan)
-        task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
+        task = self.task_functions[min(len(self.plans), len(self.task_functions)) - 1]
 
         def count() -> None:
             self.running.append(("", "1"))
@@ -78,10 +78,10 @@ class Context:
             sc=lambda: SimpleNamespace(statusStore=lambda: store, taskScheduler=lambda: scheduler)
         )
 
-    def _list_executors(self, _: bool) -> Listed:
-        self.looks += 1
+    def _list_executors(self, _: bool) -> JavaList:
+        self.executor_listings += 1
         busy = [executor for _, executor in self.running]
-        return Listed(
+        return JavaList(
             SimpleNamespace(
                 id=lambda name=name: name,
                 totalCores=lambda slots=slots: slots,
@@ -98,8 +98,8 @@ class Context:
             getStageInfo=lambda _: SimpleNamespace(currentAttemptId=0),
         )
 
-    def _list_tasks(self, stage: str, _: int, __: int) -> Listed:
-        return Listed(
+    def _list_tasks(self, stage: str, _: int, __: int) -> JavaList:
+        return JavaList(
             SimpleNamespace(executorId=lambda executor=executor: executor, status=lambda: "RUNNING")
             for group, executor in self.running
             if group == stage
@@ -110,18 +110,18 @@ class Context:
         return {"spark.driver.host": "127.0.0.1"}
 
 
-def drive(
-    context: Context,
+def run_driver(
+    context: FakeSparkContext,
     plan: Plan,
     notes: list[str] | None = None,
     watch: Callable[[Snapshot], None] = lambda _: None,
-    **times: float,
+    **changes: float,
 ) -> Snapshot:
-    """Run a plan with short pauses, and with the `times` of a test."""
+    """Run a plan with short pauses, and with the timing of a test."""
     note = (notes if notes is not None else []).append
-    hasty: dict[str, Any] = {"first_backoff": 0.01, "progress_interval": 0.05, **times}
-    return run_owners(cast(Any, context), replace(plan, timing=Timing(**hasty)), 1, watch, note)
+    timing: dict[str, Any] = {"first_backoff": 0.01, "progress_interval": 0.05, **changes}
+    return run_owners(cast(Any, context), replace(plan, timing=Timing(**timing)), 1, watch, note)
 
 
-def works(plan: Plan) -> Iterable[OwnerResult]:
-    return owned_here(plan)
+def owner_task(plan: Plan) -> Iterable[OwnerResult]:
+    return run_plan_task(plan)

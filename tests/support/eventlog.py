@@ -14,7 +14,7 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 NOON = "2026-11-21T12:00:00.000Z"
 
 
-def counted(
+def counter_event(
     subject: str, version: int, by: int = 1, *, time: str = NOON, id: str = "", type: str = "Incremented"
 ) -> bytes:
     """Return an event of the aggregate `counter`, as serialized in the log."""
@@ -36,13 +36,13 @@ def counted(
     )
 
 
-def create(connection: Connection, topics: Topics, partitions: int) -> None:
+def create_topics(connection: Connection, topics: Topics, partitions: int) -> None:
     """Create the topics of an aggregate."""
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=partitions))
 
 
-def append(connection: Connection, topic: str, partition: int, values: Iterable[bytes]) -> None:
+def append_records(connection: Connection, topic: str, partition: int, values: Iterable[bytes]) -> None:
     """Write records to one partition and wait until they are acknowledged."""
     producer = clients.producer(connection)
     for value in values:

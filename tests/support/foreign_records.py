@@ -8,10 +8,10 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.harness import TopicHarness
-from tests.support.topic_loss import remake
+from tests.support.topic_loss import recreate_topics
 
 
-def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
+def append_records(harness: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
     """Write records at the end of a topic, and return their offsets."""
     offsets: list[int] = []
     producer = clients.producer(harness.connection)
@@ -30,18 +30,18 @@ def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int =
     return offsets
 
 
-def rewrite(
+def rewrite_topic(
     harness: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
 ) -> None:
     """Rewrite a topic with a change in one of its partitions. Every offset may change."""
     logs = [harness.records(kind, number) for number in range(harness.partitions)]
     change(logs[partition])
-    remake(harness, kind)
+    recreate_topics(harness, kind)
     for number, records in enumerate(logs):
-        append(harness, kind, *records, partition=number)
+        append_records(harness, kind, *records, partition=number)
 
 
-def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:
+def changed_record(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:
     """Return the record with other members in its document; None removes a member. `data` are members of its data."""
     document = json.loads(record.value or b"") | members
     document = {name: member for name, member in document.items() if member is not None}

@@ -25,19 +25,19 @@ from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.keys.address import keyring_at
 from tests.following.processes.process_harness import ProcessHarness, read_records
 from tests.support.brokers import broker
-from tests.support.commands import Sent
+from tests.support.commands import CommandRecord
 from tests.support.harness import TopicHarness
-from tests.support.raw_requests import Raw, raw
+from tests.support.raw_requests import RawClient, raw_client
 from tests.support.waiting import eventually
 
 
 @contextmanager
-def credulous_broker(folder: Path) -> Iterator[Connection]:
+def unverifying_broker(folder: Path) -> Iterator[Connection]:
     """Run a broker that does not verify the partitions of transactions, like all brokers before Kafka 3.6."""
-    with broker(folder) as credulous:
-        with raw(credulous.connection) as its:
-            its.configure_broker("transaction.partition.verification.enable", "false")
-        yield credulous.connection
+    with broker(folder) as old_broker:
+        with raw_client(old_broker.connection) as client:
+            client.configure_broker("transaction.partition.verification.enable", "false")
+        yield old_broker.connection
 
 
 #: A part of an owner's transaction. Each part gets its own end marker, or none.
@@ -56,17 +56,17 @@ class Output(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = HEADERS
 
 
-class Hanging(NamedTuple):
-    """A transaction: its records by part, and the offset of `group`, whose part is named by `repeated`."""
+class HangingTransaction(NamedTuple):
+    """A transaction: its records by part, and the offset of `group`, whose part is named `offset_part`."""
 
     transactional_id: str
     group: str
     outputs: Mapping[str, Output]
-    place: TopicPartition
-    repeated: str = "position"
+    offset: TopicPartition
+    offset_part: str = "position"
 
-    def leave(
-        self, connection: Connection, broker: Raw, visible: Collection[str], hidden: Collection[str]
+    def write(
+        self, connection: Connection, broker: RawClient, visible: Collection[str], hidden: Collection[str]
     ) -> None:
         """Write the transaction with some parts committed and others left open.
 
@@ -74,13 +74,13 @@ class Hanging(NamedTuple):
         """
         self._commit(connection, visible)
         eventually(lambda: broker.state(self.transactional_id) in ("Empty", "CompleteCommit"))
-        hanging = broker.writer(self.transactional_id)
+        producer = broker.writer(self.transactional_id)
         for part in self.outputs.keys() & set(hidden):
             topic, partition, records, headers = self.outputs[part]
             id = self.transactional_id
-            assert broker.produce_outputs(topic, partition, records, hanging, id, headers) == 0
-        if self.repeated in hidden:
-            broker.commit_pending(self.group, self.place, hanging, self.transactional_id)
+            assert broker.produce_outputs(topic, partition, records, producer, id, headers) == 0
+        if self.offset_part in hidden:
+            broker.commit_pending(self.group, self.offset, producer, self.transactional_id)
 
     def _commit(self, connection: Connection, visible: Collection[str]) -> None:
         writer = clients.producer(connection, transactional_id=self.transactional_id)
@@ -93,33 +93,33 @@ class Hanging(NamedTuple):
             topic, partition, records, headers = self.outputs[part]
             for value, key, timestamp in records:
                 writer.produce(topic, value, key, partition, timestamp=timestamp, headers=[*headers])
-        if self.repeated in visible:
-            writer.send_offsets_to_transaction([self.place], group.consumer_group_metadata())
+        if self.offset_part in visible:
+            writer.send_offsets_to_transaction([self.offset], group.consumer_group_metadata())
         writer.commit_transaction(10)
         group.close()
 
 
 def decide_hanging(
     harness: TopicHarness,
-    broker: Raw,
-    commands: Collection[Sent],
+    broker: RawClient,
+    commands: Collection[CommandRecord],
     visible: Collection[Part],
     hidden: Collection[Part],
 ) -> None:
     """Send commands and write their decisions, with some parts of the transaction committed and others left open."""
     harness.send(*commands)
-    count, decided, topics = len(commands), harness.decided_in_one_go(), harness.topics
+    count, decided, topics = len(commands), harness.expected_decisions(), harness.topics
     outputs = {
         "events": Output(topics.events, 0, decided.events[-count:]),
         "outcomes": Output(topics.outcomes, 0, decided.outcomes[-count:]),
     }
     if decided.data_keys:
         outputs["keys"] = _keys(harness, decided, harness.records("commands")[-count:])
-    _, claim = harness.standing()
+    _, claim = harness.position_and_claim()
     end = harness.records("commands")[-1].offset + 1
-    place = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
-    hanging = Hanging(topics.transactional_id(0), topics.group, outputs, place)
-    hanging.leave(harness.connection, broker, visible, hidden)
+    committed_offset = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
+    hanging = HangingTransaction(topics.transactional_id(0), topics.group, outputs, committed_offset)
+    hanging.write(harness.connection, broker, visible, hidden)
 
 
 def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
@@ -131,38 +131,43 @@ def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record])
         command: key for command, key in decided.data_keys.items() if key is not None and command in subjects
     }
     records = [
-        (encode_json(keyring.wrap(topic, command, key)), command.encode(), 0)
-        for command, key in wrapped_keys.items()
+        (encode_json(keyring.wrap(topic, subject, key)), subject.encode(), 0)
+        for subject, key in wrapped_keys.items()
     ]
     return Output(topic, 0, records, [(KEY_CAUSE, b"%d" % commands[0].offset)])
 
 
 def react_hanging(
-    harness: ProcessHarness, broker: Raw, visible: Collection[ReactionPart], hidden: Collection[ReactionPart]
+    harness: ProcessHarness,
+    broker: RawClient,
+    visible: Collection[ReactionPart],
+    hidden: Collection[ReactionPart],
 ) -> None:
     """Write the process manager's commands for new events, with some parts committed and others left open."""
-    plan, before = harness.plan(), harness.position()
-    assert before is not None
+    plan, position = harness.plan(), harness.position()
+    assert position is not None
     subscription = next(
         subscription for subscription in plan.subscriptions if subscription.source.topic == harness.events
     )
-    doing = create_supervisors(plan, [subscription], 0, threading.Event())[0].context
-    sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
+    context = create_supervisors(plan, [subscription], 0, threading.Event())[0].context
+    outputs_by_topic: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
     for record in read_records(harness.connection, harness.events, 0):
-        if record.offset >= before.offset:
+        if record.offset >= position.offset:
             event = read_recorded_event(
-                doing.loaded.sources["order"], record.value, harness.events, 0, record.offset
+                context.loaded.sources["order"], record.value, harness.events, 0, record.offset
             )
-            for sent in doing.composer.compose(event, call_react(doing.loaded.process, event)):
-                sent_to[sent.topic].append((sent.value, sent.key, now))
+            for message in context.composer.compose(event, call_react(context.loaded.process, event)):
+                outputs_by_topic[message.topic].append((message.value, message.key, now))
             end = record.offset + 1
-    after = replace(before, offset=end)
-    sent_to[harness.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
-    named = {"payment": harness.topic("commands"), "order": harness.topic("commands", "order")}
-    topic_of = {**named, "positions": harness.topics.positions}
-    outputs = {part: Output(topic, 0, sent_to[topic]) for part, topic in topic_of.items()}
-    place = TopicPartition(harness.events, 0, end, after.claim.metadata())
+    new_position = replace(position, offset=end)
+    outputs_by_topic[harness.topics.positions] = [
+        (new_position.encode(), position_key(subscription.source), now)
+    ]
+    command_topics = {"payment": harness.topic("commands"), "order": harness.topic("commands", "order")}
+    topic_of = {**command_topics, "positions": harness.topics.positions}
+    outputs = {part: Output(topic, 0, outputs_by_topic[topic]) for part, topic in topic_of.items()}
+    committed_offset = TopicPartition(harness.events, 0, end, new_position.claim.metadata())
     id = harness.topics.transactional_id(harness.events, 0)
-    hanging = Hanging(id, harness.topics.group, outputs, place, "group")
-    hanging.leave(harness.connection, broker, visible, hidden)
+    hanging = HangingTransaction(id, harness.topics.group, outputs, committed_offset, "group")
+    hanging.write(harness.connection, broker, visible, hidden)

@@ -31,14 +31,14 @@ from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.support import ROOT
-from tests.support.commands import Sent
-from tests.support.topic_settings import configure
+from tests.support.commands import CommandRecord
+from tests.support.topic_settings import configure_topic
 from tests.support.waiting import eventually
 
-Written = tuple[bytes | None, bytes | None, int]
+RecordTuple = tuple[bytes | None, bytes | None, int]
 
 #: Timing of owners that notice a fence at once, and believe an inconsistency at once.
-IMPATIENT = Timing(idle_check_interval=0.1, inconsistency_timeout=0.0)
+SHORT_TIMEOUTS = Timing(idle_check_interval=0.1, inconsistency_timeout=0.0)
 
 _CLOCK = re.compile(rb',"decidedat":"[^"]*"')
 
@@ -79,21 +79,21 @@ class TopicHarness:
 
     def configure(self, kind: Kind, name: str, value: str) -> None:
         """Change a setting of a topic, and wait until the broker shows it."""
-        configure(self.connection, self.topics.name(kind), {name: value})
+        configure_topic(self.connection, self.topics.name(kind), {name: value})
 
-    def home(self, key: str) -> int:
+    def partition_of(self, key: str) -> int:
         """Return the partition of a key."""
         return target_partition("murmur2", key.encode(), self.partitions)
 
     def plan(
-        self, once: bool = True, machine: str = "state", timing: Timing = IMPATIENT, **options: Any
+        self, once: bool = True, machine: str = "state", timing: Timing = SHORT_TIMEOUTS, **options: Any
     ) -> Plan:
         """Return the plan of a new run, whose shards are in the folder `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}
         plan = prepare(self.settings, self.connection, aggregates, once=once, **options)
         return replace(plan, state_dir=self.folder / machine, timing=timing)
 
-    def send(self, *records: Sent) -> None:
+    def send(self, *records: CommandRecord) -> None:
         """Append records to the commands, and wait for their acknowledgement."""
         failures: list[Any] = []
         for record in records:
@@ -129,17 +129,17 @@ class TopicHarness:
         """Wait until `count` outcomes of a partition exist."""
         eventually(lambda: len(self.outcomes(partition)) >= count)
 
-    def end(self, kind: Kind, partition: int = 0) -> int:
+    def stable_end(self, kind: Kind, partition: int = 0) -> int:
         """Return the last stable offset."""
         return readers.bounds(self.connection, self.topics.name(kind), [partition])[partition][1]
 
-    def settled(self, kind: Kind) -> bool:
+    def is_stable(self, kind: Kind) -> bool:
         """True once no transaction is open: a commit returns before its records can be read."""
         topic, numbers = self.topics.name(kind), range(self.partitions)
         stable = readers.bounds(self.connection, topic, numbers)
         return stable == readers.bounds(self.connection, topic, numbers, "read_uncommitted")
 
-    def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
+    def position_and_claim(self, partition: int = 0) -> tuple[int | None, Claim | None]:
         """Return the committed offset and its claim.
 
         If an owner was killed, its commit is pending until its transaction times out.
@@ -149,18 +149,18 @@ class TopicHarness:
         group.close()
         return committed.offset, parse_claim(committed.metadata)
 
-    def transaction(self, partition: int = 0) -> str:
+    def transaction_state(self, partition: int = 0) -> str:
         """Return the state of the writer's transaction, as the coordinator reports it."""
         id = self.topics.transactional_id(partition)
         with Admin(self.connection) as admin:
             return str(admin._client.describe_transactions([id])[id].state.value)
 
-    def owner(self, partition: int = 0) -> str | None:
+    def owning_run(self, partition: int = 0) -> str | None:
         """Return the run that the committed claim names."""
-        claim = self.standing(partition)[1]
+        claim = self.position_and_claim(partition)[1]
         return claim.run if claim else None
 
-    def decided_in_one_go(self, partition: int = 0) -> Decisions:
+    def expected_decisions(self, partition: int = 0) -> Decisions:
         """Return the decisions on all commands of a partition, made without batches, crashes and brokers."""
         context = BatchContext(
             partition,
@@ -177,7 +177,7 @@ class TopicHarness:
         """Assert that each command was decided once, as in one go, and that the shards agree with the events."""
         for partition, expected in enumerate(self.check_log()):
             states = {id: pack(self.aggregate, id, folded) for id, folded in expected.states.items()}
-            assert self.shard(machine, partition) == states
+            assert self.shard_states(machine, partition) == states
 
     def violations(self, machine: str | None = None) -> list[str]:
         """Return the violations that `cqrs verify` finds; with `machine`, its shards are compared too."""
@@ -190,10 +190,12 @@ class TopicHarness:
 
     def check_log(self) -> list[Decisions]:
         """Assert that each command was decided once, as in one go. Return the decisions by partition."""
-        decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
+        decided = [self.expected_decisions(partition) for partition in range(self.partitions)]
         for partition, expected in enumerate(decided):
-            assert _timeless(_written(self.records("outcomes", partition))) == _timeless(expected.outcomes)
-            assert _written(self.records("events", partition)) == expected.events
+            assert _without_decision_times(
+                _record_tuples(self.records("outcomes", partition))
+            ) == _without_decision_times(expected.outcomes)
+            assert _record_tuples(self.records("events", partition)) == expected.events
             letters = self.records("dead-letters", partition)
             assert [(r.value, r.key, r.headers) for r in letters] == [
                 (letter.value, letter.key, letter.headers) for letter in expected.dead_letters
@@ -209,15 +211,15 @@ class TopicHarness:
         """Return the digest of all shards, as `cqrs status --digest` and `cqrs replay` print it."""
         total = 0
         for partition in range(self.partitions):
-            for id, saved in self.shard(machine, partition).items():
+            for id, saved in self.shard_states(machine, partition).items():
                 total = digest.add_digests(total, digest.aggregate_digest(id, saved.version, saved.state))
         return digest.as_hex(total)
 
-    def mark(self, machine: str = "state", partition: int = 0) -> str:
+    def shutdown_marker(self, machine: str = "state", partition: int = 0) -> str:
         """Return the shutdown marker of a shard: `working` or `clean`."""
         return str(json.loads((self.shard_path(machine, partition) / MARKER_FILE).read_bytes())["state"])
 
-    def shard(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:
+    def shard_states(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:
         """Return the states in a partition's shard, by subject."""
         path = self.shard_path(machine, partition)
         store = open_readonly(path)
@@ -228,10 +230,10 @@ class TopicHarness:
             store.close_without_sync()
 
 
-def _timeless(outcomes: Iterable[Written]) -> list[Written]:
+def _without_decision_times(outcomes: Iterable[RecordTuple]) -> list[RecordTuple]:
     """Return the outcomes without the owner's clock, which the reason `EXPIRED` contains."""
     return [(_CLOCK.sub(b"", value or b""), key, timestamp) for value, key, timestamp in outcomes]
 
 
-def _written(records: list[Record]) -> list[Written]:
+def _record_tuples(records: list[Record]) -> list[RecordTuple]:
     return [(record.value, record.key, record.timestamp) for record in records]

@@ -25,7 +25,7 @@ def find_helm() -> Path:
     pytest.skip("no helm is there")
 
 
-def call(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
+def run_helm(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
     """Run `helm lint` or `helm template` on the chart with these values."""
     named = [verb, "shop"] if verb == "template" else [verb]
     return subprocess.run(
@@ -36,9 +36,9 @@ def call(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.Completed
     )
 
 
-def rendered(helm: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
+def render_manifests(helm: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the manifests, and the manifests of the pods that Spark creates."""
-    result = call(helm, "template", values)
+    result = run_helm(helm, "template", values)
     if result.returncode:
         pytest.fail(result.stderr, pytrace=False)
     documents = [document for document in yaml.safe_load_all(result.stdout) if document]

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.embedded import jars
 from cqrs_cli.system import java
 
 
-def compiler() -> str:
+def find_compiler() -> str:
     """Return a `java` that can compile, or skip the test."""
     program = java.find_java()
     if "jdk.compiler" not in subprocess.check_output([program, "--list-modules"], text=True):
@@ -19,9 +19,9 @@ def compiler() -> str:
     return str(program)
 
 
-def launch(file: str, *arguments: str) -> list[str]:
+def launch_command(file: str, *arguments: str) -> list[str]:
     """Return the command that compiles and runs a program with Kafka's client."""
-    return [compiler(), "-cp", f"{jars.cache_folder()}/*", file, *arguments]
+    return [find_compiler(), "-cp", f"{jars.cache_folder()}/*", file, *arguments]
 
 
 #: Increments counters, one round for each input line. Never refreshes the partition count.
@@ -58,7 +58,7 @@ public class Forgetful {
 """
 
 
-class Forgetful:
+class StaleJavaProducer:
     """A Java producer that caches the topic's metadata for an hour."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -73,12 +73,12 @@ class Forgetful:
 
 
 @contextmanager
-def forgetful(folder: Path, server: str, topic: str) -> Iterator[Forgetful]:
+def stale_java_producer(folder: Path, server: str, topic: str) -> Iterator[StaleJavaProducer]:
     """Run the producer while the block lasts."""
     (folder / "Forgetful.java").write_text(_FORGETFUL)
-    call, pipe = launch("Forgetful.java", server, topic), subprocess.PIPE
+    call, pipe = launch_command("Forgetful.java", server, topic), subprocess.PIPE
     with subprocess.Popen(call, cwd=folder, stdin=pipe, stdout=pipe, text=True) as process:
         try:
-            yield Forgetful(process)
+            yield StaleJavaProducer(process)
         finally:
             process.kill()

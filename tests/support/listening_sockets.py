@@ -13,7 +13,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LISTEN = "0A"
 
 
-def listening(pid: int) -> dict[int, Address]:
+def listening_sockets(pid: int) -> dict[int, Address]:
     """Return port → address of every listening TCP socket of the process; empty if it has ended."""
     inodes = {match[1] for target in _targets(pid) if (match := re.fullmatch(r"socket:\[(\d+)\]", target))}
     names = {}
@@ -52,17 +52,17 @@ def _address(text: str) -> Address:
     return mapped.ipv4_mapped or mapped
 
 
-def open_to_others(pid: int) -> dict[int, Address]:
+def reachable_sockets(pid: int) -> dict[int, Address]:
     """Return the listening sockets that another machine could reach."""
-    return {port: address for port, address in listening(pid).items() if not address.is_loopback}
+    return {port: address for port, address in listening_sockets(pid).items() if not address.is_loopback}
 
 
-def anywhere() -> socket.socket:
+def listen_on_all_interfaces() -> socket.socket:
     """Return a listener on all interfaces, which the tests of this module need."""
     return socket.create_server(("0.0.0.0", 0))
 
 
-def working_in(folder: Path) -> list[int]:
+def processes_in_folder(folder: Path) -> list[int]:
     """Return the processes whose working directory is `folder`."""
     return [int(link.parent.name) for link in Path("/proc").glob("[0-9]*/cwd") if _target(link) == folder]
 

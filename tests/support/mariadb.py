@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 _ALONE = ["--no-defaults"]
 
 
-def programs() -> tuple[str, str] | None:
+def server_programs() -> tuple[str, str] | None:
     """Return the programs `mariadb-install-db` and `mariadbd`; None if they are missing."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin"
     needed = ("mariadb-install-db", "mariadbd", "my_print_defaults")  # the first calls the last
@@ -29,7 +29,7 @@ class MariaDb:
     """A server that can be killed and started again. `options` are additional options of the server."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        programs_found = programs()
+        programs_found = server_programs()
         assert programs_found is not None
         install, self._server = programs_found
         self._folder, self._options = folder, options

@@ -27,59 +27,59 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 
 
-def owned_here(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
+def run_plan_task(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
     """Own a task's share of a plan's partitions in this thread until all owners end. Return their results."""
     return [
-        partition
-        for partition in own_partitions(plan, plan.partitions()[task::tasks], attempt)
-        if isinstance(partition, OwnerResult)
+        report
+        for report in own_partitions(plan, plan.partitions()[task::tasks], attempt)
+        if isinstance(report, OwnerResult)
     ]
 
 
-class Running:
+class OwnerThread:
     """The owners of a task's share of a plan's partitions, in a thread. `share` is (task, number of tasks)."""
 
     def __init__(self, plan: Plan, attempt: int, share: tuple[int, int] = (0, 1)) -> None:
         self.plan = plan
-        self.endings: list[OwnerResult] = []
+        self.results: list[OwnerResult] = []
         self._thread = threading.Thread(target=self._run, args=(attempt, *share), daemon=True)
         self._thread.start()
 
     def _run(self, attempt: int, task: int, tasks: int) -> None:
-        self.endings = owned_here(self.plan, attempt, task, tasks)
+        self.results = run_plan_task(self.plan, attempt, task, tasks)
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return not self._thread.is_alive()
 
-    def retired(self) -> bool:
+    def retire(self) -> bool:
         """Retire the run if its owners still work. Return True once they have ended."""
-        if not self.ended():
+        if not self.has_ended():
             retire(self.plan)
-        return self.ended()
+        return self.has_ended()
 
     def error(self) -> CqrsError | None:
         """Wait for the end, and return the first error."""
         self._thread.join(60)
-        assert self.ended()
-        return next((ending.error for ending in self.endings if ending.error), None)
+        assert self.has_ended()
+        return next((result.error for result in self.results if result.error), None)
 
     def notes(self) -> list[str]:
         """Return the notes of owners that have ended."""
-        return [note for ending in self.endings for note in ending.notes]
+        return [note for result in self.results for note in result.notes]
 
 
 @contextmanager
-def running(plan: Plan, attempt: int = 0, share: tuple[int, int] = (0, 1)) -> Iterator[Running]:
+def running_owners(plan: Plan, attempt: int = 0, share: tuple[int, int] = (0, 1)) -> Iterator[OwnerThread]:
     """Run owners while the block lasts."""
-    owner = Running(plan, attempt, share)
+    owner = OwnerThread(plan, attempt, share)
     try:
         yield owner
     finally:
-        eventually(owner.retired)
+        eventually(owner.retire)
 
 
 @contextmanager
-def at_work(run: Callable[[], None], stopping: threading.Event) -> Iterator[None]:
+def running_in_thread(run: Callable[[], None], stopping: threading.Event) -> Iterator[None]:
     """Run a supervisor in a thread, and stop it at the end of the block."""
     thread = threading.Thread(target=run)
     thread.start()
@@ -91,7 +91,7 @@ def at_work(run: Callable[[], None], stopping: threading.Event) -> Iterator[None
 
 
 @contextmanager
-def reported(supervisor: Supervisor) -> Iterator[None]:
+def running_with_reporter(supervisor: Supervisor) -> Iterator[None]:
     """Run a supervisor and its task's reporter until the end of the block."""
     reporter = Reporter(supervisor)
 
@@ -100,81 +100,84 @@ def reported(supervisor: Supervisor) -> Iterator[None]:
             reporter.report()
         reporter.close()
 
-    with at_work(report, supervisor.stopping), at_work(supervisor.run, supervisor.stopping):
+    with (
+        running_in_thread(report, supervisor.stopping),
+        running_in_thread(supervisor.run, supervisor.stopping),
+    ):
         yield
 
 
-def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
+def run_plan_for_error(plan: Plan, attempt: int = 0) -> CqrsError | None:
     """Run the owners until they end, and return their error. After an error, retire the run as the driver does."""
-    error = Running(plan, attempt).error()
+    error = OwnerThread(plan, attempt).error()
     if error is not None:
         retire(plan)
     return error
 
 
-def quietly(plan: Plan) -> None:
+def run_plan(plan: Plan) -> None:
     """Run the owners until they end, and raise their error."""
-    error = owned(plan)
+    error = run_plan_for_error(plan)
     if error is not None:
         raise error
 
 
-class Process:
+class OwnerProcess:
     """An owner in a process of its own, with small batches and changes. `fault` is a failpoint."""
 
     def __init__(
         self,
         plan: Plan,
         fault: str = "",
-        most: int = 100,
+        batch_limit: int = 100,
         apply_every: int = 400,
         open_files: tuple[int, int] | None = None,
         **times: Any,
     ) -> None:
         """`times` are values of `Timing` other than the defaults. `open_files` are the soft and the hard limit."""
-        timing = Timing(batch_limit=most, apply_every=apply_every, **times)
-        self._ours, theirs = _PROCESSES.Pipe(duplex=False)
-        arguments = (replace(plan, timing=timing), fault, open_files, theirs)
+        timing = Timing(batch_limit=batch_limit, apply_every=apply_every, **times)
+        self._pipe, child_pipe = _PROCESSES.Pipe(duplex=False)
+        arguments = (replace(plan, timing=timing), fault, open_files, child_pipe)
         self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
-        theirs.close()
+        child_pipe.close()
 
     def signal(self, number: int) -> None:
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
-    def stopped(self) -> bool:
+    def is_paused(self) -> bool:
         """True while a SIGSTOP pauses it."""
         return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return not self._process.is_alive()
 
-    def killed(self) -> bool:
+    def was_killed(self) -> bool:
         """Wait for the end. True if SIGKILL ended it."""
         self._process.join(60)
         return self._process.exitcode == -signal.SIGKILL
 
-    def lost(self) -> bool:
+    def exited_by_watchdog(self) -> bool:
         """Wait for the end. True if it ended itself because a call did not return."""
         self._process.join(120)
         return self._process.exitcode == os.EX_SOFTWARE
 
-    def endings(self) -> list[OwnerResult] | None:
+    def results(self) -> list[OwnerResult] | None:
         """Wait for the end. Return its results, or None if it died."""
-        assert self._ours.poll(120)
+        assert self._pipe.poll(120)
         try:
-            endings: list[OwnerResult] = self._ours.recv()
+            results: list[OwnerResult] = self._pipe.recv()
         except EOFError:
-            endings = []
+            results = []
         self._process.join(60)
-        return endings or None
+        return results or None
 
     def error(self) -> CqrsError | None:
         """Wait for the end, and return the first error."""
-        endings = self.endings()
-        assert endings is not None
-        return next((ending.error for ending in endings if ending.error), None)
+        results = self.results()
+        assert results is not None
+        return next((result.error for result in results if result.error), None)
 
 
 def _serve(plan: Plan, fault: str, open_files: tuple[int, int] | None, pipe: Pipe) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from tests.support import ROOT
 
 #: Texts that differ in each run: times, ids, partitions and offsets, rates.
-CHANGES = re.compile(
+VARYING_TEXT = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f-]{27}|\b\d+@\d+\b|in [\d.]+ s|\([\d.,]+ commands? a second\)"
 )
 
@@ -29,7 +29,7 @@ class Page:
 
     def commands(self) -> list[list[str]]:
         """Return the commands of each console block."""
-        return [[line for line, _ in typed(block)] for block in self.blocks("console")]
+        return [[line for line, _ in typed_commands(block)] for block in self.blocks("console")]
 
     def rows(self, header: str) -> list[str]:
         """Return the first cell of each row of the table whose first header is `header`."""
@@ -37,13 +37,13 @@ class Page:
         return [line.split("|")[1].strip() for line in table[2:]]
 
 
-def typed(block: str) -> list[tuple[str, str]]:
+def typed_commands(block: str) -> list[tuple[str, str]]:
     """Return the commands of a console block, each with the lines that it prints."""
     matches = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
     assert sum(1 + printed.count("\n") for _, printed in matches) == block.count("\n"), block
     return matches
 
 
-def essence(printed: str) -> list[list[str]]:
+def stable_words(printed: str) -> list[list[str]]:
     """Return the words of each line, without the texts that differ in each run."""
-    return [CHANGES.sub("…", line).split() for line in printed.splitlines()]
+    return [VARYING_TEXT.sub("…", line).split() for line in printed.splitlines()]

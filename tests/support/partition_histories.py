@@ -8,24 +8,26 @@ from cqrs_cli.core.lineage import PartitionAmong, PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 
 
-def deciding(lineage: PartitionLineage, home: PartitionAmong) -> list[int]:
+def partitions_that_decide(lineage: PartitionLineage, home: PartitionAmong) -> list[int]:
     """Return the partitions that decide a key, by its partition among `count`. There is always exactly one."""
     judging = ((number, lineage.active_count(number)) for number in range(lineage.counts[-1]))
     return [partition for partition, count in judging if count is not None and home(count) == partition]
 
 
-def split(lineage: PartitionLineage, partition: int, number: int) -> Split:
+def next_split(lineage: PartitionLineage, partition: int, number: int) -> Split:
     """Return the next split of a partition with empty logs."""
     before, after = lineage.active_count(partition), lineage.next_count(partition, number)
     assert before is not None and after is not None
     return Split(partition, before, after, 0, 0, 0, 0, 0)
 
 
-def possible(lineage: PartitionLineage, multiples: list[int]) -> list[LineageRecord]:
+def possible_records(lineage: PartitionLineage, multiples: list[int]) -> list[LineageRecord]:
     """Return the records that may be appended next."""
     last, numbers = lineage.counts[-1], range(lineage.counts[-1])
     repartitionings = [Grow(last, last * multiple) for multiple in multiples if last * multiple <= 24]
-    splits = [split(lineage, number, last) for number in numbers if lineage.phase(number, last) == "settle"]
+    splits = [
+        next_split(lineage, number, last) for number in numbers if lineage.phase(number, last) == "settle"
+    ]
     return [
         *repartitionings,
         *splits,
@@ -38,7 +40,7 @@ def lineages(draw: Any) -> PartitionLineage:
     """Draw any history that begins with 1 to 4 partitions and has at most 24."""
     lineage = PartitionLineage((draw(st.integers(1, 4)),))
     for _ in range(draw(st.integers(0, 30))):
-        if not (choices := possible(lineage, [2, 3])):
+        if not (choices := possible_records(lineage, [2, 3])):
             break
         lineage = lineage.with_record(draw(st.sampled_from(choices)))
     return lineage

@@ -6,7 +6,7 @@ from pathlib import Path
 from cqrs_cli.jobs.engine.session import DAEMON
 
 
-def family(pid: int) -> set[int]:
+def process_tree(pid: int) -> set[int]:
     """Return a process and all its descendants."""
     parents = {int(stat.parent.name): int(_fields(stat)[1]) for stat in Path("/proc").glob("[0-9]*/stat")}
     pids, before = {pid}, 0
@@ -16,7 +16,7 @@ def family(pid: int) -> set[int]:
     return pids
 
 
-def living(pids: Iterable[int]) -> set[int]:
+def living_processes(pids: Iterable[int]) -> set[int]:
     return {pid for pid in pids if _fields(Path(f"/proc/{pid}/stat"))[0] != "Z"}
 
 
@@ -26,19 +26,23 @@ def python_workers(pids: Iterable[int]) -> list[int]:
     The JVM's command line also contains the daemon's name.
     """
     daemons = {pid for pid in pids if f"-m\0{DAEMON}".encode() in _command(pid)}
-    return [pid for pid in daemons if parent(pid) in daemons]
+    return [pid for pid in daemons if parent_of(pid) in daemons]
 
 
-def executors(worker: int) -> list[int]:
+def executors_of(worker: int) -> list[int]:
     """Return the executors of a standalone cluster's worker."""
-    return [pid for pid in living(family(worker)) if b"CoarseGrainedExecutorBackend" in _command(pid)]
+    return [
+        pid
+        for pid in living_processes(process_tree(worker))
+        if b"CoarseGrainedExecutorBackend" in _command(pid)
+    ]
 
 
-def parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
     return int(_fields(Path(f"/proc/{pid}/stat"))[1])
 
 
-def jvm(pids: Iterable[int]) -> int:
+def spark_jvm(pids: Iterable[int]) -> int:
     """Return Spark's JVM: in local mode it is part of the driver and the only executor."""
     return next(pid for pid in pids if b"org.apache.spark.deploy.SparkSubmit" in _command(pid))
 

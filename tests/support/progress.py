@@ -14,16 +14,16 @@ def snapshot(time: float, decided: int, lag: int = 0) -> Snapshot:
     return Snapshot(time, {Partition("counter", 0): Counts(accepted=decided)}, lag)
 
 
-HERE = Partition("counter", 1)
+PARTITION = Partition("counter", 1)
 
 
-def report(step: str = "decide", folding: FoldProgress | None = None) -> OwnerReport:
+def owner_report(step: str = "decide", folding: FoldProgress | None = None) -> OwnerReport:
     latency, batches = Histogram(LATENCY_BOUNDS), Histogram(BATCH_BOUNDS)
     for seconds in (0.001, 0.02, 7200.0):
         latency.add(seconds)
     batches.add(3)
     return OwnerReport(
-        *HERE,
+        *PARTITION,
         0,
         0,
         1,
@@ -37,12 +37,14 @@ def report(step: str = "decide", folding: FoldProgress | None = None) -> OwnerRe
     )
 
 
-def look(report: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
-    counts = {HERE: Counts(accepted=3, rejected=2, events=6)}
-    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: report}, unowned=unowned, resubmissions=2)
+def run_snapshot(report: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
+    counts = {PARTITION: Counts(accepted=3, rejected=2, events=6)}
+    return Snapshot(
+        0.0, counts, 7, lags={PARTITION: 7}, reports={PARTITION: report}, unowned=unowned, resubmissions=2
+    )
 
 
-def reacting(claimed: bool = True) -> ProcessProgress:
+def process_progress(claimed: bool = True) -> ProcessProgress:
     """Return the progress of a process manager with 5 unread events."""
     subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
     return ProcessProgress(

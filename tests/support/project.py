@@ -79,9 +79,9 @@ class Project:
 
         After a kill all commands may be decided, but not applied to the shards. Then `--once` would have nothing to do.
         """
-        before = {number: bank.owner(number) for number in range(bank.partitions)}
+        before = {number: bank.owning_run(number) for number in range(bank.partitions)}
         with self.running("run", bank.topics.aggregate, *arguments) as run:
-            eventually(lambda: run.poll() is not None or _is_level(bank, before), within=180)
+            eventually(lambda: run.poll() is not None or _has_caught_up(bank, before), within=180)
             run.send_signal(signal.SIGTERM)
             _, output = run.communicate(timeout=60)
         assert run.returncode == 128 + signal.SIGTERM, output
@@ -109,10 +109,10 @@ class Project:
         return [json.loads(line)["message"] for line in lines]
 
 
-def _is_level(bank: TopicHarness, before: Mapping[int, str | None]) -> bool:
+def _has_caught_up(bank: TopicHarness, before: Mapping[int, str | None]) -> bool:
     for number in range(bank.partitions):
-        offset, claim = bank.standing(number)
-        if claim is None or claim.run == before[number] or offset != bank.end("commands", number):
+        offset, claim = bank.position_and_claim(number)
+        if claim is None or claim.run == before[number] or offset != bank.stable_end("commands", number):
             return False
         store = open_readonly(bank.shard_path(".cqrs/state", number))
         if store is None:
@@ -131,7 +131,9 @@ def new_project(folder: Path, connection: Connection, prefix: str) -> Project:
     return Project(folder, connection, prefix)
 
 
-def command(name: str, subject: str, data: dict[str, Any] | None = None, **attributes: Any) -> dict[str, Any]:
+def bank_command(
+    name: str, subject: str, data: dict[str, Any] | None = None, **attributes: Any
+) -> dict[str, Any]:
     return {
         "type": f"bank_account.{name}",
         "subject": subject,
@@ -141,23 +143,23 @@ def command(name: str, subject: str, data: dict[str, Any] | None = None, **attri
     }
 
 
-LOCAL = ("--master", "local[2]")
+LOCAL_MASTER = ("--master", "local[2]")
 
 
-NAMES = ("bank_account", "counter")
+AGGREGATE_NAMES = ("bank_account", "counter")
 
 
-def increments(count: int) -> list[dict[str, object]]:
+def counter_increments(count: int) -> list[dict[str, object]]:
     return [{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(count)]
 
 
-def stages(project: Project, name: str) -> list[str | None]:
+def repartitioning_stages(project: Project, name: str) -> list[str | None]:
     """Return the repartitioning stage of each partition; None for a partition without one."""
     (aggregates,) = project.json("status", name)["aggregates"].values()
     return [partition["growth"] for partition in aggregates["partitions"]]
 
 
-def ids(project: Project, name: str) -> list[str]:
+def outcome_ids(project: Project, name: str) -> list[str]:
     """Return the ids of all outcomes. An id names the command's partition and offset."""
     topic = Topics(name, project.prefix).outcomes
     message_ids = []
@@ -169,8 +171,8 @@ def ids(project: Project, name: str) -> list[str]:
     return message_ids
 
 
-def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
+def await_decided(project: Project, count: int, names: Iterable[str] = AGGREGATE_NAMES) -> None:
     """Wait until `count` commands of each aggregate have exactly one outcome."""
     for name in names:
-        eventually(lambda name=name: len(ids(project, name)) >= count, within=240)  # type: ignore[misc]
-        assert len(set(ids(project, name))) == len(ids(project, name)) == count
+        eventually(lambda name=name: len(outcome_ids(project, name)) >= count, within=240)  # type: ignore[misc]
+        assert len(set(outcome_ids(project, name))) == len(outcome_ids(project, name)) == count

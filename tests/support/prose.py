@@ -23,7 +23,7 @@ IDIOMS = re.compile(
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 
 
-def tracked(*patterns: str) -> list[Path]:
+def tracked_files(*patterns: str) -> list[Path]:
     """Return the tracked files that match, without the changelog."""
     tracked_paths = subprocess.run(
         ["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True
@@ -46,7 +46,7 @@ def prose(path: Path) -> Iterator[str]:
             yield token.string.lstrip("#: ")
 
 
-def rate(paths: Iterable[Path]) -> float:
+def idiom_rate(paths: Iterable[Path]) -> float:
     """Return the number of idioms per 10,000 words."""
     texts = [text for path in paths for text in prose(path)]
     words = sum(len(text.split()) for text in texts)

@@ -20,13 +20,13 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class Raw:
+class RawClient:
     """Sends requests to the only broker."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def ask(self, request: Any) -> Any:
+    def send(self, request: Any) -> Any:
         """Send a request and return its response."""
 
         async def send() -> Any:
@@ -40,7 +40,7 @@ class Raw:
         from kafka.protocol.producer import InitProducerIdRequest
 
         while True:
-            answer = self.ask(
+            answer = self.send(
                 InitProducerIdRequest(
                     transactional_id=transactional_id,
                     transaction_timeout_ms=timeout_ms,
@@ -90,7 +90,7 @@ class Raw:
             committed_leader_epoch=-1,
             committed_metadata=place.metadata,
         )
-        answer = self.ask(
+        answer = self.send(
             TxnOffsetCommitRequest(
                 transactional_id=id,
                 group_id=group,
@@ -142,7 +142,7 @@ class Raw:
             committed_leader_epoch=-1,
             committed_metadata=Metadata("x"),
         )
-        answer = self.ask(
+        answer = self.send(
             OffsetCommitRequest(
                 group_id=group,
                 generation_id_or_member_epoch=-1,
@@ -159,7 +159,7 @@ class Raw:
 
         data = ProduceRequest.TopicProduceData
         rows = [data.PartitionProduceData(index=partition, records=bytes(batch.build()))]
-        answer = self.ask(
+        answer = self.send(
             ProduceRequest(
                 transactional_id=id,
                 acks=-1,
@@ -184,7 +184,7 @@ class Raw:
         entry = AlterClientQuotasRequest.EntryData
         entity = entry.EntityData(entity_type="client-id", entity_name=client_id)
         operation = entry.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)
-        answer = self.ask(
+        answer = self.send(
             AlterClientQuotasRequest(entries=[entry(entity=[entity], ops=[operation])], validate_only=False)
         )
         assert [row.error_code for row in answer.entries] == [0]
@@ -199,9 +199,9 @@ class Raw:
 
 
 @contextmanager
-def raw(connection: Cluster) -> Iterator[Raw]:
+def raw_client(connection: Cluster) -> Iterator[RawClient]:
     client = admin_client.connect(connection)
     try:
-        yield Raw(client)
+        yield RawClient(client)
     finally:
         client.close()

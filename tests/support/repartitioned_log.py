@@ -13,8 +13,8 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
-from tests.support.eventlog import counted, create
-from tests.support.partition_histories import deciding
+from tests.support.eventlog import counter_event, create_topics
+from tests.support.partition_histories import partitions_that_decide
 from tests.support.waiting import eventually
 
 
@@ -27,11 +27,11 @@ class GrowingCounters:
         self.versions: Counter[str] = Counter()
         self._events: Counter[int] = Counter()
         self._producer = clients.producer(connection)
-        create(connection, topics, count)
+        create_topics(connection, topics, count)
 
-    def home(self, subject: str) -> int:
+    def partition_of(self, subject: str) -> int:
         """Return the partition that decides a key now."""
-        (partition,) = deciding(
+        (partition,) = partitions_that_decide(
             self.lineage, lambda count: target_partition("murmur2", subject.encode(), count)
         )
         return partition
@@ -39,9 +39,9 @@ class GrowingCounters:
     def count(self, *subjects: str) -> None:
         """Append an event of each counter to the current partition of its key."""
         for subject in subjects:
-            home = self.home(subject)
+            home = self.partition_of(subject)
             self.versions[subject] += 1
-            value = counted(subject, self.versions[subject], id=f"{home}/{self._events[home]}/0")
+            value = counter_event(subject, self.versions[subject], id=f"{home}/{self._events[home]}/0")
             self._producer.produce(self.topics.events, value, subject, home, headers=HEADERS)  # type: ignore[arg-type]
             self._events[home] += 1
         assert self._producer.flush(30) == 0
@@ -88,4 +88,4 @@ class GrowingCounters:
 
 
 #: Ids of counters, which are spread over all of 16 partitions.
-MANY = [f"c-{number}" for number in range(60)]
+COUNTER_IDS = [f"c-{number}" for number in range(60)]

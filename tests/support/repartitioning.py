@@ -11,11 +11,11 @@ from cqrs_cli.kafka.lineage_log import read_lineage, request_repartitioning
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
-from tests.support.commands import Sent
+from tests.support.commands import CommandRecord
 from tests.support.harness import TopicHarness
 
 
-def grow(harness: TopicHarness, count: int) -> None:
+def repartition_topics(harness: TopicHarness, count: int) -> None:
     """Repartition the topics, as an operator does. From now on records are sent with the new partition count."""
     with Admin(harness.connection) as admin:
         create_lineage_topic(admin, harness.topics)
@@ -25,22 +25,22 @@ def grow(harness: TopicHarness, count: int) -> None:
     harness.reconnect()
 
 
-def lineage(harness: TopicHarness) -> PartitionLineage:
+def current_lineage(harness: TopicHarness) -> PartitionLineage:
     return read_lineage(harness.connection, harness.topics, harness.partitions)
 
 
-def grown_by_hand(harness: TopicHarness, count: int) -> None:
+def add_partitions_by_hand(harness: TopicHarness, count: int) -> None:
     """Add partitions as Kafka's own tools do, without a repartition request."""
     with Admin(harness.connection) as admin:
         add_partitions(admin, harness.topics, count)
 
 
-def stale(sent: Sent, count: int) -> Sent:
+def with_stale_partition(sent: CommandRecord, count: int) -> CommandRecord:
     """Return a record as a client with an outdated partition count sends it."""
     return sent._replace(partition=target_partition("murmur2", sent.key or b"", count))
 
 
-def finals(harness: TopicHarness) -> dict[str, list[str]]:
+def final_statuses(harness: TopicHarness) -> dict[str, list[str]]:
     """Return the final outcomes of each command id, without duplicates."""
     outcomes_by_id: dict[str, list[str]] = {}
     for partition in range(harness.partitions):
@@ -50,15 +50,15 @@ def finals(harness: TopicHarness) -> dict[str, list[str]]:
     return outcomes_by_id
 
 
-def reasons(harness: TopicHarness, partition: int) -> Counter[str]:
+def count_reasons(harness: TopicHarness, partition: int) -> Counter[str]:
     """Count the reasons of a partition's outcomes; an outcome without a reason counts by its status."""
     outcomes = harness.outcomes(partition)
     return Counter(outcome.data.reason or outcome.data.status for outcome in outcomes)
 
 
-def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
+def event_history(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
-    known = lineage(harness)
+    known = current_lineage(harness)
     lines = []
     for partition in known.segments(target_partition("murmur2", subject.encode(), known.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
@@ -68,7 +68,7 @@ def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     return lines
 
 
-def replayed(plan: ReplayPlan) -> Total:
+def replay_total(plan: ReplayPlan) -> Total:
     """Run the tasks of a replay in sequence, and return their total."""
     total = NOTHING
     for task in plan.tasks:

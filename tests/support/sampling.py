@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 
-def sampled(cases: Iterable[Any], *always: Any) -> list[Any]:
+def sample_cases(cases: Iterable[Any], *always: Any) -> list[Any]:
     """Return all cases. The cases outside `always` are marked `nightly`."""
     cases = list(cases)
     assert all(case in cases for case in always)

@@ -9,7 +9,7 @@ from cqrs_cli.kafka import readers
 
 
 @contextmanager
-def impatience() -> Iterator[None]:
+def short_read_timeout() -> Iterator[None]:
     """Let readers soon give up on records that they cannot read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))

@@ -23,18 +23,18 @@ from cqrs_cli.failpoints import POINTS, VARIABLE
 from cqrs_cli.kafka.offsets import committed_offsets_now
 from tests.support import ROOT
 from tests.support.brokers import Broker, broker
-from tests.support.commands import endless
-from tests.support.processes import family, jvm, living, python_workers
+from tests.support.commands import endless_commands
+from tests.support.processes import living_processes, process_tree, python_workers, spark_jvm
 from tests.support.project import Project
-from tests.support.soak_companions import Beside, write_project
+from tests.support.soak_companions import Companions, write_project
 from tests.support.waiting import eventually
 
 SENDERS = 3
 RUN = ("run", "--quiet", "--master", "local[2]")
 STATE = ".cqrs/state"
 
-#: After each fault, `ONWARD` commands must be decided within `WITHIN` seconds.
-ONWARD, WITHIN = 20, 180.0
+#: After each fault, `PROGRESS_COUNT` commands must be decided within `PROGRESS_TIMEOUT` seconds.
+PROGRESS_COUNT, PROGRESS_TIMEOUT = 20, 180.0
 
 Run = subprocess.Popen[str]
 
@@ -42,44 +42,44 @@ Run = subprocess.Popen[str]
 class Soak:
     """A project whose run gets faults repeatedly, and continues."""
 
-    def __init__(self, project: Project, mortal: Broker, seed: int, say: Callable[[str], None]) -> None:
-        self.project, self.mortal, self.seed, self.say = project, mortal, seed, say
-        self.choice = random.Random(seed)
+    def __init__(self, project: Project, broker: Broker, seed: int, report: Callable[[str], None]) -> None:
+        self.project, self.broker, self.seed, self.report = project, broker, seed, report
+        self.random = random.Random(seed)
         self.bank = self.project.harness(partitions=4)
         self.project.harness("counter", partitions=1)
         self.project.cqrs("init")  # also creates the topic of the process manager's positions
-        self.beside = Beside(project, self.bank, self.choice)
-        self.began = time.monotonic()
+        self.companions = Companions(project, self.bank, self.random)
+        self.start_time = time.monotonic()
         self.sent = [0] * SENDERS
-        self.resting = threading.Event()
-        self.current = self._start()
-        self.blows: list[Callable[[], str]] = [
+        self.stopping = threading.Event()
+        self.run = self._start()
+        self.faults: list[Callable[[], str]] = [
             self.kill_worker,
             self.kill_executor,
             self.kill_driver,
             self.pause_worker,
             self.take_over,
             self.kill_standby,
-            self.follow,
+            self.kill_run_and_standby,
             self.kill_broker,
             self.pause_broker,
             self.terminate,
-            self.strike_somewhere,
-            *self.beside.blows(self.resting),
+            self.restart_with_failpoint,
+            *self.companions.faults(self.stopping),
         ]
 
-    def go_on(self, minutes: float) -> None:
+    def inject_faults(self, minutes: float) -> None:
         """Send commands and inject faults for some minutes, then stop both."""
         senders = [threading.Thread(target=self._send, args=(number,)) for number in range(SENDERS)]
         for sender in senders:
             sender.start()
         try:
-            self._onward("the first run")
-            until = time.monotonic() + 60 * minutes
-            while time.monotonic() < until:
-                self._onward(self.choice.choice(self.blows)())
+            self._await_progress("the first run")
+            deadline = time.monotonic() + 60 * minutes
+            while time.monotonic() < deadline:
+                self._await_progress(self.random.choice(self.faults)())
         finally:
-            self.resting.set()
+            self.stopping.set()
             for sender in senders:
                 sender.join()
         self._end(signal.SIGTERM, 143)
@@ -94,10 +94,10 @@ class Soak:
         assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, digest)
         assert digest == self.bank.digest(STATE)
         self.project.cqrs("verify", "bank_account", "--state")  # would end with 5
-        self.beside.check()
-        self.say(f"{self.decided()} commands decided once each; digest {digest[:16]}…")
+        self.companions.check()
+        self.report(f"{self.decided_count()} commands decided once each; digest {digest[:16]}…")
 
-    def decided(self) -> int:
+    def decided_count(self) -> int:
         """Return the number of commands before the committed offsets.
 
         Does not wait for pending commits of killed owners.
@@ -111,25 +111,25 @@ class Soak:
         return "killed a worker"
 
     def kill_executor(self) -> str:
-        self._end(signal.SIGKILL, 1, jvm(family(self.current.pid)))
-        self.current = self._start()
+        self._end(signal.SIGKILL, 1, spark_jvm(process_tree(self.run.pid)))
+        self.run = self._start()
         return "killed the executor, started again"
 
     def kill_driver(self) -> str:
         self._end(signal.SIGKILL, -signal.SIGKILL)
-        self.current = self._start()
+        self.run = self._start()
         return "killed the driver, started again"
 
     def pause_worker(self) -> str:
-        worker, seconds = self._worker(), self.choice.uniform(0.5, 5)
+        worker, seconds = self._worker(), self.random.uniform(0.5, 5)
         os.kill(worker, signal.SIGSTOP)
-        self.resting.wait(seconds)
+        self.stopping.wait(seconds)
         os.kill(worker, signal.SIGCONT)
         return f"paused a worker for {seconds:.1f} s"
 
     def take_over(self) -> str:
-        before, self.current = self.current, self._start()
-        _, output = before.communicate(timeout=WITHIN)
+        before, self.run = self.run, self._start()
+        _, output = before.communicate(timeout=PROGRESS_TIMEOUT)
         assert before.returncode == 6, output
         return "took over with a second run"
 
@@ -137,104 +137,106 @@ class Soak:
         with self._standby():
             return "killed a standby"
 
-    def follow(self) -> str:
+    def kill_run_and_standby(self) -> str:
         """Kill the active run and then its standby, so that the next run has its own shards again."""
         with self._standby() as ready:
             self._end(signal.SIGKILL, -signal.SIGKILL)
-            self.current = ready
-            self._onward("killed the driver with a standby beside it")
+            self.run = ready
+            self._await_progress("killed the driver with a standby running")
             self._end(signal.SIGKILL, -signal.SIGKILL)
-        self.current = self._start()
-        return "killed the standby that followed, started again"
+        self.run = self._start()
+        return "killed the standby that took over, started again"
 
     @contextmanager
     def _standby(self) -> Iterator[Run]:
         """Run a standby while the block lasts, and kill it then."""
-        with self.project.running(*RUN, "--standby", "--state-dir", ".cqrs/beside") as ready:
-            eventually(self._stood_by, WITHIN)
+        with self.project.running(*RUN, "--standby", "--state-dir", ".cqrs/standby") as ready:
+            eventually(self._has_standby, PROGRESS_TIMEOUT)
             yield ready
 
-    def _stood_by(self) -> bool:
+    def _has_standby(self) -> bool:
         return bool(self.project.json("status", "bank_account")["aggregates"]["bank_account"]["standbys"])
 
     def kill_broker(self) -> str:
-        self.mortal.kill()
-        self.mortal.start()
+        self.broker.kill()
+        self.broker.start()
         return "killed the broker, started again"
 
     def pause_broker(self) -> str:
-        seconds = self.choice.uniform(0.5, 5)
-        self.mortal.signal(signal.SIGSTOP)
-        self.resting.wait(seconds)
-        self.mortal.signal(signal.SIGCONT)
+        seconds = self.random.uniform(0.5, 5)
+        self.broker.signal(signal.SIGSTOP)
+        self.stopping.wait(seconds)
+        self.broker.signal(signal.SIGCONT)
         return f"paused the broker for {seconds:.1f} s"
 
     def terminate(self) -> str:
         self._end(signal.SIGTERM, 143)
-        self.current = self._start()
+        self.run = self._start()
         return "stopped and started again"
 
-    def strike_somewhere(self) -> str:
-        """Restart the run with a random failpoint, at which a worker kills itself if it passes there."""
-        place = f"{self.choice.choice(list(POINTS))}:{self.choice.randrange(1, 10)}"
+    def restart_with_failpoint(self) -> str:
+        """Restart the run with a random failpoint, at which a worker kills itself when it reaches the failpoint."""
+        failpoint = f"{self.random.choice(list(POINTS))}:{self.random.randrange(1, 10)}"
         self._end(signal.SIGTERM, 143)
-        self.current = self._start(**{VARIABLE: f"{place}:kill@{self.project.folder / uuid.uuid4().hex}"})
-        return f"stopped, started again with {place}"
+        self.run = self._start(**{VARIABLE: f"{failpoint}:kill@{self.project.folder / uuid.uuid4().hex}"})
+        return f"stopped, started again with {failpoint}"
 
     def _start(self, **variables: str) -> Run:
         return self.project.start(*RUN, **variables)
 
     def _end(self, number: int, status: int, victim: int | None = None) -> None:
         """Signal the current run or a part of it. All its processes must end soon, with this exit status."""
-        everybody = family(self.current.pid)
-        os.kill(victim or self.current.pid, number)
-        _, output = self.current.communicate(timeout=WITHIN)
-        assert self.current.returncode == status, output
-        eventually(lambda: not living(everybody))
+        pids = process_tree(self.run.pid)
+        os.kill(victim or self.run.pid, number)
+        _, output = self.run.communicate(timeout=PROGRESS_TIMEOUT)
+        assert self.run.returncode == status, output
+        eventually(lambda: not living_processes(pids))
 
     def _worker(self) -> int:
-        workers = eventually(lambda: python_workers(family(self.current.pid)), within=WITHIN)
-        return self.choice.choice(sorted(workers))
+        workers = eventually(lambda: python_workers(process_tree(self.run.pid)), within=PROGRESS_TIMEOUT)
+        return self.random.choice(sorted(workers))
 
     def _send(self, number: int) -> None:
-        bank, pause = self.project.harness(partitions=4), random.Random(number)
-        commands = endless(f"{self.seed}.{number}")
-        while not self.resting.wait(pause.uniform(0, 0.5)):
-            batch = [next(commands) for _ in range(pause.randrange(1, 40))]
+        bank, delays = self.project.harness(partitions=4), random.Random(number)
+        commands = endless_commands(f"{self.seed}.{number}")
+        while not self.stopping.wait(delays.uniform(0, 0.5)):
+            batch = [next(commands) for _ in range(delays.randrange(1, 40))]
             bank.send(*batch)
             self.sent[number] += len(batch)
 
-    def _onward(self, what: str) -> None:
+    def _await_progress(self, event: str) -> None:
         """Wait until the current run has decided more commands."""
-        goal = self.decided() + ONWARD
-        eventually(lambda: self.decided() >= goal or self.current.poll() is not None, WITHIN)
-        assert self.current.poll() is None, f"{what}: {self.current.communicate()[1]}"
-        took = time.monotonic() - self.began
-        self.say(f"{took:6.1f} s  {what}; {sum(self.sent)} sent, {self.decided()} decided")
+        target_count = self.decided_count() + PROGRESS_COUNT
+        eventually(
+            lambda: self.decided_count() >= target_count or self.run.poll() is not None, PROGRESS_TIMEOUT
+        )
+        assert self.run.poll() is None, f"{event}: {self.run.communicate()[1]}"
+        elapsed = time.monotonic() - self.start_time
+        self.report(f"{elapsed:6.1f} s  {event}; {sum(self.sent)} sent, {self.decided_count()} decided")
 
-    def abandon(self) -> None:
+    def kill_all(self) -> None:
         """Kill all processes."""
-        self.beside.end()
-        everybody = living(family(self.current.pid))
-        for pid in everybody:
+        self.companions.end()
+        pids = living_processes(process_tree(self.run.pid))
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        self.current.communicate()
+        self.run.communicate()
 
 
-def soak(folder: Path, minutes: float, seed: int, say: Callable[[str], None]) -> None:
+def soak(folder: Path, minutes: float, seed: int, report: Callable[[str], None]) -> None:
     """Run a soak in `folder`, with its own broker."""
     (folder / "cqrs.toml").touch()
     (folder / "aggregates").mkdir()
     for name in ("__init__", "bank_account", "counter"):
         shutil.copy(ROOT / "aggregates" / f"{name}.py", folder / "aggregates")
     write_project(folder)
-    say(f"seed {seed}")
+    report(f"seed {seed}")
     with ExitStack() as stack:
-        mortal = stack.enter_context(broker(folder))
-        ordeal = Soak(Project(folder, mortal.connection, "soak."), mortal, seed, say)
-        stack.callback(ordeal.abandon)
-        ordeal.go_on(minutes)
-        ordeal.check()
+        test_broker = stack.enter_context(broker(folder))
+        soak_run = Soak(Project(folder, test_broker.connection, "soak."), test_broker, seed, report)
+        stack.callback(soak_run.kill_all)
+        soak_run.inject_faults(minutes)
+        soak_run.check()
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 from cqrs_cli.core.messages.event import read_event
 from tests.support.harness import TopicHarness
-from tests.support.processes import family, living
+from tests.support.processes import living_processes, process_tree
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
@@ -101,40 +101,40 @@ class Companion:
 
     def end(self) -> None:
         """Kill all its processes with SIGKILL."""
-        everybody = living(family(self._running.pid))
+        everybody = living_processes(process_tree(self._running.pid))
         for pid in everybody:
             os.kill(pid, signal.SIGKILL)
         self._running.wait(WITHIN)
-        eventually(lambda: not living(everybody))
+        eventually(lambda: not living_processes(everybody))
 
 
-class Beside:
+class Companions:
     """The companions of one soak."""
 
     def __init__(self, project: Project, bank: TopicHarness, choice: random.Random) -> None:
-        self._project, self._bank, self._choice = project, bank, choice
+        self._project, self._bank, self._random = project, bank, choice
         self._companions = {
             "projection": Companion(project, "project", "accounts", *ACCOUNTS),
             "gateway": Companion(project, "serve", "bank_account", "--port", "0"),
         }
 
-    def blows(self, resting: threading.Event) -> list[Callable[[], str]]:
+    def faults(self, resting: threading.Event) -> list[Callable[[], str]]:
         """Return the faults that a companion may get."""
         return [self._kill, lambda: self._pause(resting)]
 
     def _kill(self) -> str:
-        name = self._any()
+        name = self._choose()
         self._companions[name].kill()
         return f"killed the {name}, started again"
 
     def _pause(self, resting: threading.Event) -> str:
-        name, seconds = self._any(), self._choice.uniform(0.5, 5)
+        name, seconds = self._choose(), self._random.uniform(0.5, 5)
         self._companions[name].pause(resting, seconds)
         return f"paused the {name} for {seconds:.1f} s"
 
-    def _any(self) -> str:
+    def _choose(self) -> str:
         self._revive()
-        return self._choice.choice(sorted(self._companions))
+        return self._random.choice(sorted(self._companions))
 
     def check(self) -> None:
         """Check that every companion agrees with the log."""

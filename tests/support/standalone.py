@@ -16,7 +16,7 @@ from pathlib import Path
 from cqrs_cli.jobs.engine.spark_archive import spark_archive
 from cqrs_cli.system.java import find_java, spark_environment
 from tests.support.absent_broker import free_port
-from tests.support.processes import family
+from tests.support.processes import process_tree
 from tests.support.waiting import eventually
 
 _PACKAGE = "org.apache.spark.deploy"
@@ -35,7 +35,7 @@ class Cluster:
 
     def worker_of(self, pid: int) -> int:
         """Return the number of the worker that started a process."""
-        return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
+        return next(number for number, worker in enumerate(self.workers) if pid in process_tree(worker.pid))
 
     def drain(self, number: int) -> None:
         """Notify a worker that its machine will leave, as Spark's own `decommission-worker.sh` does."""

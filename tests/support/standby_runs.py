@@ -10,18 +10,18 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.standby import HeartbeatSender
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import at_work
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import running_in_thread
 
 #: Seconds of silence after which a standby takes over.
-AFTER = 0.5
+STANDBY_TIMEOUT = 0.5
 
 #: Seconds for tests in which a run must not be taken over, even if a busy machine delays its heartbeats.
-LONG_AFTER = 4.0
+LONG_STANDBY_TIMEOUT = 4.0
 
 
-def standing_by(counters: TopicHarness, machine: str, after: float = AFTER) -> Plan:
-    return counters.plan(once=False, machine=machine, timing=replace(IMPATIENT, standby_timeout=after))
+def standby_plan(counters: TopicHarness, machine: str, after: float = STANDBY_TIMEOUT) -> Plan:
+    return counters.plan(once=False, machine=machine, timing=replace(SHORT_TIMEOUTS, standby_timeout=after))
 
 
 def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
@@ -32,21 +32,25 @@ def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
 
 
 @contextmanager
-def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
+def running_with_heartbeats(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
     """Run an owner whose driver sends heartbeats while the run has claimed the partition."""
 
     with ClaimReader(plan.connection, plan.claim_slots()) as reader:
         heart = HeartbeatSender(
-            plan.connection, plan.run, plan.claim_slots().values(), AFTER, partial(has_claimed, plan, reader)
+            plan.connection,
+            plan.run,
+            plan.claim_slots().values(),
+            STANDBY_TIMEOUT,
+            partial(has_claimed, plan, reader),
         )
-        with heart, silent(counters, plan) as run:
+        with heart, running_without_heartbeats(counters, plan) as run:
             yield run
 
 
 @contextmanager
-def silent(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
+def running_without_heartbeats(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
     """Run an owner whose driver sends no heartbeats."""
     stopping = threading.Event()
     run = DecidingSupervisor(plan, plan.partitions()[0], counters.aggregate, 0, stopping)
-    with at_work(run.run, stopping):
+    with running_in_thread(run.run, stopping):
         yield run

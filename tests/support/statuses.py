@@ -7,36 +7,36 @@ from cqrs_cli.status.partition import AGGREGATE, PROCESS, PROJECTION, PartitionO
 from cqrs_cli.status.rates import StatusSnapshot
 
 #: The owner of all partitions.
-RUN = PartitionOwner("a", since=1_000)
+OWNER = PartitionOwner("a", since=1_000)
 
 #: The fields of a partition whose ten records are processed.
-_DONE: dict[str, Any] = {
+_PROCESSED: dict[str, Any] = {
     "at": 10.0,
     "start": 0,
     "end": 10,
     "position": 10,
     "lag": 0,
-    "owner": RUN,
+    "owner": OWNER,
     "owned": True,
 }
 
 
-def decided(partition: int = 0, name: str = "bank", **members: Any) -> PartitionStatus:
+def decided_partition(partition: int = 0, name: str = "bank", **members: Any) -> PartitionStatus:
     """Return the status of a partition with ten decided commands, one per second, and none left."""
-    known = _DONE | {"counts": Counts(accepted=10)} | members
+    known = _PROCESSED | {"counts": Counts(accepted=10)} | members
     return PartitionStatus(AGGREGATE, name, name, f"{name}.commands", partition, **known)
 
 
-def heard(partition: int = 0, **members: Any) -> PartitionStatus:
+def subscribed_partition(partition: int = 0, **members: Any) -> PartitionStatus:
     """Return the status of a partition of orders to which `checkout` subscribes, with ten processed events."""
-    return PartitionStatus(PROCESS, "checkout", "order", "order.events", partition, **(_DONE | members))
+    return PartitionStatus(PROCESS, "checkout", "order", "order.events", partition, **(_PROCESSED | members))
 
 
-def projected(partition: int = 0, **members: Any) -> PartitionStatus:
+def projected_partition(partition: int = 0, **members: Any) -> PartitionStatus:
     """Return the status of a partition of orders with ten projected events."""
     known: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PartitionOwner("p"), **members}
     return PartitionStatus(PROJECTION, "recent", "order", "order.events", partition, **known)
 
 
-def look(*partitions: PartitionStatus, clock: int = 60_000) -> StatusSnapshot:
+def status_snapshot(*partitions: PartitionStatus, clock: int = 60_000) -> StatusSnapshot:
     return StatusSnapshot(clock, partitions)

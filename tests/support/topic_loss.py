@@ -13,7 +13,7 @@ from tests.support.harness import TopicHarness
 from tests.support.waiting import eventually
 
 
-def delete(harness: TopicHarness, *kinds: Kind) -> None:
+def delete_kinds(harness: TopicHarness, *kinds: Kind) -> None:
     """Delete topics and wait until the broker has deleted them."""
     delete_topics(harness.connection, *map(harness.topics.name, kinds))
 
@@ -27,7 +27,7 @@ def delete_topics(connection: Connection, *names: str) -> None:
         eventually(lambda: not admin_client.describe(names))
 
 
-def grow(harness: TopicHarness, *kinds: Kind, partitions: int) -> None:
+def add_partitions(harness: TopicHarness, *kinds: Kind, partitions: int) -> None:
     """Add partitions to topics, and wait until the broker shows them."""
     names = list(map(harness.topics.name, kinds))
     with _admin(harness) as admin:
@@ -42,13 +42,13 @@ def grow(harness: TopicHarness, *kinds: Kind, partitions: int) -> None:
         )
 
 
-def remake(harness: TopicHarness, *kinds: Kind) -> None:
+def recreate_topics(harness: TopicHarness, *kinds: Kind) -> None:
     """Delete topics and create them again: empty, with other ids."""
-    delete(harness, *kinds)
+    delete_kinds(harness, *kinds)
     harness.make_topics()
 
 
-def shorten(harness: TopicHarness, kind: Kind, below: int) -> None:
+def delete_records_before(harness: TopicHarness, kind: Kind, below: int) -> None:
     """Delete the records of partition 0 before an offset, as retention does."""
     place = TopicPartition(harness.topics.name(kind), 0, below)
     with _admin(harness) as admin:
@@ -56,14 +56,14 @@ def shorten(harness: TopicHarness, kind: Kind, below: int) -> None:
             future.result(10)
 
 
-def forget_group(harness: TopicHarness) -> None:
+def delete_group(harness: TopicHarness) -> None:
     """Delete the committed offsets, as a broker does for a group that was unused for a week."""
     with _admin(harness) as admin:
         for future in admin.delete_consumer_groups([harness.topics.group]).values():
             future.result(10)
 
 
-def move_group(harness: TopicHarness, offset: int) -> None:
+def set_group_offset(harness: TopicHarness, offset: int) -> None:
     """Commit another offset for partition 0, as `kafka-consumer-groups --reset-offsets` does."""
     place = TopicPartition(harness.topics.commands, 0, offset)
     moved = ConsumerGroupTopicPartitions(harness.topics.group, [place])

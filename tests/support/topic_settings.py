@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from tests.support.waiting import eventually
 
 
-def configure(connection: Cluster, topic: str, configs: Mapping[str, str]) -> None:
+def configure_topic(connection: Cluster, topic: str, configs: Mapping[str, str]) -> None:
     """Change settings as kafka-configs.sh does, and wait until the broker shows them."""
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)

@@ -15,12 +15,12 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
-from tests.support.commands import FAR, document
+from tests.support.commands import FAR_FUTURE, document
 from tests.support.harness import TopicHarness
-from tests.support.repartitioning import lineage
+from tests.support.repartitioning import current_lineage
 
 #: Accounts of each client, in addition to the account that all clients share.
-OWN = 4
+ACCOUNTS_PER_CLIENT = 4
 
 Document = dict[str, Any]
 
@@ -41,7 +41,7 @@ class Client(threading.Thread):
 
     def __init__(self, bank: TopicHarness, number: int, stale: bool, stopping: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.accounts = [f"acc-{number}-{one}" for one in range(OWN)]
+        self.accounts = [f"acc-{number}-{one}" for one in range(ACCOUNTS_PER_CLIENT)]
         self.sent: dict[str, Document] = {}
         self.rounds = 0
         self.error: BaseException | None = None
@@ -81,7 +81,7 @@ class Client(threading.Thread):
         """
         round, step = divmod(self.rounds, 6)
         id = f"{account}.{self._number}.{round}"
-        later = document("bank_account.Deposit", account, f"{id}.later", {"amount": 2}, notbefore=FAR)
+        later = document("bank_account.Deposit", account, f"{id}.later", {"amount": 2}, notbefore=FAR_FUTURE)
         match step:
             case 0 if round == 0:
                 return document("bank_account.Open", account, f"{id}.0", {"owner": "ann"})
@@ -111,9 +111,9 @@ def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[li
             client.join(120)
 
 
-def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
+def final_outcomes(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
     """Return the final outcomes of each account's commands, in order along the partitions of its key."""
-    known, stories = lineage(bank), dict[str, list[OutcomeEnvelope]]()
+    known, stories = current_lineage(bank), dict[str, list[OutcomeEnvelope]]()
     outcomes = [bank.outcomes(number) for number in range(bank.partitions)]
     for home in range(known.counts[-1]):
         for partition in known.segments(home):
@@ -125,7 +125,7 @@ def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
     return stories
 
 
-def in_one_go(bank: TopicHarness, sent: list[Document]) -> Decisions:
+def decide_in_sequence(bank: TopicHarness, sent: list[Document]) -> Decisions:
     """Return the decisions on commands in sequence, in one partition. A deferred command is decided at once."""
     records = [
         Record(number, 0, record["subject"].encode(), json.dumps(_ripe(record)).encode(), [*HEADERS])

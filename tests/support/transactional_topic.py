@@ -11,7 +11,7 @@ from cqrs_cli.kafka.readers import bounds
 from tests.support.waiting import eventually
 
 
-class Stretch:
+class TransactionalTopic:
     """Writes to partition 0 of a topic. Other writers may use further partitions."""
 
     def __init__(self, connection: Cluster, topic: str, partitions: int = 1) -> None:
@@ -30,23 +30,23 @@ class Stretch:
 
     def begin(self, values: Iterable[bytes]) -> Producer:
         """Write records in a transaction that is left open."""
-        return begin(self.connection, self.topic, values)
+        return begin_transaction(self.connection, self.topic, values)
 
     def commit(self, values: Iterable[bytes]) -> None:
         self.begin(values).commit_transaction(10)
-        settled(self.connection, self.topic)
+        await_marker(self.connection, self.topic)
 
     def abort(self, values: Iterable[bytes]) -> None:
-        abort(self.connection, self.topic, values)
+        abort_transaction(self.connection, self.topic, values)
 
 
-def abort(connection: Cluster, topic: str, values: Iterable[bytes]) -> None:
+def abort_transaction(connection: Cluster, topic: str, values: Iterable[bytes]) -> None:
     """Write records in a transaction and abort it, in partition 0 of any topic. Waits for the marker."""
-    begin(connection, topic, values).abort_transaction(10)
-    settled(connection, topic)
+    begin_transaction(connection, topic, values).abort_transaction(10)
+    await_marker(connection, topic)
 
 
-def begin(connection: Cluster, topic: str, values: Iterable[bytes]) -> Producer:
+def begin_transaction(connection: Cluster, topic: str, values: Iterable[bytes]) -> Producer:
     """Write records in a transaction that is left open, in partition 0 of any topic."""
     client = producer(connection, transactional_id=f"{topic}.writer")
     client.init_transactions(10)
@@ -57,7 +57,7 @@ def begin(connection: Cluster, topic: str, values: Iterable[bytes]) -> Producer:
     return client
 
 
-def settled(connection: Cluster, topic: str) -> None:
+def await_marker(connection: Cluster, topic: str) -> None:
     """Wait for the marker of a transaction that has just ended in partition 0.
 
     The coordinator responds as soon as it has recorded the end, and writes the markers later.

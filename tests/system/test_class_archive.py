@@ -14,7 +14,7 @@ from cqrs_cli.kafka.embedded.jars import cache_folder
 from cqrs_cli.kafka.embedded.process import broker_archive
 from cqrs_cli.system.class_archive import AT_EXIT, ClassArchive
 from cqrs_cli.system.java import find_java
-from tests.support.archives import put
+from tests.support.archives import write_archive
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_archive_is_found_once_written(archive: ClassArchive, cache: Path) -> No
 
 
 def test_archive_is_of_one_java(archive: ClassArchive, tmp_path: Path) -> None:
-    put(archive, b"classes")
+    write_archive(archive, b"classes")
     for other in (
         ClassArchive(Path("/bin/sh"), archive.program, archive.jars),
         ClassArchive(archive.java, "program-2", archive.jars),
@@ -65,7 +65,7 @@ def test_archive_is_of_one_java(archive: ClassArchive, tmp_path: Path) -> None:
 
 def test_cut_archives_are_written_again(archive: ClassArchive) -> None:
     """Java 17 would crash with a truncated archive."""
-    cut = put(archive, b"cla", size=7)
+    cut = write_archive(archive, b"cla", size=7)
     assert archive.options == []
     path = archive.write(lambda options: written(options).write_bytes(b"all classes"), never)
     assert path != cut and not cut.exists()
@@ -105,7 +105,7 @@ def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) ->
 def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None:
     java = find_java()
     archives = (spark_archive(java), broker_archive(java, cache_folder()), executor_archive(java))
-    spark, _, executor = (put(one, b"before") for one in archives)
+    spark, _, executor = (write_archive(one, b"before") for one in archives)
     said = [
         {"program": "Spark", "archive": str(spark), "bytes": 6},
         {"program": "an executor", "archive": str(executor), "bytes": 6},
@@ -120,7 +120,7 @@ def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None
 def test_java_goes_on_without_what_is_none(content: bytes) -> None:
     """Java must not print about it, because its output belongs to the program."""
     archive = ClassArchive(find_java(), "program-1", Path("/"))
-    put(archive, content)
+    write_archive(archive, content)
     done = subprocess.run([archive.java, *archive.options, "--version"], capture_output=True)
     assert done.returncode == 0
     assert b"cds" not in done.stdout + done.stderr

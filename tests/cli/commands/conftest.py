@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
-from tests.support.deciding import Owner
+from tests.support.simple_owner import SimpleOwner
 
 BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
@@ -17,7 +17,7 @@ BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 @pytest.fixture
 def cqrs_on_decisions(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
     """`cqrs` on the topics of the accounts a and b: five events, a rejection and a record that is not a command."""
-    owner = Owner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
+    owner = SimpleOwner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
     for subject, command, *fields in (
         ("a", "Open", "owner=Ada"),
         ("b", "Open", "owner=Bob"),

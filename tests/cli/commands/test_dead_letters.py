@@ -11,9 +11,9 @@ from cqrs_cli.core.messages.outcome import dead_letter
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.cli.conftest import Cqrs
-from tests.support.commands import Sent
+from tests.support.commands import CommandRecord
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 COMMAND = {"specversion": "1.0", "id": "c-1", "source": "/x", "type": "bank_account.Close", "subject": "acc"}
 
@@ -62,8 +62,8 @@ def cqrs_with_dead_letters(cqrs_on_broker: Cqrs, connection: Connection, prefix:
         (tmp_path / f"{name}.ndjson").write_text(line)
         cqrs_on_broker("send", "--file", str(tmp_path / f"{name}.ndjson"))
     harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
-    harness.send(Sent(b"x", b"?"))
-    quietly(harness.plan())
+    harness.send(CommandRecord(b"x", b"?"))
+    run_plan(harness.plan())
     return cqrs_on_broker
 
 
@@ -106,7 +106,7 @@ def test_retries_send_each_command_once(
             "dead-letters", "retry", "bank_account", "--all", "-o", "json"
         ).lines
         assert document["sent"] == 2
-        quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
+        run_plan(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
     (document,) = cqrs_with_dead_letters(
         "dead-letters", "retry", "bank_account", "--id", "c-a", "-o", "json"
     ).lines
@@ -158,7 +158,7 @@ def test_open_letters_exclude_accepted_commands(
     (tmp_path / "accepted.ndjson").write_text(json.dumps(accepted_command))
     cqrs_with_dead_letters("send", "--file", str(tmp_path / "accepted.ndjson"))
     cqrs_with_dead_letters("dead-letters", "retry", "bank_account", "--id", "c-b")
-    quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
+    run_plan(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
     remaining = cqrs_with_dead_letters(*list_open).lines
     assert sorted(line["id"] or "" for line in remaining) == ["", "c-b"]
     (first, last) = cqrs_with_dead_letters(

@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.cli.conftest import Cqrs
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
 
@@ -20,7 +20,7 @@ def cqrs_with_deferred(cqrs_on_broker: Cqrs, connection: Connection, prefix: str
             "send", "bank_account", name, "Open", "owner=Ada", "--not-before", time, "--id", f"open-{name}"
         )
     harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
-    quietly(harness.plan())
+    run_plan(harness.plan())
     return cqrs_on_broker
 
 

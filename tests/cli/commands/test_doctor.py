@@ -16,7 +16,7 @@ from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.system import java, limits
 from tests.support import ROOT
-from tests.support.transactional_topic import begin
+from tests.support.transactional_topic import begin_transaction
 
 COUNTER = ROOT / "aggregates" / "counter.py"
 
@@ -208,7 +208,7 @@ def test_transaction_that_hides_commands_is_named(
     topics = Topics("counter", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan())
-    client = begin(connection, topics.commands, [b"?"])
+    client = begin_transaction(connection, topics.commands, [b"?"])
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
     ((status, detail),) = doctor.checks("transactions")
     assert status == "warn" and f"open transaction {topics.commands}.writer" in detail

@@ -9,7 +9,7 @@ from cqrs_cli.jobs.engine.spark_archive import spark_archive
 from cqrs_cli.kafka.embedded.jars import cache_folder
 from cqrs_cli.kafka.embedded.process import broker_archive
 from cqrs_cli.system.java import find_java
-from tests.support.archives import put
+from tests.support.archives import write_archive
 
 
 def archive_details() -> list[str]:
@@ -24,6 +24,6 @@ def test_doctor_names_the_class_archives(tmp_path: Path, monkeypatch: pytest.Mon
         "Spark has no class data archive; cqrs warm creates one, so that it starts sooner",
         "the embedded Kafka has no class data archive; cqrs warm creates one, so that it starts sooner",
     ]
-    spark = put(spark_archive(java), b"classes")
-    broker = put(broker_archive(java, cache_folder()), b"classes")
+    spark = write_archive(spark_archive(java), b"classes")
+    broker = write_archive(broker_archive(java, cache_folder()), b"classes")
     assert archive_details() == [f"Spark starts from {spark}", f"the embedded Kafka starts from {broker}"]

@@ -11,15 +11,19 @@ from tests.support import statuses
 
 def test_partitions_without_owner_are_counted() -> None:
     checks = partition_checks(
-        statuses.look(statuses.decided(lag=2, rates=Rates(1, 1, 0)), statuses.heard(owned=False))
+        statuses.status_snapshot(
+            statuses.decided_partition(lag=2, rates=Rates(1, 1, 0)),
+            statuses.subscribed_partition(owned=False),
+        )
     )
     assert list(checks) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
 
 
 def test_suspects_and_stops_are_warnings() -> None:
     checks = partition_checks(
-        statuses.look(
-            statuses.decided(trial="on trial", lag=1), statuses.heard(stopped_at=7, way_out="--skip")
+        statuses.status_snapshot(
+            statuses.decided_partition(trial="on trial", lag=1),
+            statuses.subscribed_partition(stopped_at=7, way_out="--skip"),
         )
     )
     first, second = checks
@@ -31,7 +35,9 @@ def test_suspects_and_stops_are_warnings() -> None:
 def test_silent_runs_are_warnings() -> None:
     owner = PartitionOwner("a", since=1_000, silent_seconds=56)
     checks = list(
-        partition_checks(statuses.look(*(statuses.decided(number, owner=owner) for number in (0, 1))))
+        partition_checks(
+            statuses.status_snapshot(*(statuses.decided_partition(number, owner=owner) for number in (0, 1)))
+        )
     )
     assert checks == [
         warn("partitions", "bank: its run a (silent for 56 s)", "if it was killed, start a run: cqrs run")

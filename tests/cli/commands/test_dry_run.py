@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
-from tests.support.deciding import Owner
+from tests.support.simple_owner import SimpleOwner
 
 pytestmark = pytest.mark.kafka
 BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
@@ -32,8 +32,8 @@ VERDICT_MEMBERS = (
 
 
 @pytest.fixture
-def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
-    return Owner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
+def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> SimpleOwner:
+    return SimpleOwner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
 
 
 def verdict(outcome: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def command_count(cqrs: Cqrs) -> int:
     return len(cqrs("tail", "bank_account", "commands", *JSON).lines)
 
 
-def test_dry_run_equals_the_decision(cqrs_on_broker: Cqrs, owner: Owner) -> None:
+def test_dry_run_equals_the_decision(cqrs_on_broker: Cqrs, owner: SimpleOwner) -> None:
     open_, close = ("Open", "owner=Ada"), ("Close",)
     deposit, withdraw = ("Deposit", "amount=5"), ("Withdraw", "amount=9")
     for number, (command, status) in enumerate(

@@ -19,7 +19,7 @@ from tests.cli.conftest import Cqrs
 from tests.core.personal.batches import context
 from tests.core.personal.customer import CUSTOMER, Registered
 from tests.following.projections.projector_harness import event_record
-from tests.support.topic_settings import configure
+from tests.support.topic_settings import configure_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -208,7 +208,7 @@ def test_new_keys_topic_is_reported(erase_project: Cqrs, customers: Customers) -
     """The topics have events, whose keys may have been in a topic that was lost."""
     plan, topics = TopicPlan(personal=True), customers.topics
     for kind in KINDS:
-        configure(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))
+        configure_topic(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))
     result = erase_project("init", "customer")
     assert result.status == 0 and f"{topics.keys} was missing, and customer has events" in result.err
     assert "was missing" not in erase_project("init", "customer").err

@@ -15,9 +15,9 @@ from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
-from tests.support.deciding import Owner
 from tests.support.harness import TopicHarness
-from tests.support.owners import running
+from tests.support.owners import running_owners
+from tests.support.simple_owner import SimpleOwner
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -25,8 +25,8 @@ BANK_ACCOUNT = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
 
 @pytest.fixture
-def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
-    return Owner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
+def owner(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> SimpleOwner:
+    return SimpleOwner(connection, Topics("bank_account", prefix), BANK_ACCOUNT)
 
 
 def command_line(subject: str, command: str = "Open", **data: object) -> str:
@@ -67,17 +67,17 @@ def test_an_unreachable_broker_ends_with_4(cqrs: Cqrs) -> None:
     assert result.err.startswith("error: no answer from Kafka at 127.0.0.1:1")
 
 
-def test_waiting_prints_the_outcome(cqrs_on_broker: Cqrs, owner: Owner) -> None:
-    with owner.deciding():
+def test_waiting_prints_the_outcome(cqrs_on_broker: Cqrs, owner: SimpleOwner) -> None:
+    with owner.decide_in_background():
         result = cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "-o", "json")
     assert result.status == 0
     assert result.document["data"]["status"] == "accepted"
     assert result.document["subject"] == "a"
 
 
-def test_rejections_end_with_7(cqrs_on_broker: Cqrs, owner: Owner) -> None:
+def test_rejections_end_with_7(cqrs_on_broker: Cqrs, owner: SimpleOwner) -> None:
     deposit = ("send", "bank_account", "a", "Deposit", "amount=1", "--wait", "--id")
-    with owner.deciding():
+    with owner.decide_in_background():
         rejected = cqrs_on_broker(*deposit, "1")
         rejected_again = cqrs_on_broker(*deposit, "1")
         cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait")
@@ -120,8 +120,8 @@ def test_waiting_reports_a_missing_owner(
 
 
 def test_waiting_does_not_report_an_active_owner(single_bank: TopicHarness, cqrs: Cqrs) -> None:
-    with running(single_bank.plan(once=False)):
-        eventually(single_bank.owner)  # it has claimed; after its end there would be no owner
+    with running_owners(single_bank.plan(once=False)):
+        eventually(single_bank.owning_run)  # it has claimed; after its end there would be no owner
     broker_flags = (
         "-b",
         single_bank.connection.bootstrap_server,
@@ -130,8 +130,8 @@ def test_waiting_does_not_report_an_active_owner(single_bank: TopicHarness, cqrs
     )
     send = ("send", "bank_account", "a", "Close", "--wait", "--timeout", "2s", *broker_flags)
     assert "no run owns" in cqrs(*send).err
-    with running(single_bank.plan(once=False)) as owner:
-        eventually(lambda: single_bank.owner() == owner.plan.run)
+    with running_owners(single_bank.plan(once=False)) as owner:
+        eventually(lambda: single_bank.owning_run() == owner.plan.run)
         assert "no run owns" not in cqrs(*send).err
 
 
@@ -164,9 +164,9 @@ def test_stopping_the_wait_names_the_id(
     assert "sending again with the same id is safe: --id id-7\n" in result.err
 
 
-def test_other_commands_outcomes_are_ignored(cqrs_on_broker: Cqrs, owner: Owner) -> None:
+def test_other_commands_outcomes_are_ignored(cqrs_on_broker: Cqrs, owner: SimpleOwner) -> None:
     cqrs_on_broker("send", "bank_account", "a", "Open", "owner=Ada")
-    with owner.deciding():
+    with owner.decide_in_background():
         result = cqrs_on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
     assert result.document["type"] == "bank_account.Close.accepted"
 
@@ -182,11 +182,11 @@ def test_one_command_is_counted_singular(cqrs_on_broker: Cqrs, tmp_path: Path) -
     assert cqrs_on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
 
 
-def test_outcomes_of_a_file_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+def test_outcomes_of_a_file_are_awaited(cqrs_on_broker: Cqrs, owner: SimpleOwner, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text(
         "".join(command_line(f"a{n}", owner="x") for n in range(3000)) + command_line("b", "Close")
     )
-    with owner.deciding():
+    with owner.decide_in_background():
         result = cqrs_on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
     assert result.status == 7
     assert len(result.lines) == 3001
@@ -202,9 +202,9 @@ def test_bad_lines_end_with_2(cqrs_on_broker: Cqrs, tmp_path: Path) -> None:
     assert len(cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
 
 
-def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+def test_lines_before_bad_ones_are_awaited(cqrs_on_broker: Cqrs, owner: SimpleOwner, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(command_line("a", owner="x") + "{}\n")
-    with owner.deciding():
+    with owner.decide_in_background():
         result = cqrs_on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
     assert (result.status, result.document["data"]["status"]) == (2, "accepted")
     assert json.loads(result.err)["error"]["message"].startswith("line 2: ")

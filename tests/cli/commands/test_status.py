@@ -23,7 +23,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
 from tests.cli.conftest import Cqrs
-from tests.support.transactional_topic import begin, settled
+from tests.support.transactional_topic import await_marker, begin_transaction
 
 pytestmark = pytest.mark.kafka
 
@@ -135,7 +135,7 @@ def test_status_names_hiding_transaction(
     cqrs_on_decisions: Cqrs, connection: Connection, prefix: str, request: pytest.FixtureRequest
 ) -> None:
     topic = f"{prefix}bank_account.commands"
-    client = begin(connection, topic, [b"?"])
+    client = begin_transaction(connection, topic, [b"?"])
     assert hiding_transactions(cqrs_on_decisions("status", "-o", "json").document) == [
         None,
         None,
@@ -151,7 +151,7 @@ def test_status_names_hiding_transaction(
     assert message in " ".join(output.split())
     assert "end the program that opened it, or kafka-transactions.sh" in " ".join(output.split())
     client.abort_transaction(10)
-    settled(connection, topic)
+    await_marker(connection, topic)
     assert hiding_transactions(cqrs_on_decisions("status", "-o", "json").document) == [None, None]
 
 

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
-from tests.support.deciding import Owner
+from tests.support.simple_owner import SimpleOwner
 
 pytestmark = pytest.mark.kafka
 JSON = ("-o", "json")
@@ -34,7 +34,7 @@ def cqrs_with_correlations(cqrs_on_broker: Cqrs, connection: Connection, prefix:
     assert cqrs_on_broker("send", "--file", "rows.ndjson").status == 0
     for name in ("bank_account", "counter"):
         aggregate = registry.load(name, "aggregates", AGGREGATES.parent)
-        Owner(connection, Topics(name, prefix), aggregate).decide()
+        SimpleOwner(connection, Topics(name, prefix), aggregate).decide()
     return cqrs_on_broker
 
 

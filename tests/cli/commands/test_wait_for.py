@@ -22,7 +22,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
-from tests.support.deciding import Owner
+from tests.support.simple_owner import SimpleOwner
 
 pytestmark = pytest.mark.kafka
 OPEN = ("send", "bank_account", "acc-42", "Open", "owner=Ada", "--wait-for", "opened")
@@ -85,9 +85,9 @@ def test_query_sees_own_writes(
     cqrs_with_projection: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     bank_account = registry.load("bank_account", "aggregates", AGGREGATES.parent)
-    owner = Owner(connection, Topics("bank_account", prefix), bank_account)
+    owner = SimpleOwner(connection, Topics("bank_account", prefix), bank_account)
     runner = ProjectionRunner(tmp_path, connection, prefix)
-    with owner.deciding():
+    with owner.decide_in_background():
         with runner.running():
             assert cqrs_with_projection(*OPEN).status == 0
             assert runner.rows() == [("acc-42", 1)]

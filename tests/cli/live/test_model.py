@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from cqrs_cli.cli.live.model import Choices, Reasons
 from cqrs_cli.status.columns import COLUMNS
-from tests.support.statuses import decided, heard, look
+from tests.support.statuses import decided_partition, status_snapshot, subscribed_partition
 
 LAGS = {("b", 0): 5, ("a", 1): 0, ("a", 0): 9, ("b", 1): 7}
-PARTITIONS = [decided(number, name, lag=lag) for (name, number), lag in LAGS.items()]
+PARTITIONS = [decided_partition(number, name, lag=lag) for (name, number), lag in LAGS.items()]
 
 
 def row_labels(choices: Choices) -> list[str]:
@@ -45,7 +45,7 @@ def test_pausing_and_quitting_are_keys() -> None:
 def test_reasons_are_counted_for_a_minute() -> None:
     reasons = Reasons()
     for time, count in ((0.0, 9), (50.0, 2), (70.0, 3)):
-        status = decided(at=time, reasons={"EMPTY": count, "CLOSED": 1})
-        reasons.add_snapshot(look(status, replace(heard(), at=time)))
+        status = decided_partition(at=time, reasons={"EMPTY": count, "CLOSED": 1})
+        reasons.add_snapshot(status_snapshot(status, replace(subscribed_partition(), at=time)))
     assert reasons.most_frequent(1) == [("bank", "EMPTY", 5)]
     assert reasons.most_frequent(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]

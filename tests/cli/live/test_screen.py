@@ -9,11 +9,16 @@ from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import render_screen
 from cqrs_cli.status.partition import PartitionOwner, Rates
 from cqrs_cli.status.rates import StatusSnapshot
-from tests.support.statuses import decided, heard, look
+from tests.support.statuses import decided_partition, status_snapshot, subscribed_partition
 
-BUSY_PARTITION = decided(3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0))
-SNAPSHOT = look(
-    *(BUSY_PARTITION if number == 3 else decided(number, rates=Rates(0, 0, 0)) for number in range(20))
+BUSY_PARTITION = decided_partition(
+    3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0)
+)
+SNAPSHOT = status_snapshot(
+    *(
+        BUSY_PARTITION if number == 3 else decided_partition(number, rates=Rates(0, 0, 0))
+        for number in range(20)
+    )
 )
 CHOICES = Choices()
 
@@ -37,14 +42,16 @@ def test_a_row_has_its_numbers() -> None:
 
 
 def test_the_screen_is_never_overfull() -> None:
-    screen = look(*(decided(number, waits_for="n") for number in range(20)))
+    screen = status_snapshot(*(decided_partition(number, waits_for="n") for number in range(20)))
     for height in (8, 12, 20, 40):
         assert len(drawn_lines(screen, height=height)) <= max(height, 12)
     assert any("and 14 more: a shows aggregates" in line for line in drawn_lines(SNAPSHOT, height=13))
 
 
 def test_wait_reasons_and_errors_are_shown() -> None:
-    lines = drawn_lines(look(decided(3, waits_for="command 7 is on\x1b trial")), error="no answer")
+    lines = drawn_lines(
+        status_snapshot(decided_partition(3, waits_for="command 7 is on\x1b trial")), error="no answer"
+    )
     assert "no answer; still trying" in lines
     assert "bank 3: it waits: command 7 is on\\x1b trial" in lines
 
@@ -55,7 +62,7 @@ def test_the_header_shows_the_chosen_options() -> None:
 
 #: Rows with realistic widths: the run's name has a time and a number.
 WIDE_ROWS = [
-    decided(
+    decided_partition(
         n,
         "bank_account",
         owner=PartitionOwner("swift-otter-20261124-082538"),
@@ -70,8 +77,8 @@ WIDE_ROWS = [
 def test_narrow_screens_omit_columns(width: int) -> None:
     """A column without room is omitted: numbers are never cut."""
     wait_reason = "the payload store does not answer, and this long reason must be shown completely"
-    process_status = heard(lag=3, rates=Rates(3, 1, 0), waits_for=wait_reason)
-    lines = drawn_lines(look(*WIDE_ROWS, process_status), width=width)
+    process_status = subscribed_partition(lag=3, rates=Rates(3, 1, 0), waits_for=wait_reason)
+    lines = drawn_lines(status_snapshot(*WIDE_ROWS, process_status), width=width)
     assert max(map(len, lines)) <= width
     header = next(line for line in lines if line.startswith("partition"))
     assert header.split()[:1] + header.split()[-1:] == ["partition", "owner"]
@@ -83,7 +90,9 @@ def test_narrow_screens_omit_columns(width: int) -> None:
 
 
 def test_wide_screens_show_every_column() -> None:
-    header = next(line for line in drawn_lines(look(*WIDE_ROWS), width=120) if line.startswith("partition"))
+    header = next(
+        line for line in drawn_lines(status_snapshot(*WIDE_ROWS), width=120) if line.startswith("partition")
+    )
     assert header.split() == [
         "partition",
         "sent/s",

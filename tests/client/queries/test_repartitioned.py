@@ -11,8 +11,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, round_commands, run_first_rounds
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow
+from tests.support.owners import run_plan
+from tests.support.repartitioning import repartition_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -22,7 +22,7 @@ def two_counters(connection: Connection, prefix: str, tmp_path: Path) -> TopicHa
     """One decided and one deferred command for each counter, both from before the repartitioning."""
     two_counters = counters(connection, prefix, tmp_path)
     run_first_rounds(two_counters)
-    grow(two_counters, 4)
+    repartition_topics(two_counters, 4)
     return two_counters
 
 
@@ -30,12 +30,12 @@ def test_deferred_commands_are_listed_once(two_counters: TopicHarness) -> None:
     for _ in range(2):  # before and after the partitions split
         deferred = deferred_commands(two_counters.connection, two_counters.topics, "murmur2", lambda _: True)
         assert sorted(command.subject for command in deferred) == sorted(SUBJECTS)
-        quietly(two_counters.plan())
+        run_plan(two_counters.plan())
 
 
 def test_simulation_knows_earlier_decisions(two_counters: TopicHarness) -> None:
     """The simulation knows states, decisions and deferred commands."""
-    quietly(two_counters.plan())
+    run_plan(two_counters.plan())
     values_by_round = {
         number: [record.value or b"" for record in round_commands(number)] for number in range(3)
     }

@@ -19,7 +19,7 @@ from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, MAX_NESTING, ch
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
-from tests.support.commands import STRUCTURED, command, document
+from tests.support.commands import STRUCTURED_HEADERS, command, document
 
 
 class Note(cqrs.Command):
@@ -58,7 +58,7 @@ def nested(levels: int) -> bytes:
 def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
     data = b'{"body":%b,"boxes":%d}' % (nested(levels), boxes)
     value = json.dumps(document("notes.Note", "a", "1", 0)).encode().replace(b'"data": 0', b'"data":' + data)
-    record = Record(0, 0, b"a", value, STRUCTURED)
+    record = Record(0, 0, b"a", value, STRUCTURED_HEADERS)
     done = decide_batch(NOTES, [record], BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
     return read_outcome(done.outcomes[0][0]).data, [event[0] for event in done.events]
 
@@ -92,7 +92,7 @@ def test_readers_stack_does_not_matter() -> None:
         extension = command("notes.Note", "a", "1", {"body": 1}, ext=0).value or b""
         value = extension.replace(b'"ext": 0', b'"ext": ' + nested(levels))
         try:
-            read_command(Record(0, 0, b"a", value, STRUCTURED))
+            read_command(Record(0, 0, b"a", value, STRUCTURED_HEADERS))
         except CheckFailed as error:
             return error.reason.name
         return None
@@ -155,7 +155,7 @@ def test_unclosed_string_takes_linear_time(end: bytes) -> None:
     value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # quadratic time would take an hour
     check_nesting(value)
     with pytest.raises(CheckFailed):
-        read_command(Record(0, 0, b"a", value, STRUCTURED))
+        read_command(Record(0, 0, b"a", value, STRUCTURED_HEADERS))
 
 
 @pytest.mark.parametrize("length", [10, 2000])
@@ -165,4 +165,4 @@ def test_envelope_may_nest_deeper_than_data(length: int) -> None:
         b'{"x":%b,' % (b"[" * 200 + b"]" * 200)
         + json.dumps(document("t.T", "a", "1", "p" * length)).encode()[1:]
     )
-    assert read_command(Record(0, 0, b"a", value, STRUCTURED)).id == "1"
+    assert read_command(Record(0, 0, b"a", value, STRUCTURED_HEADERS)).id == "1"

@@ -11,7 +11,7 @@ from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned_here
+from tests.support.owners import run_plan_task
 
 
 def checkpoint_folder(harness: TopicHarness) -> Path:
@@ -48,7 +48,7 @@ def data_files(harness: TopicHarness) -> list[Path]:
 
 def run_once(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
     """Run once on a machine, and return the notes."""
-    (first_result, *other_results) = owned_here(checkpoint_plan(harness, machine, **options))
+    (first_result, *other_results) = run_plan_task(checkpoint_plan(harness, machine, **options))
     for result in (first_result, *other_results):
         if result.error is not None:
             raise result.error

@@ -26,9 +26,9 @@ from tests.deciding.checkpoints.checkpoint_runs import (
     run_once,
     write_checkpoints,
 )
-from tests.support.commands import increments, mixture
+from tests.support.commands import increment_commands, mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly, running
+from tests.support.owners import OwnerProcess, run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -38,17 +38,17 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
     """Checkpoints are taken at random positions. The live shards, the log and each checkpoint give equal digests."""
-    choice, commands = random.Random(seed), list(mixture(600, seed=seed))
+    choice, commands = random.Random(seed), list(mixed_commands(600, seed=seed))
     cuts = sorted(choice.sample(range(1, 600), 3))
     for start, end in zip([0, *cuts], [*cuts, 600], strict=True):
         bank.send(*commands[start:end])
-        quietly(bank.plan())
+        run_plan(bank.plan())
         if start:
             write_checkpoints(bank)
     bank.send(*choice.sample(commands, 100))  # most are repetitions
     assert sum(RESTORED_NOTE in note for note in run_on_new_machine(bank)) == 2
-    quietly(bank.plan())
-    quietly(bank.plan(machine="log"))
+    run_plan(bank.plan())
+    run_plan(bank.plan(machine="log"))
     assert bank.digest("new") == bank.digest("state") == bank.digest("log")
     assert bank.violations("new") == []
 
@@ -56,10 +56,10 @@ def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
 def old_and_new(counters: TopicHarness) -> None:
     """Write two checkpoints, and decide further commands after each."""
     for first in (0, 10):
-        counters.send(*increments(10, first=first))
-        quietly(counters.plan())
+        counters.send(*increment_commands(10, first=first))
+        run_plan(counters.plan())
         assert len(write_checkpoints(counters)) == 1
-    counters.send(*increments(10, first=20))
+    counters.send(*increment_commands(10, first=20))
 
 
 def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
@@ -94,7 +94,7 @@ def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) 
     at = newest.positions
     assert at.last_event is not None and at.last_outcome is not None
     event, outcome = replace(at.last_event, digest="another"), replace(at.last_outcome, digest="another")
-    ahead = newest.positions._replace(events=counters.end("events") + 9)
+    ahead = newest.positions._replace(events=counters.stable_end("events") + 9)
     for false, reason in (
         (
             replace(newest, positions=at._replace(last_event=event)),
@@ -131,7 +131,7 @@ def test_topic_made_again_has_none(counters: TopicHarness) -> None:
 @pytest.mark.slow
 @pytest.mark.covers("checkpoint")
 def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
-    counters.send(*increments(10))
+    counters.send(*increment_commands(10))
     nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
     notes = run_once(counters, "new", checkpoints=nobody)
     counters.check("new")
@@ -142,15 +142,15 @@ def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
 def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """A store that accepts connections but never answers stops no owner, neither at its start nor at a write."""
     impatient = Timing(checkpoint_answer_timeout=0.5, checkpoint_deadline=0.5)
-    counters.send(*increments(10))
+    counters.send(*increment_commands(10))
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = (
             f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{server.getsockname()[1]}"
         )
-        with running(
+        with running_owners(
             changed(checkpoint_plan(counters, checkpoints=silent), targets=None, timing=impatient)
         ) as owner:
-            eventually(lambda: counters.standing()[0] == 10)
+            eventually(lambda: counters.position_and_claim()[0] == 10)
             eventually(lambda: "has taken more than" in capsys.readouterr().err)
     counters.check()
     begun, written = owner.notes()
@@ -159,11 +159,11 @@ def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.Captur
 
 
 def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
-    counters.send(*increments(10))
-    quietly(counters.plan())
+    counters.send(*increment_commands(10))
+    run_plan(counters.plan())
     assert len({one.written for one in (*write_checkpoints(counters), *write_checkpoints(counters))}) == 1
-    counters.send(*increments(1, first=10))
-    quietly(counters.plan())
+    counters.send(*increment_commands(1, first=10))
+    run_plan(counters.plan())
     (source,) = checkpoint_sources(counters)
     kept = write_checkpoint(source, every=3600)
     assert kept is not None and kept.positions.commands == 10
@@ -173,11 +173,11 @@ def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
 @pytest.mark.slow
 @pytest.mark.covers("checkpoint")
 def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
-    counters.send(*increments(10))
+    counters.send(*increment_commands(10))
     working = changed(checkpoint_plan(counters, checkpoint_every=0.1), targets=None)
-    with running(working):
+    with running_owners(working):
         eventually(lambda: checkpoints_of(counters).newest() is not None)
-        counters.send(*increments(10, first=10))
+        counters.send(*increment_commands(10, first=10))
         eventually(
             lambda: (
                 (newest := checkpoints_of(counters).newest()) is not None and newest.positions.commands >= 20
@@ -193,7 +193,7 @@ def test_killed_writers_harm_nothing(
     counters: TopicHarness, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old_and_new(counters)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:kill")
     child = start_child(WriteRequest(checkpoint_sources(counters), 0.0))
     child.communicate()
@@ -201,8 +201,8 @@ def test_killed_writers_harm_nothing(
     monkeypatch.delenv(failpoints.VARIABLE)
     assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters)) == 1
     for first in (30, 31):  # orphaned data are deleted once both kept checkpoints are newer
-        counters.send(*increments(1, first=first))
-        quietly(counters.plan())
+        counters.send(*increment_commands(1, first=first))
+        run_plan(counters.plan())
         write_checkpoints(counters)
     assert len(data_files(counters)) == 2
     assert [path.name for path in counters.shard_path().parent.iterdir()] == ["0"]
@@ -213,7 +213,7 @@ def test_killed_writers_harm_nothing(
 @pytest.mark.parametrize("point", ["checkpoint.installed", "recover.taken", "recover.events"])
 def test_owner_killed_while_it_begins(counters: TopicHarness, point: str) -> None:
     old_and_new(counters)
-    assert Process(checkpoint_plan(counters, "new"), f"{point}:1:kill").killed()
+    assert OwnerProcess(checkpoint_plan(counters, "new"), f"{point}:1:kill").was_killed()
     run_once(counters, "new")
     counters.check("new")
 

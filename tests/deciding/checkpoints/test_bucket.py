@@ -14,10 +14,10 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from tests.deciding.checkpoints.checkpoint_runs import RESTORED_NOTE, checkpoint_plan, run_on_new_machine
 from tests.support import AGGREGATES
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
 from tests.support.objects.running import Bucket, ObjectServer
-from tests.support.owners import quietly, running
+from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.objects, pytest.mark.covers("checkpoint")]
@@ -43,12 +43,12 @@ def newest(harness: TopicHarness, place: dict[str, Any]) -> int:
 def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], bucket: Bucket) -> None:
     """The newest two checkpoints are kept. A new state folder starts from the newest and decides on."""
     for first in range(0, 30, 10):
-        counters.send(*increments(10, first=first))
-        quietly(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
+        counters.send(*increment_commands(10, first=first))
+        run_plan(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
         assert newest(counters, place) == first + 10
     assert len(kept(counters, place).manifests()) == 2
     assert len([file for file in bucket.folder.rglob("*") if file.is_file()]) == 4
-    counters.send(*increments(10, first=30))
+    counters.send(*increment_commands(10, first=30))
     assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **place)) == 1
     assert len(counters.outcomes()) == 40 and counters.violations("new") == []
 
@@ -59,18 +59,18 @@ def test_server_may_die_while_owners_decide(
 ) -> None:
     """Deciding continues, a note explains why no checkpoint is written, and the next checkpoint is written."""
     timing = Timing(checkpoint_retry=0.2)
-    counters.send(*increments(10))
-    with running(
+    counters.send(*increment_commands(10))
+    with running_owners(
         replace(checkpoint_plan(counters, checkpoint_every=0.1, **place), targets=None, timing=timing)
     ) as owner:
         eventually(lambda: newest(counters, place) >= 10)
         object_store.kill()
         try:
-            counters.send(*increments(10, first=10))
-            eventually(lambda: counters.standing()[0] == 20)
+            counters.send(*increment_commands(10, first=10))
+            eventually(lambda: counters.position_and_claim()[0] == 20)
         finally:
             object_store.start()
-        counters.send(*increments(10, first=20))
+        counters.send(*increment_commands(10, first=20))
         eventually(lambda: newest(counters, place) >= 30)
     assert owner.error() is None
     assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **place)) == 1
@@ -90,7 +90,7 @@ def test_useless_store_costs_a_note(
         bucket.folder.rmdir()
     else:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
-    counters.send(*increments(10))
+    counters.send(*increment_commands(10))
     begun, written = run_on_new_machine(counters, **place)
     reason = "the bucket does not exist; create it" if trouble == "no bucket" else "check the credentials"
     assert "no checkpoint is used" in begun and reason in begun
@@ -117,8 +117,8 @@ def test_doctor_tries_the_store(
         checks = json.loads(capfd.readouterr().out)["checks"]
         return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
 
-    counters.send(*increments(10))
-    quietly(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
+    counters.send(*increment_commands(10))
+    run_plan(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
     store, level = found()
     assert store == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints responds and is writable")
     assert level[0] == "ok" and "partition 0" in level[1]

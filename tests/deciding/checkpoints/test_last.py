@@ -17,9 +17,9 @@ from tests.deciding.checkpoints.checkpoint_runs import (
     data_files,
     write_checkpoints,
 )
-from tests.support.commands import increments
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import owned_here, quietly, running
+from tests.support.commands import increment_commands
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import run_plan, run_plan_task, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.covers("checkpoint")]
@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.covers("checkpoint")]
 @pytest.fixture
 def ten(counters: TopicHarness) -> TopicHarness:
     """Ten decided commands in a checkpoint, and ten undecided commands. The next checkpoint is due in an hour."""
-    counters.send(*increments(10))
-    quietly(counters.plan())
+    counters.send(*increment_commands(10))
+    run_plan(counters.plan())
     assert len(write_checkpoints(counters)) == 1
-    counters.send(*increments(10, first=10))
+    counters.send(*increment_commands(10, first=10))
     return counters
 
 
@@ -46,23 +46,23 @@ def kept(harness: TopicHarness) -> int:
 
 
 def test_end_of_once_has_a_checkpoint(ten: TopicHarness) -> None:
-    quietly(hourly(ten))
+    run_plan(hourly(ten))
     assert (kept(ten), len(data_files(ten))) == (20, 2)
-    quietly(hourly(ten))  # no command was decided since
+    run_plan(hourly(ten))  # no command was decided since
     assert len(data_files(ten)) == 2
 
 
 def test_stopped_service_has_a_checkpoint(ten: TopicHarness) -> None:
-    with running(replace(hourly(ten), targets=None)) as owner:
-        eventually(lambda: ten.standing()[0] == 20)
+    with running_owners(replace(hourly(ten), targets=None)) as owner:
+        eventually(lambda: ten.position_and_claim()[0] == 20)
         assert kept(ten) == 10
     assert (owner.error(), owner.notes(), kept(ten)) == (None, [], 20)
 
 
 def test_loser_of_a_takeover_writes_none(ten: TopicHarness) -> None:
-    with running(replace(hourly(ten), targets=None)) as owner:
-        eventually(lambda: ten.standing()[0] == 20)
-        quietly(ten.plan(machine="other"))
+    with running_owners(replace(hourly(ten), targets=None)) as owner:
+        eventually(lambda: ten.position_and_claim()[0] == 20)
+        run_plan(ten.plan(machine="other"))
         assert isinstance(owner.error(), TakenOverError)
     assert kept(ten) == 10
 
@@ -71,8 +71,8 @@ def test_silent_store_delays_no_stop(ten: TopicHarness) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         silent = f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{port}"
-        timing = replace(IMPATIENT, retire_deadline=0.5)
-        (ending,) = owned_here(replace(hourly(ten), checkpoints=silent, timing=timing))
+        timing = replace(SHORT_TIMEOUTS, retire_deadline=0.5)
+        (ending,) = run_plan_task(replace(hourly(ten), checkpoints=silent, timing=timing))
     assert ending.error is None
     (note,) = ending.notes
     assert "no checkpoint of" in note and "has taken more than" in note

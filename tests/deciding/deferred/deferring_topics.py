@@ -8,7 +8,7 @@ from typing import Any
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.commands import Sent, command
+from tests.support.commands import CommandRecord, command
 from tests.support.harness import TopicHarness
 
 AGGREGATE_CODE = """
@@ -49,15 +49,15 @@ def deferring_topics(connection: Connection, prefix: str, folder: Path) -> Topic
     return TopicHarness(connection, prefix, folder, "threshold", package="deferring", root=folder)
 
 
-def count_command(id: str, subject: str = "a", ready: int = 0, **attributes: Any) -> Sent:
+def count_command(id: str, subject: str = "a", ready: int = 0, **attributes: Any) -> CommandRecord:
     return command("threshold.Count", subject, id, {"ready": ready}, **attributes)
 
 
-def cancel_command(id: str, subject: str = "a") -> Sent:
+def cancel_command(id: str, subject: str = "a") -> CommandRecord:
     return command("cqrs.Cancel", subject, f"cancel-{id}", {"id": id})
 
 
-def release_command(id: str, subject: str = "a") -> Sent:
+def release_command(id: str, subject: str = "a") -> CommandRecord:
     return command("cqrs.Release", subject, f"release-{id}", {"id": id})
 
 

@@ -16,9 +16,9 @@ from tests.deciding.deferred.deferring_topics import (
     outcomes_of,
     release_command,
 )
-from tests.support.commands import FAR
+from tests.support.commands import FAR_FUTURE
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly, running
+from tests.support.owners import OwnerProcess, run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -34,12 +34,14 @@ def test_commands_wait_and_are_decided(ward: TopicHarness) -> None:
     ward.send(
         count_command("timed", notbefore=near_future()),
         count_command("patient", ready=2),
-        count_command("never", notbefore=FAR),
+        count_command("never", notbefore=FAR_FUTURE),
     )
-    with running(ward.plan(once=False)):
+    with running_owners(ward.plan(once=False)):
         eventually(lambda: outcomes_of(ward, "timed")[-1:] == [("accepted", "")])
-        ward.send(count_command("never", notbefore=FAR), cancel_command("never"), cancel_command("nothing"))
-        ward.send(count_command("asked", notbefore=FAR), release_command("asked"))
+        ward.send(
+            count_command("never", notbefore=FAR_FUTURE), cancel_command("never"), cancel_command("nothing")
+        )
+        ward.send(count_command("asked", notbefore=FAR_FUTURE), release_command("asked"))
         ward.send(
             count_command("copy", deferredfrom="0/0"),
             count_command("timed", notbefore=near_future(), deferredfrom="0/0"),
@@ -64,14 +66,16 @@ def test_commands_wait_and_are_decided(ward: TopicHarness) -> None:
 
 def test_lost_shard_keeps_the_waiting(ward: TopicHarness) -> None:
     ward.send(
-        count_command("never", notbefore=FAR), count_command("other", notbefore=FAR), cancel_command("other")
+        count_command("never", notbefore=FAR_FUTURE),
+        count_command("other", notbefore=FAR_FUTURE),
+        cancel_command("other"),
     )
-    quietly(ward.plan())
+    run_plan(ward.plan())
     assert ward.violations() == []
-    quietly(ward.plan(machine="new"))
-    ward.send(count_command("never", notbefore=FAR), release_command("never"))
-    quietly(ward.plan(machine="new"))
-    quietly(ward.plan(machine="third"))
+    run_plan(ward.plan(machine="new"))
+    ward.send(count_command("never", notbefore=FAR_FUTURE), release_command("never"))
+    run_plan(ward.plan(machine="new"))
+    run_plan(ward.plan(machine="third"))
     assert outcomes_of(ward, "never") == [("deferred", "NOT_YET"), ("duplicate", ""), ("accepted", "")]
     assert outcomes_of(ward, "other") == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
     assert deferred_entries(ward) == {}
@@ -90,7 +94,7 @@ def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
         count_command("now", notbefore=near_future(3_000)),
     )
     plan = ward.plan(once=False)
-    with running(replace(plan, timing=replace(plan.timing, clock=days_ahead))) as owner:
+    with running_owners(replace(plan, timing=replace(plan.timing, clock=days_ahead))) as owner:
         eventually(lambda: len(outcomes_of(ward, "tomorrow")) == 2)
         eventually(lambda: outcomes_of(ward, "now")[-1:] == [("accepted", "")])
     assert any("s ahead of the broker's" in note for note in owner.notes())
@@ -116,13 +120,14 @@ def test_killed_owners_say_each_once(ward: TopicHarness, point: str) -> None:
     """An owner dies at a failpoint. Each deferred command ends once, also on a machine without the shard."""
     ids = [f"c{number}" for number in range(20)]
     ward.send(
-        *(count_command(id, notbefore=near_future()) for id in ids), count_command("never", notbefore=FAR)
+        *(count_command(id, notbefore=near_future()) for id in ids),
+        count_command("never", notbefore=FAR_FUTURE),
     )
-    quietly(ward.plan())
+    run_plan(ward.plan())
     eventually(lambda: ward.records("commands")[-1].timestamp + 400 < time.time() * 1000)
-    assert Process(ward.plan(), f"{point}:1:kill").killed()
-    quietly(ward.plan(machine="new"))
-    quietly(ward.plan())
+    assert OwnerProcess(ward.plan(), f"{point}:1:kill").was_killed()
+    run_plan(ward.plan(machine="new"))
+    run_plan(ward.plan())
     assert all(outcomes_of(ward, id) == [("deferred", "NOT_YET"), ("accepted", "")] for id in ids)
     assert list(deferred_entries(ward)) == ["never"]
     assert ward.violations() == []

@@ -16,10 +16,10 @@ from cqrs_cli.deciding.rebuild.build import build_shard
 from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard, rebuild_shards
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.state.lmdb_store import LmdbStore
-from tests.support.commands import increments, mixture
-from tests.support.eventlog import append, counted
+from tests.support.commands import increment_commands, mixed_commands
+from tests.support.eventlog import append_records, counter_event
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned_here, quietly, running
+from tests.support.owners import run_plan, run_plan_task, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -45,17 +45,17 @@ def inodes(harness: TopicHarness) -> list[int]:
 
 @pytest.mark.covers("rebuild")
 def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
-    commands = list(mixture(400, seed=3))
+    commands = list(mixed_commands(400, seed=3))
     bank.send(*commands)
-    quietly(bank.plan())
+    run_plan(bank.plan())
     live, before, seen = bank.digest(), inodes(bank), list[RebuildProgress]()
     done = rebuild_and_read(bank, seen.append)
     assert bank.digest() == live and set(inodes(bank)).isdisjoint(before)
-    assert [one.shard.aggregates for one in done] == [len(bank.shard(partition=n)) for n in (0, 1)]
+    assert [one.shard.aggregates for one in done] == [len(bank.shard_states(partition=n)) for n in (0, 1)]
     assert seen[-1].done == seen[-1].records > 0 and not any(one.in_use for one in done)
     assert folders_next_to(bank) == ["0.aside-rebuilt", "1.aside-rebuilt"]
     bank.send(*commands[:200])  # their ids are remembered
-    (ending, other) = owned_here(bank.plan())
+    (ending, other) = run_plan_task(bank.plan())
     assert (ending.error, other.error, ending.notes, other.notes) == (None, None, (), ())
     bank.check()
 
@@ -63,33 +63,33 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
 @pytest.mark.covers("rebuild")
 def test_living_owner_goes_on(counters: TopicHarness) -> None:
     """During a rebuild the owner continues with the old shard. The next owner starts with the new shard."""
-    counters.send(*increments(10))
-    with running(replace(counters.plan(), targets=None)):
-        eventually(lambda: counters.standing()[0] == 10)
+    counters.send(*increment_commands(10))
+    with running_owners(replace(counters.plan(), targets=None)):
+        eventually(lambda: counters.position_and_claim()[0] == 10)
         (one,) = rebuild_and_read(counters)
         assert one.in_use
-        counters.send(*increments(10, first=10))
-        eventually(lambda: counters.standing()[0] == 20)
+        counters.send(*increment_commands(10, first=10))
+        eventually(lambda: counters.position_and_claim()[0] == 20)
     made = counters.shard_path().stat().st_ino
-    counters.send(*increments(10, first=20))
-    quietly(counters.plan())
+    counters.send(*increment_commands(10, first=20))
+    run_plan(counters.plan())
     counters.check()
     assert counters.shard_path().stat().st_ino == made
 
 
 def test_machine_without_shards_gets_them(counters: TopicHarness) -> None:
-    counters.send(*increments(10))
-    quietly(counters.plan(machine="other"))
+    counters.send(*increment_commands(10))
+    run_plan(counters.plan(machine="other"))
     rebuild_and_read(counters)
     assert counters.digest() == counters.digest("other") and folders_next_to(counters) == []
 
 
 @pytest.mark.covers("rebuild")
 def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
-    bank.send(*mixture(50))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(50))
+    run_plan(bank.plan())
     before = inodes(bank)
-    append(bank.connection, bank.topics.events, 1, [counted("nobody", 7)])
+    append_records(bank.connection, bank.topics.events, 1, [counter_event("nobody", 7)])
     with pytest.raises(ContradictionError, match=r"events partition 1 offset \d+"):
         rebuild_and_read(bank)
     assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (before, [], [])
@@ -97,8 +97,8 @@ def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
 
 @pytest.mark.covers("rebuild")
 def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
-    bank.send(*mixture(50))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(50))
+    run_plan(bank.plan())
     before = inodes(bank)
 
     def interrupt(now: RebuildProgress) -> None:
@@ -137,8 +137,8 @@ def test_killed_builder_is_named(counters: TopicHarness) -> None:
 
 def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:
     """A shard built in a process has the committed records, its identity, and no owner."""
-    counters.send(*increments(10))
-    quietly(counters.plan())
+    counters.send(*increment_commands(10))
+    run_plan(counters.plan())
     plan, measures = counters.plan(), Measures()
     built = build_shard(plan, Partition("counter", 0), counters.aggregate, tmp_path, measures)
     store = LmdbStore(tmp_path, plan.deciding.window)

@@ -28,8 +28,8 @@ from tests.deciding.repartitioned_counters import (
     run_first_rounds,
 )
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow, reasons
+from tests.support.owners import run_plan
+from tests.support.repartitioning import count_reasons, repartition_topics
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -50,7 +50,7 @@ class _Watched(PartitionLog):
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     found = counters(connection, prefix, tmp_path)
     run_first_rounds(found)
-    eventually(lambda: found.settled("outcomes"))
+    eventually(lambda: found.is_stable("outcomes"))
     return found
 
 
@@ -78,14 +78,14 @@ def test_shards_are_made_before_the_growth(pair: TopicHarness) -> None:
     assert built[Partition("counter", 0)] + built[Partition("counter", 1)] == 12
     assert 0 < built[Partition("counter", 2)] + built[Partition("counter", 3)] < 12
     pair.send(*round_commands(2))
-    quietly(pair.plan())
-    grow(pair, 4)
+    run_plan(pair.plan())
+    repartition_topics(pair, 4)
     pair.send(*round_commands(0))
-    quietly(pair.plan(machine="new"))
-    assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
+    run_plan(pair.plan(machine="new"))
+    assert sum(count_reasons(pair, one)["duplicate"] for one in range(4)) == 12
     pair.send(*release_commands(1))
-    quietly(pair.plan(machine="new"))
-    quietly(pair.plan(machine="new"))  # the released commands are decided
+    run_plan(pair.plan(machine="new"))
+    run_plan(pair.plan(machine="new"))  # the released commands are decided
     check_decided_once(pair, 0, 2, 1, machine="new")
 
 
@@ -93,9 +93,9 @@ def test_made_shards_are_taken(pair: TopicHarness) -> None:
     """Only the tail of the parents' logs is read. The prepared shards are not quarantined."""
     build(pair, 4, "new")
     before = {one: inherited(pair, "new", one) for one in (2, 3)}
-    grow(pair, 4)
+    repartition_topics(pair, 4)
     places = {one: pair.shard_path("new", one).stat().st_ino for one in range(4)}
-    quietly(pair.plan(machine="new"))
+    run_plan(pair.plan(machine="new"))
     assert {one: pair.shard_path("new", one).stat().st_ino for one in range(4)} == places
     assert all(before.values())
 
@@ -108,8 +108,8 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
     with closing(open_shard(path, identity).store) as store:
         store.set_value("inherited", b'{"1":[0,0,1000000]}', store.token())
     made = path.stat().st_ino
-    grow(pair, 4)
-    quietly(pair.plan(machine="new"))
+    repartition_topics(pair, 4)
+    run_plan(pair.plan(machine="new"))
     assert path.stat().st_ino != made
     check_decided_once(pair, 0, machine="new")
 
@@ -117,30 +117,30 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
 def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
     """The shard was meant to be made before the repartitioning, but the parents split and decided more before that."""
     plan = plan_with_future_partitions(pair.plan(once=False, machine="new"), "counter", 4)
-    grow(pair, 4)
-    quietly(pair.plan())
+    repartition_topics(pair, 4)
+    run_plan(pair.plan())
     pair.send(*round_commands(2))
-    quietly(pair.plan())
-    eventually(lambda: pair.settled("outcomes"))
+    run_plan(pair.plan())
+    eventually(lambda: pair.is_stable("outcomes"))
     rebuild_shards(plan, lambda now: None, lambda text: None)
     made = pair.shard_path("new", 3).stat().st_ino
     pair.send(*round_commands(0))
-    quietly(pair.plan(machine="new"))
+    run_plan(pair.plan(machine="new"))
     assert pair.shard_path("new", 3).stat().st_ino != made
     check_decided_once(pair, 0, 2, machine="new")
 
 
 def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
     """The grandparents have decided more since their split."""
-    grow(pair, 4)
-    quietly(pair.plan())
+    repartition_topics(pair, 4)
+    run_plan(pair.plan())
     pair.send(*round_commands(2))
-    quietly(pair.plan())
-    eventually(lambda: pair.settled("outcomes"))
+    run_plan(pair.plan())
+    eventually(lambda: pair.is_stable("outcomes"))
     build(pair, 8, "new")
-    grow(pair, 8)
+    repartition_topics(pair, 8)
     places = {one: pair.shard_path("new", one).stat().st_ino for one in range(8)}
-    quietly(pair.plan(machine="new"))
+    run_plan(pair.plan(machine="new"))
     assert {one: pair.shard_path("new", one).stat().st_ino for one in range(8)} == places
     check_decided_once(pair, 0, 2, machine="new")
 
@@ -152,7 +152,7 @@ def test_number_must_fit(pair: TopicHarness) -> None:
 
 def test_children_are_warm_before_the_split(pair: TopicHarness, tmp_path: Path) -> None:
     """In an ordinary takeover too, visible records are folded once, while the target waits for its parent."""
-    grow(pair, 4)
+    repartition_topics(pair, 4)
     plan, child = pair.plan(once=False), Partition("counter", 3)
     (tmp_path / "shard").mkdir()
     with closing(LmdbStore(tmp_path / "shard", plan.deciding.window)) as store:
@@ -161,4 +161,4 @@ def test_children_are_warm_before_the_split(pair: TopicHarness, tmp_path: Path) 
             _READ.clear()
             fold_unfenced(log, pair.aggregate, store, plan.deciding.window, 2**20, Measures(), "", holding)
             assert [start for number, kind, start in _READ if (number, kind) == (1, "events")] == starts
-        assert {name for name, _ in store.items()} == {one for one in SUBJECTS if pair.home(one) == 3}
+        assert {name for name, _ in store.items()} == {one for one in SUBJECTS if pair.partition_of(one) == 3}

@@ -24,7 +24,7 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from tests.support import ROOT
-from tests.support.deciding import Owner
+from tests.support.simple_owner import SimpleOwner
 from tests.support.waiting import eventually
 
 
@@ -119,7 +119,9 @@ def accounts(connection: Connection) -> Iterator[Topics]:
     topics = Topics("bank_account", f"t{uuid.uuid4().hex[:8]}.")
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=2))
-    with Owner(connection, topics, registry.load("bank_account", "aggregates", ROOT)).deciding():
+    with SimpleOwner(
+        connection, topics, registry.load("bank_account", "aggregates", ROOT)
+    ).decide_in_background():
         yield topics
 
 

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from tests.support import ROOT
-from tests.support.repartitioned_log import MANY, GrowingCounters
+from tests.support.repartitioned_log import COUNTER_IDS, GrowingCounters
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -40,39 +40,39 @@ def agrees_with_log(log: GrowingCounters, follower: AggregateFollower) -> bool:
     assert follower.error is None, follower.error
     for partition in range(log.lineage.counts[-1]):
         follower.check_for_partition(partition)
-    listed = {name: saved.version for name, saved in follower.list_aggregates("", "", len(MANY) + 1)}
-    read = {name: saved.version for name in MANY if (saved := follower.state_of(name)) is not None}
+    listed = {name: saved.version for name, saved in follower.list_aggregates("", "", len(COUNTER_IDS) + 1)}
+    read = {name: saved.version for name in COUNTER_IDS if (saved := follower.state_of(name)) is not None}
     return listed == read == dict(log.versions) and follower.aggregate_count() == len(log.versions)
 
 
 def test_follower_goes_on_over_growths(log: GrowingCounters, tmp_path: Path) -> None:
     """The counts are 2, 4 and 8, at any stage of the splits. A new gateway starts during the second repartitioning."""
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     with running_follower(log, tmp_path) as follower:
         eventually(lambda: agrees_with_log(log, follower))
         log.grow(4)
-        log.count(*MANY[:30])
+        log.count(*COUNTER_IDS[:30])
         eventually(lambda: agrees_with_log(log, follower))
         log.split(0)
-        log.count(*MANY)
+        log.count(*COUNTER_IDS)
         eventually(lambda: agrees_with_log(log, follower))
         assert follower.partition_count == 4
     log.split()
     log.grow(8)
     log.split(1)
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     with running_follower(log, tmp_path) as restarted:
         eventually(lambda: agrees_with_log(log, restarted))
         log.split()
-        log.count(*MANY)
+        log.count(*COUNTER_IDS)
         eventually(lambda: agrees_with_log(log, restarted))
 
 
 def test_lost_replica_of_a_child_inherits_again(log: GrowingCounters, tmp_path: Path) -> None:
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     log.grow(4)
     log.split()
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     with running_follower(log, tmp_path / "a") as follower:
         eventually(lambda: agrees_with_log(log, follower))
         positions = {partition: replica.position for partition, replica in follower.replicas.items()}

@@ -22,7 +22,7 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from tests.following.gateway.conftest import running_gateway
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.topic_loss import remake
+from tests.support.topic_loss import recreate_topics
 from tests.support.waiting import eventually
 
 
@@ -62,7 +62,7 @@ def test_requests_cut_off_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
 def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tmp_path: Path) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "bank_account")
     with running_gateway(connection, harness.topics, tmp_path / "gateway", read_only=True) as gateway:
-        remake(harness, "events")
+        recreate_topics(harness, "events")
         eventually(lambda: gateway.server.should_exit)
         error = gateway.follower.error
     assert error is not None and error.exit_code == 5

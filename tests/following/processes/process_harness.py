@@ -39,7 +39,7 @@ from cqrs_cli.settings.settings import load_settings
 from tests.following.projections.projector_harness import event_record
 from tests.following.projections.topics import write_events
 from tests.support import ROOT
-from tests.support.harness import IMPATIENT
+from tests.support.harness import SHORT_TIMEOUTS
 from tests.support.topic_loss import delete_topics
 from tests.support.waiting import eventually
 
@@ -76,7 +76,7 @@ class ProcessHarness:
         """Return the plan of a new run."""
         loaded = {self.name: load_process(self.name, self.root, "aggregates")}
         plan = prepare_processes(self.settings, self.connection, loaded, once=once, **options)
-        return replace(plan, timing=IMPATIENT)
+        return replace(plan, timing=SHORT_TIMEOUTS)
 
     def write_events(self, log: Iterable[Record], partition: int = 0) -> None:
         """Write events as an owner does."""

@@ -18,28 +18,30 @@ from tests.following.processes.process_harness import (
     expected_payments,
     run_in_this_process,
 )
-from tests.support.checkout import statuses
-from tests.support.short_timeouts import impatience
-from tests.support.transactional_topic import begin
+from tests.support.checkout import source_statuses
+from tests.support.short_timeouts import short_read_timeout
+from tests.support.transactional_topic import begin_transaction
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
 def status_output(harness: ProcessHarness, capsys: pytest.CaptureFixture[str]) -> str:
-    Printer().print_result({}, status_text(StatusSnapshot(0, tuple(statuses(harness).values())), "lmdb"))
+    Printer().print_result(
+        {}, status_text(StatusSnapshot(0, tuple(source_statuses(harness).values())), "lmdb")
+    )
     return capsys.readouterr().out
 
 
 def test_status_follows_the_position(harness: ProcessHarness) -> None:
     harness.place_orders(0, 3)
-    status = statuses(harness)["order"]
+    status = source_statuses(harness)["order"]
     assert (status.position, status.lag) == (None, 0)
     plan = harness.plan()
     run_in_this_process(plan)
     retire_processes(plan)
     harness.place_orders(3, 2)
-    status = statuses(harness)["order"]
+    status = source_statuses(harness)["order"]
     assert status.position and status.end and status.lag == status.end - status.position > 0
     row = partition_document(status)
     assert (row["topic"], row["position"], row["lag"]) == (harness.events, status.position, status.lag)
@@ -54,7 +56,7 @@ def test_event_that_stopped_is_status_output(
     plan = harness.plan()
     plan = replace(plan, commands={})  # the topic of its commands came later
     (error,) = [result.error for result in run_in_this_process(plan) if result.error is not None]
-    offset = statuses(harness)["order"].stopped_at
+    offset = source_statuses(harness)["order"].stopped_at
     assert offset is not None and f"--skip checkout:order:0@{offset}" in error.hint
     text = " ".join(status_output(harness, capsys).split())
     assert f"process checkout was stopped by {harness.events}:0@{offset}" in text
@@ -63,7 +65,7 @@ def test_event_that_stopped_is_status_output(
 
 @pytest.fixture
 def short_timeouts() -> Iterator[None]:
-    with impatience():
+    with short_read_timeout():
         yield
 
 
@@ -72,14 +74,14 @@ def test_status_names_what_it_waits_for(
 ) -> None:
     """Another program's open transaction hides the positions. The status reports it until it has ended."""
     harness.run_once(beginning=True)
-    other_producer = begin(harness.connection, harness.topics.positions, [b"?"])
+    other_producer = begin_transaction(harness.connection, harness.topics.positions, [b"?"])
     harness.place_orders(0, 1)
     running = ThreadedRun(harness.plan(once=False))
-    reason = eventually(lambda: statuses(harness)["order"].waits_for)
+    reason = eventually(lambda: source_statuses(harness)["order"].waits_for)
     assert reason and reason.startswith(
         f"{harness.topics.positions} partition 0: no record is visible at offset"
     )
-    assert partition_document(statuses(harness)["order"])["waits_for"] == reason
+    assert partition_document(source_statuses(harness)["order"])["waits_for"] == reason
     assert f"checkout < order 0: it waits: {reason}" in " ".join(status_output(harness, capsys).split())
     other_producer.abort_transaction(10)
     eventually(lambda: harness.payment_requests() == expected_payments(0, 1))
@@ -90,4 +92,4 @@ def test_status_names_what_it_waits_for(
 def test_missing_topic_is_an_error(harness: ProcessHarness) -> None:
     harness.delete_topics(harness.topics.positions)
     with pytest.raises(ConfigurationError, match="does not exist"):
-        statuses(harness)
+        source_statuses(harness)

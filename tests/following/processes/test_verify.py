@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import request_repartitioning
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.process_harness import ProcessHarness, order_placed, read_records
-from tests.support.checkout import PROCESS, verified
+from tests.support.checkout import PROCESS, verify_reactions
 from tests.support.user_code import write_process
 
 pytestmark = pytest.mark.kafka
@@ -33,7 +33,7 @@ def test_skips_and_starts_are_no_violations(connection: Connection, prefix: str,
     first = harness.run_once_error().hint.partition("--skip ")[2]
     second = harness.run_once_error(skip=[first]).hint.partition("--skip ")[2]
     harness.run_once(skip=[second])
-    reactions = verified(harness)
+    reactions = verify_reactions(harness)
     assert (reactions.listed, reactions.commands, reactions.changed_commands) == ([], 8, 0)
 
 
@@ -51,7 +51,7 @@ def test_forged_id_is_a_violation(harness: ProcessHarness) -> None:
     assert producer.flush(10) == 0
     harness.place_orders(1, 1)
     harness.run_once()
-    violations = "; ".join(verified(harness).listed)
+    violations = "; ".join(verify_reactions(harness).listed)
     assert "the id of command 0 was taken by" in violations and "command 0 was sent 2 times" in violations
 
 
@@ -62,7 +62,7 @@ def test_forged_commands_are_violations(
     harness.run_once()
     harness.place_orders(0, 5)
     harness.run_once()
-    assert verified(harness).listed == []
+    assert verify_reactions(harness).listed == []
     (first, *_) = harness.sent_commands()
     copy = {name: value for name, value in first.items() if name not in ("partition", "key")}
     producer = clients.producer(harness.connection)
@@ -94,7 +94,7 @@ def test_faulty_positions_and_events_are_violations(harness: ProcessHarness) -> 
     producer.produce(topic, b"{}", key, 0)
     producer.produce(harness.events, b"?", b"o-1", 0)
     assert producer.flush(10) == 0
-    first, second, third = verified(harness).listed
+    first, second, third = verify_reactions(harness).listed
     assert first.startswith(f"{topic}:0@") and "it is not a position: JSON is malformed" in first
     assert "it is not a position: Object missing required field" in second
     assert third.startswith(f"{harness.events}:0@") and "the event cannot be read" in third
@@ -114,7 +114,7 @@ def test_repartitioned_target_is_no_violation(harness: ProcessHarness) -> None:
     forward(harness, read_records(harness.connection, topics.commands, 0)[0])
     harness.place_orders(5, 5)
     harness.run_once()
-    reactions = verified(harness)
+    reactions = verify_reactions(harness)
     assert (reactions.listed, reactions.commands, reactions.changed_commands) == ([], 20, 0)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import ROOT
-from tests.support.mariadb import MariaDb, mariadb, programs
+from tests.support.mariadb import MariaDb, mariadb, server_programs
 from tests.support.postgres import Postgres, binaries, postgres
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def postgres_server() -> Iterator[Postgres]:
 def mariadb_server() -> Iterator[MariaDb]:
     """The only MariaDB server of the test run."""
     pytest.importorskip("pymysql", reason="needs the extra `projections`")
-    if programs() is None:
+    if server_programs() is None:
         pytest.skip("no MariaDB here (Debian: apt-get install mariadb-server-core mariadb-client-core)")
     with mariadb() as server:
         yield server

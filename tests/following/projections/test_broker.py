@@ -32,8 +32,8 @@ from tests.following.projections.topics import expected_contents, write_logs
 from tests.support import ROOT
 from tests.support.brokers import broker
 from tests.support.harness import TopicHarness
-from tests.support.sampling import sampled
-from tests.support.topic_loss import delete
+from tests.support.sampling import sample_cases
+from tests.support.topic_loss import delete_kinds
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -72,7 +72,7 @@ def test_topics_made_again_need_a_rebuild(
     write_logs(connection, settings, prefix, 50)
     project(prepared(settings, connection, sqlite_database))
     before = read_tables(sqlite_database)
-    delete(harness, "events")
+    delete_kinds(harness, "events")
     logs = write_logs(connection, settings, prefix, 60, seed=2)
     with pytest.raises(ContradictionError, match="cqrs project recent_orders --rebuild"):
         prepared(settings, connection, sqlite_database)
@@ -89,7 +89,7 @@ def test_topics_lost_meanwhile_stop(
     write_logs(connection, settings, prefix, 20)
     plan = prepared(settings, connection, sqlite_database)
     topic_identity(plan).check_ids()
-    delete(harness, "events")
+    delete_kinds(harness, "events")
     with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
         topic_identity(plan).check_ids()
     harness.make_topics()
@@ -155,7 +155,7 @@ sys.exit(bool(problems))
 @pytest.mark.covers("projected-once")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "database", sampled(DATABASES, "sqlite_database", "postgres_database"), indirect=True
+    "database", sample_cases(DATABASES, "sqlite_database", "postgres_database"), indirect=True
 )
 def test_killed_and_rival_projectors_agree(
     connection: Connection, prefix: str, settings: Settings, database: DatabaseAddress

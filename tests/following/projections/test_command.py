@@ -30,7 +30,7 @@ from tests.following.projections.topics import (
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
 from tests.support.project import Project
-from tests.support.sampling import sampled
+from tests.support.sampling import sample_cases
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -104,7 +104,7 @@ def test_raising_projections_end_with_one(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "database",
-    sampled(
+    sample_cases(
         ["sqlite_database", "postgres_database", "mariadb_database", "duckdb_database"], "sqlite_database"
     ),
     indirect=True,

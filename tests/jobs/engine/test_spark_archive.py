@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.jobs.engine.spark_archive import executor_archive, quote_options, spark_archive
 from cqrs_cli.system.java import find_java
-from tests.support.archives import put
+from tests.support.archives import write_archive
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +52,6 @@ def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
 def test_broken_archive_is_ignored(cache: Path, tmp_path: Path) -> None:
     """Java itself validates the archive."""
     archive = spark_archive(find_java())
-    file = put(archive, b"no archive")
+    file = write_archive(archive, b"no archive")
     assert quote_options(archive.options).startswith(f'"-XX:SharedArchiveFile={file}"')
     assert classes_from_archive(tmp_path) == 0

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support import ROOT
-from tests.support.eventlog import NOON, counted
+from tests.support.eventlog import NOON, counter_event
 
 BANK = registry.load("bank_account", "aggregates", ROOT)
 COUNTER = registry.load("counter", "aggregates", ROOT)
@@ -98,9 +98,9 @@ def test_unreadable_event_names_its_offset(value: bytes | None) -> None:
 
 
 def test_lines_are_as_they_were_written() -> None:
-    compact, multiline = counted("a", 1), counted("b", 1).replace(b"{", b"{\n ", 1)
+    compact, multiline = counter_event("a", 1), counter_event("b", 1).replace(b"{", b"{\n ", 1)
     lines = event_lines(log_of(COUNTER, 0), [Record(0, 0, b"a", compact), Record(1, 0, b"b", multiline)])
-    assert lines.column(0).to_pylist() == [compact.decode(), counted("b", 1).decode()]
+    assert lines.column(0).to_pylist() == [compact.decode(), counter_event("b", 1).decode()]
 
 
 def test_line_that_is_no_event_is_refused() -> None:

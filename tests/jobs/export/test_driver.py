@@ -15,14 +15,14 @@ from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support import ROOT
-from tests.support.eventlog import append, counted, create
+from tests.support.eventlog import append_records, counter_event, create_topics
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-EVENTS = [counted("a", 1), counted("b", 1, 5), counted("a", 2), counted("c", 1)]
+EVENTS = [counter_event("a", 1), counter_event("b", 1, 5), counter_event("a", 2), counter_event("c", 1)]
 Export = Callable[..., ExportResult]
 
 
@@ -32,10 +32,10 @@ def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path:
 
     def write_and_export(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> ExportResult:
         topics = Topics("counter", f"{prefix}{partitions}.")
-        create(connection, topics, partitions)
+        create_topics(connection, topics, partitions)
         for value in values:
             partition = ord(json.loads(value)["subject"]) % partitions
-            append(connection, topics.events, partition, [value])
+            append_records(connection, topics.events, partition, [value])
         plan = plan_export(connection, topics, "aggregates", ROOT)
         summary = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format))
         if format == "parquet":
@@ -83,5 +83,5 @@ def test_lines_are_cloud_events(export: Export, tmp_path: Path) -> None:
 
 def test_an_unreadable_event_writes_nothing(export: Export, tmp_path: Path) -> None:
     with pytest.raises(ContradictionError, match=r"partition 0 offset 1: .*knows no event"):
-        export(1, "parquet", [EVENTS[0], counted("a", 2, type="Gone")])
+        export(1, "parquet", [EVENTS[0], counter_event("a", 2, type="Gone")])
     assert not (tmp_path / "1").exists()

@@ -16,8 +16,8 @@ from cqrs_cli.kafka.readers import StalledError
 from tests.support import ROOT
 from tests.support.commands import command
 from tests.support.harness import TopicHarness
-from tests.support.owners import running
-from tests.support.processes import family, python_workers
+from tests.support.owners import running_owners
+from tests.support.processes import process_tree, python_workers
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
@@ -73,7 +73,7 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
             send(orders, f"o-{number}", ("Place", {"customer": "ann"}), ("AddLine", {"sku": "tea"}))
             if number == 10:
                 eventually(lambda: event_types(payments, "o-0"), within=60)
-                os.kill(python_workers(family(process.pid))[0], signal.SIGKILL)
+                os.kill(python_workers(process_tree(process.pid))[0], signal.SIGKILL)
         for number in range(20):
             eventually(lambda number=number: event_types(payments, f"o-{number}"), within=120)  # type: ignore[misc]
             send(payments, f"o-{number}", ("Pay", {"reference": "tr"}))
@@ -105,7 +105,7 @@ def test_failing_process_manager_ends_with_1(shop: Project) -> None:
     )
     line = 1 + file.read_text().splitlines().index("            1 / 0")
     send(orders, "o-1", ("Place", {"customer": "ann"}))
-    with running(orders.plan(once=False)):
+    with running_owners(orders.plan(once=False)):
         eventually(lambda: event_types(orders, "o-1"))
     with shop.running(
         "run", "--process", "checkout", "--once", "--from", "beginning", "-o", "json"

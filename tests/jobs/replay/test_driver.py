@@ -19,7 +19,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.scans.replay.fold import NOTHING
 from tests.support import ROOT
-from tests.support.eventlog import NOON, append, counted, create
+from tests.support.eventlog import NOON, append_records, counter_event, create_topics
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -34,14 +34,14 @@ Replay = Callable[..., ReplaySummary]
 def topics(connection: Connection, prefix: str) -> Topics:
     """The topics of the aggregate `counter`, with two partitions."""
     topics = Topics("counter", prefix)
-    create(connection, topics, partitions=2)
+    create_topics(connection, topics, partitions=2)
     return topics
 
 
 @pytest.fixture
 def append_events(connection: Connection, topics: Topics) -> Callable[..., None]:
     """A function that appends events to a partition."""
-    return lambda partition, *values: append(connection, topics.events, partition, values)
+    return lambda partition, *values: append_records(connection, topics.events, partition, values)
 
 
 @pytest.fixture
@@ -56,15 +56,15 @@ def replay(spark: "SparkContext", connection: Connection, topics: Topics) -> Rep
 
 
 def test_all_partitions_make_one_total(replay: Replay, append_events: Callable[..., None]) -> None:
-    append_events(0, counted("a", 1), counted("a", 2))
-    append_events(1, counted("b", 1))
+    append_events(0, counter_event("a", 1), counter_event("a", 2))
+    append_events(1, counter_event("b", 1))
     assert replay().total[:2] == (2, 3)
 
 
 @pytest.mark.covers("state-is-events")
 def test_digest_is_independent_of_tasks(replay: Replay, append_events: Callable[..., None]) -> None:
-    append_events(0, *(counted(f"a{number}", version) for version in (1, 2) for number in range(20)))
-    append_events(1, counted("b", 1))
+    append_events(0, *(counter_event(f"a{number}", version) for version in (1, 2) for number in range(20)))
+    append_events(1, counter_event("b", 1))
     assert replay(parts=3).total == replay().total
 
 
@@ -81,17 +81,19 @@ def test_empty_topic_replays_to_nothing(replay: Replay) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_digest_is_independent_of_partitions(replay: Replay, append_events: Callable[..., None]) -> None:
-    append_events(0, counted("a", 1), counted("b", 1))
+    append_events(0, counter_event("a", 1), counter_event("b", 1))
     first_digest = replay().total.digest
-    append_events(1, counted("c", 1))
+    append_events(1, counter_event("c", 1))
     three_aggregates = replay().total
-    append_events(0, counted("c", 1))
+    append_events(0, counter_event("c", 1))
     assert three_aggregates.digest != first_digest
     assert replay().total.digest == (2 * three_aggregates.digest - first_digest) % 2**256
 
 
 def test_until_is_per_aggregate(replay: Replay, append_events: Callable[..., None]) -> None:
-    append_events(0, counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER))
+    append_events(
+        0, counter_event("a", 1), counter_event("a", 2, time=LATER), counter_event("b", 1, time=LATER)
+    )
     assert replay(until=NOON).total[:2] == (1, 1)
 
 
@@ -99,8 +101,8 @@ def test_until_is_per_aggregate(replay: Replay, append_events: Callable[..., Non
 def test_aggregates_are_written_as_rows(
     replay: Replay, append_events: Callable[..., None], tmp_path: Path, format: Any
 ) -> None:
-    append_events(0, counted("a", 1, 2))
-    append_events(1, counted("b", 1, time=LATER))
+    append_events(0, counter_event("a", 1, 2))
+    append_events(1, counter_event("b", 1, time=LATER))
     summary = replay(Target(str(tmp_path / "out"), format), parts=2)
     assert summary.total[:2] == (2, 2)
     if format == "json":
@@ -120,7 +122,7 @@ def test_parquet_has_the_fields_types(
 ) -> None:
     import pyarrow.parquet
 
-    append_events(0, counted("a", 1, 2))
+    append_events(0, counter_event("a", 1, 2))
     replay(Target(str(tmp_path / "out"), "parquet"))
     (file,) = (tmp_path / "out").glob("*0000-*.parquet")
     schema = pyarrow.parquet.read_schema(file)
@@ -165,7 +167,7 @@ def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) 
 def test_contradiction_names_its_offset(
     replay: Replay, append_events: Callable[..., None], topics: Topics, tmp_path: Path, writes_files: bool
 ) -> None:
-    append_events(1, counted("a", 1), counted("a", 3))
+    append_events(1, counter_event("a", 1), counter_event("a", 3))
     with pytest.raises(ContradictionError) as raised:
         replay(Target(str(tmp_path / "out"), "json") if writes_files else None)
     assert raised.value.message.startswith(f"{topics.events} partition 1 offset 1: 'a' is at version 1")
@@ -182,7 +184,7 @@ def test_missing_topic_is_a_configuration_error(connection: Connection, prefix: 
 def test_command_prints_its_document(
     connection: Connection, topics: Topics, append_events: Callable[..., None], tmp_path: Path
 ) -> None:
-    append_events(0, counted("a", 1))
+    append_events(0, counter_event("a", 1))
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
     command = [

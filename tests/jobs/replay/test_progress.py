@@ -21,7 +21,7 @@ from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.replay.limits import MaxAggregates
 from tests.jobs.report_listener import RecordingTaskReports, progress_after
 from tests.support import ROOT
-from tests.support.eventlog import append, counted, create
+from tests.support.eventlog import append_records, counter_event, create_topics
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_reports_of_other_tasks_are_ignored(task_reports: RecordingTaskReports) 
 
 
 def test_spilled_events_are_not_done(task_reports: RecordingTaskReports) -> None:
-    values = [counted(f"a{number}", version) for version in range(1, 6) for number in range(10)]
+    values = [counter_event(f"a{number}", version) for version in range(1, 6) for number in range(10)]
     progress = EagerProgress(task_reports.address, 2, 0)
     with closing(ReplayFold(AGGREGATE, None, MaxAggregates(4), progress=progress)) as fold:
         for start in range(0, 50, 10):
@@ -102,8 +102,10 @@ def test_spilled_events_are_not_done(task_reports: RecordingTaskReports) -> None
 def log(connection: Connection, prefix: str) -> Topics:
     """Topics with 12,000 events in one partition. A read returns at most 10,000 at once."""
     topics = Topics("counter", prefix)
-    create(connection, topics, partitions=1)
-    append(connection, topics.events, 0, [counted("a", version) for version in range(1, 12_001)])
+    create_topics(connection, topics, partitions=1)
+    append_records(
+        connection, topics.events, 0, [counter_event("a", version) for version in range(1, 12_001)]
+    )
     return topics
 
 

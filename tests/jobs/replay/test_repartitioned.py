@@ -14,15 +14,17 @@ from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import Total
 from cqrs_cli.scans.replay.task import total_part
 from tests.support import ROOT
-from tests.support.eventlog import append, counted
-from tests.support.repartitioned_log import MANY, GrowingCounters
-from tests.support.repartitioning import replayed
+from tests.support.eventlog import append_records, counter_event
+from tests.support.repartitioned_log import COUNTER_IDS, GrowingCounters
+from tests.support.repartitioning import replay_total
 
 pytestmark = pytest.mark.kafka
 
 
 def replay(log: GrowingCounters, positions: dict[int, int] | None = None) -> Total:
-    return replayed(plan_replay(log.connection, log.topics, "aggregates", ROOT, None, positions, "murmur2"))
+    return replay_total(
+        plan_replay(log.connection, log.topics, "aggregates", ROOT, None, positions, "murmur2")
+    )
 
 
 @pytest.fixture
@@ -38,8 +40,8 @@ def test_repartitioned_log_has_the_same_total(log: GrowingCounters, prefix: str)
     reference = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
 
     def count_and_compare() -> None:
-        log.count(*MANY)
-        reference.count(*MANY)
+        log.count(*COUNTER_IDS)
+        reference.count(*COUNTER_IDS)
         assert replay(log) == replay(reference)
 
     count_and_compare()
@@ -54,14 +56,14 @@ def test_repartitioned_log_has_the_same_total(log: GrowingCounters, prefix: str)
     log.split()  # the targets of the first repartitioning, to 16
     count_and_compare()
     assert replay(log, positions=positions) == total_before
-    assert replay(log)[:2] == (len(MANY), sum(log.versions.values()))
+    assert replay(log)[:2] == (len(COUNTER_IDS), sum(log.versions.values()))
 
 
 def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     log.grow(8)
     log.split()
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     plan = plan_export(log.connection, log.topics, "aggregates", ROOT, "murmur2")
     rows = [
         json.loads(row)
@@ -70,9 +72,9 @@ def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
         for row in batch.column(0).to_pylist()
     ]
     versions = [(row["subject"], row["aggregateversion"]) for row in rows]
-    assert sorted(versions) == sorted((subject, version) for subject in MANY for version in (1, 2))
-    assert all(versions.index((subject, 1)) < versions.index((subject, 2)) for subject in MANY)
-    for subject in MANY[:8]:
+    assert sorted(versions) == sorted((subject, version) for subject in COUNTER_IDS for version in (1, 2))
+    assert all(versions.index((subject, 1)) < versions.index((subject, 2)) for subject in COUNTER_IDS)
+    for subject in COUNTER_IDS[:8]:
         ranges = find_ranges(log.connection, log.topics, subject.encode(), "murmur2")
         history = fold_history(
             load("counter", "aggregates", ROOT),
@@ -80,18 +82,20 @@ def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
             read_records(log.connection, subject.encode(), ranges),
             parse_at(None),
         )
-        assert history.version == 2 and len(ranges) == len({log.home(subject), log.home(subject) % 4})
+        assert history.version == 2 and len(ranges) == len(
+            {log.partition_of(subject), log.partition_of(subject) % 4}
+        )
 
 
 def test_fault_after_repartitioning_names_its_offset(log: GrowingCounters) -> None:
-    log.count(*MANY)
+    log.count(*COUNTER_IDS)
     log.grow(8)
     log.split()
-    subject = next(subject for subject in MANY if log.home(subject) >= 4)
-    append(log.connection, log.topics.events, log.home(subject), [counted(subject, 3)])
+    subject = next(subject for subject in COUNTER_IDS if log.partition_of(subject) >= 4)
+    append_records(log.connection, log.topics.events, log.partition_of(subject), [counter_event(subject, 3)])
     plan = plan_replay(log.connection, log.topics, "aggregates", ROOT)
-    error = total_part(plan, log.home(subject)).error
+    error = total_part(plan, log.partition_of(subject)).error
     assert isinstance(error, ContradictionError)
-    assert f"{log.topics.events}:{log.home(subject)}@0" in str(
+    assert f"{log.topics.events}:{log.partition_of(subject)}@0" in str(
         error
-    ) or f"partition {log.home(subject)}" in str(error)
+    ) or f"partition {log.partition_of(subject)}" in str(error)

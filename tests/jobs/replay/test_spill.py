@@ -19,8 +19,8 @@ from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
 from tests.jobs.replay.limits import MaxAggregates
 from tests.support import ROOT
-from tests.support.disks import files_end_at
-from tests.support.eventlog import NOON, counted
+from tests.support.disks import limit_file_size
+from tests.support.eventlog import NOON, counter_event
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
 LATER = "2026-11-21T13:00:00.000Z"
@@ -34,7 +34,7 @@ def events(history: list[tuple[int, bool]]) -> list[bytes]:
     events = []
     for number, is_later in history:
         version = versions[number] = versions.get(number, 0) + 1
-        events.append(counted(f"a{number}", version, number, time=LATER if is_later else NOON))
+        events.append(counter_event(f"a{number}", version, number, time=LATER if is_later else NOON))
     return events
 
 
@@ -82,10 +82,10 @@ def test_parts_add_up_to_the_total(
 
 
 def test_spilled_contradiction_has_its_offset() -> None:
-    values = [counted(f"a{number}", 1) for number in range(50)]
+    values = [counter_event(f"a{number}", 1) for number in range(50)]
     for number in range(50):
         with pytest.raises(ReplayFoldError, match=f"offset 50: 'a{number}' is at version 1") as raised:
-            total_and_rows([*values, counted(f"a{number}", 3)], 5)
+            total_and_rows([*values, counter_event(f"a{number}", 3)], 5)
         assert raised.value.offset == 50
 
 
@@ -101,7 +101,7 @@ def test_few_aggregates_are_never_too_many() -> None:
 
 
 def test_full_disk_is_named() -> None:
-    with files_end_at(100), pytest.raises(ConfigurationError, match="do not fit into memory") as raised:
+    with limit_file_size(100), pytest.raises(ConfigurationError, match="do not fit into memory") as raised:
         total_and_rows(events([(number, False) for number in range(20)]), 5)
     assert "TMPDIR" in raised.value.hint
 

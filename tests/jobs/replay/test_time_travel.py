@@ -11,9 +11,9 @@ from cqrs_cli.core.digest import as_hex
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
 from tests.support import ROOT
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -27,21 +27,26 @@ def test_replay_equals_earlier_live_state(spark: "SparkContext", bank: TopicHarn
     """A replay up to a time or to offsets equals the live state then, for all accounts and for one."""
     snapshots = []
     print("seed", seed := random.randrange(1_000_000))
-    rng, commands = random.Random(seed), list(mixture(150, seed=seed))
+    rng, commands = random.Random(seed), list(mixed_commands(150, seed=seed))
     while commands:
         count = rng.randrange(20, 100)
         batch, commands = commands[:count], commands[count:]
         bank.send(*batch)
-        quietly(bank.plan())
-        eventually(lambda: bank.settled("events"))
-        positions = {partition: bank.end("events", partition) for partition in (0, 1)}
+        run_plan(bank.plan())
+        eventually(lambda: bank.is_stable("events"))
+        positions = {partition: bank.stable_end("events", partition) for partition in (0, 1)}
         times = [
             json.loads(record.value or b"")["time"]
             for partition in (0, 1)
             for record in bank.records("events", partition)
         ]
         snapshots.append(
-            (positions, max(times), bank.digest(), bank.shard(partition=bank.home("acc-1"))["acc-1"])
+            (
+                positions,
+                max(times),
+                bank.digest(),
+                bank.shard_states(partition=bank.partition_of("acc-1"))["acc-1"],
+            )
         )
 
     def digest(**request: Any) -> str:

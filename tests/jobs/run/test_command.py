@@ -16,8 +16,15 @@ from cqrs_cli.failpoints import POINTS
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
-from tests.support.processes import family, living, parent, python_workers
-from tests.support.project import LOCAL, NAMES, Project, command, decided, increments
+from tests.support.processes import living_processes, parent_of, process_tree, python_workers
+from tests.support.project import (
+    AGGREGATE_NAMES,
+    LOCAL_MASTER,
+    Project,
+    await_decided,
+    bank_command,
+    counter_increments,
+)
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -32,54 +39,54 @@ def attempts(project: Project, name: str) -> set[int]:
 
 
 def test_lost_task_and_takeover_decide_once(project: Project) -> None:
-    project.cqrs("init", *NAMES)
-    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
-    project.send(increments(50))
-    with project.running("run", *NAMES, *LOCAL) as first:
-        decided(project, 50)
-        os.kill(python_workers(family(first.pid))[0], signal.SIGKILL)
-        project.send([command("Deposit", f"a-{n}", {"amount": 1}) for n in range(50)])
-        project.send(increments(50))
-        decided(project, 100)
-        with project.running("run", *NAMES, *LOCAL) as second:
+    project.cqrs("init", *AGGREGATE_NAMES)
+    project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
+    project.send(counter_increments(50))
+    with project.running("run", *AGGREGATE_NAMES, *LOCAL_MASTER) as first:
+        await_decided(project, 50)
+        os.kill(python_workers(process_tree(first.pid))[0], signal.SIGKILL)
+        project.send([bank_command("Deposit", f"a-{n}", {"amount": 1}) for n in range(50)])
+        project.send(counter_increments(50))
+        await_decided(project, 100)
+        with project.running("run", *AGGREGATE_NAMES, *LOCAL_MASTER) as second:
             _, output = first.communicate(timeout=90)
             assert first.returncode == 6 and "took over these topics" in output
             assert "a task was lost" in output
-            project.send([command("Withdraw", f"a-{n}", {"amount": 1}) for n in range(50)])
-            project.send(increments(50))
-            decided(project, 150)
-            pids = family(second.pid)
+            project.send([bank_command("Withdraw", f"a-{n}", {"amount": 1}) for n in range(50)])
+            project.send(counter_increments(50))
+            await_decided(project, 150)
+            pids = process_tree(second.pid)
             second.send_signal(signal.SIGTERM)
             second.communicate(timeout=60)
             assert second.returncode == 143
-    assert [attempts(project, name) for name in NAMES] == [{TERMINAL}, {TERMINAL}]
-    eventually(lambda: not living(pids))
+    assert [attempts(project, name) for name in AGGREGATE_NAMES] == [{TERMINAL}, {TERMINAL}]
+    eventually(lambda: not living_processes(pids))
 
 
 def test_orphaned_owners_end_by_themselves(project: Project) -> None:
     project.cqrs("init", "counter")
-    project.send(increments(20))
-    with project.running("run", "counter", *LOCAL) as run:
-        decided(project, 20, ["counter"])
-        workers = python_workers(family(run.pid))
-        os.kill(parent(workers[0]), signal.SIGKILL)  # PySpark's daemon
-        eventually(lambda: not living(workers), within=60)
-        project.send(increments(20))
-        decided(project, 40, ["counter"])  # by new owners, because their task was submitted again
-        pids = family(run.pid)
+    project.send(counter_increments(20))
+    with project.running("run", "counter", *LOCAL_MASTER) as run:
+        await_decided(project, 20, ["counter"])
+        workers = python_workers(process_tree(run.pid))
+        os.kill(parent_of(workers[0]), signal.SIGKILL)  # PySpark's daemon
+        eventually(lambda: not living_processes(workers), within=60)
+        project.send(counter_increments(20))
+        await_decided(project, 40, ["counter"])  # by new owners, because their task was submitted again
+        pids = process_tree(run.pid)
         workers = python_workers(pids)
         for pid in pids - set(workers):
             os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not living(pids), within=60)
+        eventually(lambda: not living_processes(pids), within=60)
 
 
 def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     project.cqrs("init", "counter")
-    project.send(increments(20))
+    project.send(counter_increments(20))
     cqrs = str(Path(sys.executable).with_name("cqrs"))
     child = pexpect.spawn(
         cqrs,
-        ["run", "counter", *LOCAL],
+        ["run", "counter", *LOCAL_MASTER],
         cwd=project.folder,
         env={**project.environment, "TERM": "xterm"},
         dimensions=(24, 160),
@@ -89,7 +96,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     )
     try:
         child.expect(r"commands/s · lag 0 · accepted 20 · rejected 0 · duplicate 0 · failed 0")
-        pids = family(child.pid)
+        pids = process_tree(child.pid)
         child.sendintr()
         child.expect(r"stopped after .* s: 20 commands decided within .* s: 20 accepted.*; 20 events")
         child.expect(pexpect.EOF)
@@ -98,20 +105,20 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     finally:
         child.close(force=True)
     assert attempts(project, "counter") == {TERMINAL}
-    eventually(lambda: not living(pids))
+    eventually(lambda: not living_processes(pids))
 
 
 def test_service_streams_and_gets_ready(project: Project) -> None:
     """The run reports over HTTP and as JSON Lines, until SIGTERM."""
     project.cqrs("init", "counter")
-    project.send(increments(20))
-    with project.running("run", "counter", *LOCAL, "--metrics-address", "0", "-o", "json") as run:
+    project.send(counter_increments(20))
+    with project.running("run", "counter", *LOCAL_MASTER, "--metrics-address", "0", "-o", "json") as run:
         assert run.stdout is not None
         lines = map(json.loads, iter(run.stdout.readline, ""))
         url = next(match[0] for line in lines if (match := re.search(r"http://127\.0\.0\.1:\d+", str(line))))
         eventually(lambda: get(f"{url}/readyz")[0] == 200, within=90)
         assert get(f"{url}/healthz")[0] == 200
-        decided(project, 20, ["counter"])
+        await_decided(project, 20, ["counter"])
         metric = 'cqrs_command_latency_seconds_count{aggregate="counter",partition="%d"}'
         eventually(lambda: sum(sample(url, metric % number) for number in range(4)) == 20)
         progress = (line for line in lines if line["kind"] == "progress")

@@ -17,11 +17,11 @@ from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.progress import BrokerAnswer, Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 from cqrs_cli.telemetry.datagrams import DatagramSender
-from tests.support.commands import Sent, increments
-from tests.support.driver import Context, drive, works
+from tests.support.commands import CommandRecord, increment_commands
+from tests.support.driver import FakeSparkContext, owner_task, run_driver
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned_here
-from tests.support.transactional_topic import begin
+from tests.support.owners import run_plan_task
+from tests.support.transactional_topic import begin_transaction
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -32,32 +32,34 @@ def lose_task(_: Plan) -> Iterable[OwnerResult]:
 
 
 def lose_task_after_work(plan: Plan) -> Iterable[OwnerResult]:
-    owned_here(plan)
+    run_plan_task(plan)
     raise RuntimeError("the worker is gone")
 
 
 def test_result_counts_decided_commands(counters: TopicHarness) -> None:
-    counters.send(*increments(7))
-    result = drive(Context(works), counters.plan())
+    counters.send(*increment_commands(7))
+    result = run_driver(FakeSparkContext(owner_task), counters.plan())
     assert result.summary()["aggregates"]["counter"]["accepted"] == result.total("commands") == 7
     assert result.lag == 0
 
 
 def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
-    counters.send(*increments(3))
-    drive(Context(works), counters.plan())
-    _, claim = counters.standing()
+    counters.send(*increment_commands(3))
+    run_driver(FakeSparkContext(owner_task), counters.plan())
+    _, claim = counters.position_and_claim()
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
 
 
 @pytest.mark.usefixtures("no_young_transactions")
 def test_transaction_that_hides_commands_is_named(counters: TopicHarness) -> None:
     """The note names the transaction once, however long the transaction stays open."""
-    counters.send(*increments(3))
-    client = begin(counters.connection, counters.topics.commands, [b"?"])
+    counters.send(*increment_commands(3))
+    client = begin_transaction(counters.connection, counters.topics.commands, [b"?"])
     notes: list[str] = []
     with ThreadPoolExecutor(1) as executor:
-        run = executor.submit(drive, Context(works), counters.plan(), notes, hidden_check_interval=0.0)
+        run = executor.submit(
+            run_driver, FakeSparkContext(owner_task), counters.plan(), notes, hidden_check_interval=0.0
+        )
         eventually(lambda: notes)
         client.abort_transaction(10)
         assert run.result(60).total("commands") == 3
@@ -72,20 +74,20 @@ def test_transaction_that_hides_commands_is_named(counters: TopicHarness) -> Non
 @pytest.mark.covers("one-outcome")
 def test_once_waits_for_hidden_commands(counters: TopicHarness) -> None:
     """An acknowledged command waits behind a client's open transaction."""
-    client = begin(counters.connection, counters.topics.commands, [b"?"])
-    counters.send(*increments(2))
+    client = begin_transaction(counters.connection, counters.topics.commands, [b"?"])
+    counters.send(*increment_commands(2))
     with ThreadPoolExecutor(1) as executor:
-        run = executor.submit(drive, Context(works), counters.plan())
-        eventually(counters.owner)
+        run = executor.submit(run_driver, FakeSparkContext(owner_task), counters.plan())
+        eventually(counters.owning_run)
         client.abort_transaction(10)
         assert run.result(60).total("commands") == 2
 
 
 def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
-    counters.send(*increments(7))
+    counters.send(*increment_commands(7))
     notes: list[str] = []
-    context = Context(lose_task, lose_task_after_work, works)
-    result = drive(context, counters.plan(), notes)
+    context = FakeSparkContext(lose_task, lose_task_after_work, owner_task)
+    result = run_driver(context, counters.plan(), notes)
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
     assert result.resubmissions == 2
     assert "a task was lost (the worker is gone); resubmitting in" in notes[0]
@@ -94,9 +96,9 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
 
 
 def test_repeatedly_lost_task_ends_run(counters: TopicHarness) -> None:
-    context = Context(lose_task)
+    context = FakeSparkContext(lose_task)
     with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
-        drive(context, counters.plan())
+        run_driver(context, counters.plan())
     assert len(context.plans) == MAX_FUTILE_LOSSES
 
 
@@ -108,7 +110,7 @@ def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
         return []
 
     with pytest.raises(UnavailableError, match="no owner of counter:0") as raised:
-        drive(Context(wait), counters.plan(), claim_deadline=0.2)
+        run_driver(FakeSparkContext(wait), counters.plan(), claim_deadline=0.2)
     assert raised.value.exit_code == 4
     is_released.set()
 
@@ -118,15 +120,15 @@ def test_resubmitted_task_gets_a_new_deadline(counters: TopicHarness) -> None:
     is_released = threading.Event()
 
     def lose_task(plan: Plan) -> list[OwnerResult]:
-        list(works(plan))
+        list(owner_task(plan))
         is_released.wait(1.5)
         raise RuntimeError("lost")
 
     def claim_late(plan: Plan) -> Iterable[OwnerResult]:
         is_released.wait(0.5)
-        return works(plan)
+        return owner_task(plan)
 
-    assert drive(Context(lose_task, claim_late), counters.plan(), claim_deadline=1.0)
+    assert run_driver(FakeSparkContext(lose_task, claim_late), counters.plan(), claim_deadline=1.0)
 
 
 def before_each_poll(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -157,13 +159,13 @@ def test_absent_broker_extends_claim_deadline(
         return []
 
     notes: list[str] = []
-    drive(Context(wait), counters.plan(), notes, claim_deadline=1.0)
+    run_driver(FakeSparkContext(wait), counters.plan(), notes, claim_deadline=1.0)
     assert notes == ["no broker"] * 25
 
 
 def test_lost_task_restarts_without_broker(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's broker is lost. It responds after the task has restarted and decided."""
-    counters.send(*increments(7))
+    counters.send(*increment_commands(7))
     has_decided = threading.Event()
 
     def wait() -> None:
@@ -172,11 +174,13 @@ def test_lost_task_restarts_without_broker(counters: TopicHarness, monkeypatch: 
     before_each_poll(monkeypatch, wait)
 
     def decide_late(plan: Plan) -> list[OwnerResult]:
-        results = owned_here(plan)
+        results = run_plan_task(plan)
         has_decided.set()
         return results
 
-    result = drive(Context(lose_task, lose_task, decide_late), counters.plan(), progress_poll_timeout=0.0)
+    result = run_driver(
+        FakeSparkContext(lose_task, lose_task, decide_late), counters.plan(), progress_poll_timeout=0.0
+    )
     assert (result.resubmissions, result.total("commands")) == (2, 7)
     counters.check()
 
@@ -195,9 +199,9 @@ def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
             )
             time.sleep(0.01)
         sender.close()
-        return owned_here(plan)
+        return run_plan_task(plan)
 
-    drive(Context(report_folding), counters.plan(), watch=snapshots.append, claim_deadline=0.1)
+    run_driver(FakeSparkContext(report_folding), counters.plan(), watch=snapshots.append, claim_deadline=0.1)
     assert Rebuild(1, 10, 25) in [snapshot.rebuild_progress() for snapshot in snapshots]
 
 
@@ -212,17 +216,17 @@ def test_notes_arrive_while_owners_work(counters: TopicHarness) -> None:
         )
         sender.close()
         eventually(lambda: notes)
-        first, *_ = owned_here(replace(plan, reports=None))
+        first, *_ = run_plan_task(replace(plan, reports=None))
         return [replace(first, notes=("the code changed", "another"))]
 
-    drive(Context(report_note_and_work), counters.plan(), notes)
+    run_driver(FakeSparkContext(report_note_and_work), counters.plan(), notes)
     assert notes == ["the code changed", "another"]
 
 
 def test_owners_report_their_measurements(counters: TopicHarness) -> None:
-    counters.send(*increments(7), Sent(b"k", b"?"))
+    counters.send(*increment_commands(7), CommandRecord(b"k", b"?"))
     snapshots: list[Snapshot] = []
-    result = drive(Context(works), counters.plan(), watch=snapshots.append)
+    result = run_driver(FakeSparkContext(owner_task), counters.plan(), watch=snapshots.append)
     report = result.reports[Partition("counter", 0)]
     assert report.step == "ended" and report.shard_bytes > 0
     assert sum(report.latency[0]) == report.batches[1] == 8

@@ -17,7 +17,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.runs.endpoint import ALIVE_TIMEOUT, FRESH_TIMEOUT, Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.support.listening_sockets import anywhere, listening, open_to_others
+from tests.support.listening_sockets import listen_on_all_interfaces, listening_sockets, reachable_sockets
 
 PARTITION = Partition("counter", 0)
 
@@ -63,20 +63,22 @@ def snapshot(time: float, step: str, *unowned: Partition) -> Snapshot:
 
 
 def test_public_listener_is_detected() -> None:
-    with anywhere() as server:
-        assert server.getsockname()[1] in open_to_others(os.getpid())
+    with listen_on_all_interfaces() as server:
+        assert server.getsockname()[1] in reachable_sockets(os.getpid())
     assert server.fileno() == -1
 
 
 @pytest.mark.covers("no-foreign-code")
 def test_metrics_listen_on_loopback_only() -> None:
-    ports_before = listening(os.getpid())
+    ports_before = listening_sockets(os.getpid())
     address = parse_metrics_address("0")
     assert address is not None
     endpoint = Endpoint(Metrics(), *address)
     try:
         new_ports = {
-            port: address for port, address in listening(os.getpid()).items() if port not in ports_before
+            port: address
+            for port, address in listening_sockets(os.getpid()).items()
+            if port not in ports_before
         }
         assert {port: str(address) for port, address in new_ports.items()} == {endpoint.port: "127.0.0.1"}
         with pytest.raises(ConfigurationError, match=f"port {endpoint.port} cannot be used"):

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.support.progress import HERE, look, reacting, report
+from tests.support.progress import PARTITION, owner_report, process_progress, run_snapshot
 
 LABELS = {"aggregate": "counter", "partition": "1"}
 
@@ -21,16 +21,20 @@ def registry_with(snapshot: Snapshot | None) -> CollectorRegistry:
 
 def test_process_managers_are_counted() -> None:
     labels = {"process": "checkout", "aggregate": "order", "partition": "0"}
-    value = registry_with(replace(look(report()), processes=reacting())).get_sample_value
+    value = registry_with(
+        replace(run_snapshot(owner_report()), processes=process_progress())
+    ).get_sample_value
     assert value("cqrs_process_position", labels) == 95
     assert value("cqrs_process_lag_events", labels) == 5
     assert (value("cqrs_process_partition_owned", labels), value("cqrs_ready")) == (1, 1)
-    value = registry_with(replace(look(report()), processes=reacting(claimed=False))).get_sample_value
+    value = registry_with(
+        replace(run_snapshot(owner_report()), processes=process_progress(claimed=False))
+    ).get_sample_value
     assert (value("cqrs_process_partition_owned", labels), value("cqrs_ready")) == (0, 0)
 
 
 def test_claims_and_logs_are_counted() -> None:
-    value = registry_with(look(report())).get_sample_value
+    value = registry_with(run_snapshot(owner_report())).get_sample_value
     assert value("cqrs_commands_total", {**LABELS, "status": "accepted"}) == 3
     assert value("cqrs_commands_total", {**LABELS, "status": "failed"}) == 0
     assert value("cqrs_events_total", LABELS) == 6
@@ -40,7 +44,7 @@ def test_claims_and_logs_are_counted() -> None:
 
 
 def test_measurements_of_owners_are_served() -> None:
-    value = registry_with(look(report())).get_sample_value
+    value = registry_with(run_snapshot(owner_report())).get_sample_value
     assert value("cqrs_commands_refused_total", {**LABELS, "reason": "EXPIRED"}) == 2
     assert value("cqrs_commands_refused_total", {**LABELS, "reason": "TOO_LARGE"}) == 0
     assert value("cqrs_transactions_aborted_total", LABELS) == 4
@@ -49,7 +53,7 @@ def test_measurements_of_owners_are_served() -> None:
 
 
 def test_histograms_cumulate() -> None:
-    value = registry_with(look(report())).get_sample_value
+    value = registry_with(run_snapshot(owner_report())).get_sample_value
     buckets = [
         value("cqrs_command_latency_seconds_bucket", {**LABELS, "le": le})
         for le in ("0.005", "0.025", "3600", "+Inf")
@@ -61,7 +65,9 @@ def test_histograms_cumulate() -> None:
 
 
 def test_rebuild_is_not_ready() -> None:
-    value = registry_with(look(report("warm", FoldProgress(10, 5, 30)), unowned=(HERE,))).get_sample_value
+    value = registry_with(
+        run_snapshot(owner_report("warm", FoldProgress(10, 5, 30)), unowned=(PARTITION,))
+    ).get_sample_value
     assert value("cqrs_rebuild_remaining_records", LABELS) == 25
     assert (value("cqrs_owner_step", {**LABELS, "step": "warm"}), value("cqrs_ready")) == (1, 0)
     assert value("cqrs_owner_step", {**LABELS, "step": "decide"}) == 0

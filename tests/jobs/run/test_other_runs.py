@@ -10,9 +10,9 @@ from cqrs_cli.deciding.retire import retire
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.other_runs import active_runs, undecided_part
 from tests.deciding.deferred.deferring_topics import count_command, deferring_topics, near_future, outcomes_of
-from tests.support.commands import FAR, increments, mixture
+from tests.support.commands import FAR_FUTURE, increment_commands, mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly, running
+from tests.support.owners import OwnerProcess, run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -24,11 +24,11 @@ def notes() -> list[str]:
 
 
 def test_everything_is_decided_already(counters: TopicHarness, notes: list[str]) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    before = counters.standing()
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    before = counters.position_and_claim()
     assert undecided_part(counters.plan(), notes.append) is None
-    assert (counters.standing(), notes) == (before, [])
+    assert (counters.position_and_claim(), notes) == (before, [])
 
 
 def test_due_deferred_commands_are_undecided(
@@ -36,9 +36,11 @@ def test_due_deferred_commands_are_undecided(
 ) -> None:
     """All commands are decided, one of them is deferred, and it becomes due while no owner runs."""
     patients = deferring_topics(connection, prefix, tmp_path)
-    patients.send(count_command("timed", notbefore=near_future()), count_command("never", notbefore=FAR))
+    patients.send(
+        count_command("timed", notbefore=near_future()), count_command("never", notbefore=FAR_FUTURE)
+    )
     earlier_plan = patients.plan()
-    quietly(earlier_plan)
+    run_plan(earlier_plan)
     due = patients.records("commands")[0].timestamp + 300
     eventually(lambda: due < time.time() * 1000)
     plan = patients.plan()
@@ -47,40 +49,40 @@ def test_due_deferred_commands_are_undecided(
     )
     retire(earlier_plan)
     assert undecided_part(plan, notes.append, timeout=3600) == plan
-    quietly(plan)
+    run_plan(plan)
     assert outcomes_of(patients, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
 
 
 def test_finished_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
-    counters.send(*increments(5))
+    counters.send(*increment_commands(5))
     plan = counters.plan()
     assert undecided_part(plan, notes.append) == plan
-    quietly(plan)
+    run_plan(plan)
     retire(plan)
-    counters.send(*increments(5, first=5))
+    counters.send(*increment_commands(5, first=5))
     plan = counters.plan()
     assert (undecided_part(plan, notes.append), active_runs(plan), notes) == (plan, {}, [])
 
 
 @pytest.mark.covers("one-owner")
 def test_active_run_is_waited_for(counters: TopicHarness, notes: list[str]) -> None:
-    with running(counters.plan(once=False)) as other:
-        eventually(lambda: counters.owner() == other.plan.run)
+    with running_owners(counters.plan(once=False)) as other:
+        eventually(lambda: counters.owning_run() == other.plan.run)
         for batch in range(20):
-            counters.send(*increments(100, first=100 * batch))
+            counters.send(*increment_commands(100, first=100 * batch))
             plan = counters.plan()
             assert undecided_part(plan, notes.append) is None
             assert plan.targets == dict.fromkeys(plan.partitions(), (batch + 1) * 100)
             assert len(counters.outcomes()) >= 100 * (batch + 1)
-        assert counters.owner() == other.plan.run
+        assert counters.owning_run() == other.plan.run
         assert active_runs(counters.plan()) == {other.plan.run: 2000}
     assert set(notes) <= {f"run {other.plan.run} is active: waiting until it has finished"}
 
 
 def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
-    counters.send(*increments(5))
+    counters.send(*increment_commands(5))
     killed_plan = counters.plan(once=False)
-    assert Process(killed_plan, "decide.before:1:kill").killed()
+    assert OwnerProcess(killed_plan, "decide.before:1:kill").was_killed()
     plan = counters.plan()
     assert undecided_part(plan, notes.append, timeout=0.1) == plan
     assert notes == [f"run {killed_plan.run} is active: waiting until it has finished"]
@@ -91,9 +93,9 @@ def test_plan_covers_only_undecided_aggregates(
     counters: TopicHarness, bank: TopicHarness, notes: list[str]
 ) -> None:
     """Only one of the two aggregates has undecided commands."""
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    bank.send(*mixture(5))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    bank.send(*mixed_commands(5))
     plan, counters_plan = bank.plan(), counters.plan()
     assert plan.targets is not None and counters_plan.targets is not None
     combined_plan = replace(

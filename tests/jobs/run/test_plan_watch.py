@@ -4,8 +4,8 @@ import pytest
 
 from cqrs_cli.runs.plan_watch import PlanChangedError, PlanWatch
 from tests.support.harness import TopicHarness
-from tests.support.repartitioning import grow
-from tests.support.topic_loss import remake
+from tests.support.repartitioning import repartition_topics
+from tests.support.topic_loss import recreate_topics
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -23,7 +23,7 @@ def test_more_partitions_need_a_new_plan(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     watch, owner_watch = PlanWatch(plan, None), PlanWatch(plan, None)
     assert not is_changed(watch)
-    grow(counters, 2)
+    repartition_topics(counters, 2)
     eventually(lambda: is_changed(watch))
     for _ in range(2):
         owner_watch.check(plan.partitions())
@@ -31,5 +31,5 @@ def test_more_partitions_need_a_new_plan(counters: TopicHarness) -> None:
 
 def test_recreated_topic_needs_a_new_plan(counters: TopicHarness) -> None:
     watch = PlanWatch(counters.plan(once=False), None)
-    remake(counters, "commands")
+    recreate_topics(counters, "commands")
     eventually(lambda: is_changed(watch))

@@ -8,9 +8,9 @@ import pytest
 from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
 
@@ -48,7 +48,7 @@ def test_position_on_missing_partition_is_refused(counters: TopicHarness) -> Non
 
 
 def test_missing_offset_is_refused_before_fencing(counters: TopicHarness) -> None:
-    counters.send(*increments(2))
+    counters.send(*increment_commands(2))
     with pytest.raises(UsageError, match="has no offset 3 to go on from") as raised:
         counters.plan(accept_loss=["counter:0@3"])
     assert "from 0 to 2" in raised.value.hint
@@ -57,7 +57,7 @@ def test_missing_offset_is_refused_before_fencing(counters: TopicHarness) -> Non
 
 
 def test_positions_are_grouped_by_partition(bank: TopicHarness) -> None:
-    bank.send(*(command._replace(partition=n % 2) for n, command in enumerate(increments(16))))
+    bank.send(*(command._replace(partition=n % 2) for n, command in enumerate(increment_commands(16))))
     plan = bank.plan(
         accept_loss=["bank_account:1@7"], fail=["bank_account:0@3", "bank_account:0@5", "bank_account:1@3"]
     )
@@ -66,7 +66,7 @@ def test_positions_are_grouped_by_partition(bank: TopicHarness) -> None:
 
 
 def test_once_ends_at_current_end(counters: TopicHarness) -> None:
-    counters.send(*increments(4))
+    counters.send(*increment_commands(4))
     assert counters.plan().targets == {("counter", 0): 4}
     assert counters.plan(once=False).targets is None
 
@@ -81,7 +81,7 @@ def test_run_epochs_always_rise(counters: TopicHarness) -> None:
     """This machine's clock may be a day behind the clock of the previous run."""
     plan = counters.plan()
     first = replace(plan, run_epoch=plan.run_epoch + 86_400_000)
-    quietly(first)
+    run_plan(first)
     assert counters.plan().run_epoch > first.run_epoch
 
 

@@ -27,13 +27,13 @@ from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own_partitions
 from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, expected_payments
 from tests.support.commands import command
-from tests.support.driver import Context
-from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.driver import FakeSparkContext
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-FAST_TIMING = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05)
+FAST_TIMING = replace(SHORT_TIMEOUTS, first_backoff=0.01, progress_interval=0.05)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def drive(
     """Run one task in this process. Return the result of the run, and its notes."""
     notes: list[str] = []
     processes = replace(processes, run=plan.run, timing=FAST_TIMING)
-    context = Context(lambda plan: cast(Any, task(plan, processes)))
+    context = FakeSparkContext(lambda plan: cast(Any, task(plan, processes)))
     return run_owners(
         cast(Any, context), replace(plan, timing=FAST_TIMING), 1, lambda _: None, notes.append, processes
     ), notes
@@ -76,7 +76,7 @@ def test_one_run_decides_commands_and_reacts(harness: ProcessHarness, payments: 
     assert result.total("accepted") >= 1  # the process manager's commands may be decided, too
     assert result.summary()["processes"]["checkout"]["lag"] == 0
     assert harness.payment_requests() == expected_payments(0, 5) + Counter({"o-x": 1})
-    position, (_, claim) = harness.position(), payments.standing()
+    position, (_, claim) = harness.position(), payments.position_and_claim()
     assert position and claim and position.claim.run == claim.run
     assert position.claim.attempt == claim.attempt == TERMINAL
 
@@ -112,7 +112,7 @@ def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHa
     )
 
     def place_once_claimed() -> None:
-        eventually(lambda: payments.standing()[1])
+        eventually(lambda: payments.position_and_claim()[1])
         harness.place_orders(0, 3)
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(CqrsError) as raised:
@@ -126,7 +126,7 @@ def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHa
         f"process checkout returned invalid commands for order.Placed {location} "
     )
     assert raised.value.hint.endswith(f"--skip checkout:order:0@{position.stopped}")
-    _, claim = payments.standing()
+    _, claim = payments.position_and_claim()
     assert claim and claim.attempt == TERMINAL
 
 

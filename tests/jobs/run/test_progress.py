@@ -10,9 +10,9 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.ownership import committed_claims
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
-from tests.support.commands import increments
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import quietly
+from tests.support.commands import increment_commands
+from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
+from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
 
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.kafka
 def test_error_replaces_the_client(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    counters.send(*increments(3))
+    counters.send(*increment_commands(3))
     plan = counters.plan()
-    quietly(plan)
+    run_plan(plan)
     clients = []
 
     def fails(client: object, *_: object) -> None:
@@ -49,11 +49,11 @@ def test_error_replaces_the_client(
 
 def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
     """The standby was active before, and was taken over: its earlier decisions still count."""
-    counters.send(*increments(3))
-    plan = counters.plan(timing=replace(IMPATIENT, standby_timeout=0.5))
+    counters.send(*increment_commands(3))
+    plan = counters.plan(timing=replace(SHORT_TIMEOUTS, standby_timeout=0.5))
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
-        quietly(plan)
+        run_plan(plan)
         assert not progress.poll_progress().unowned
-        quietly(counters.plan(machine="second"))
+        run_plan(counters.plan(machine="second"))
         snapshot = progress.poll_progress()
         assert snapshot.unowned == tuple(plan.partitions()) and snapshot.total("commands") == 3

@@ -10,10 +10,10 @@ from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.support.commands import increments
-from tests.support.driver import Context, drive
+from tests.support.commands import increment_commands
+from tests.support.driver import FakeSparkContext, run_driver
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned_here
+from tests.support.owners import run_plan_task
 
 pytestmark = pytest.mark.kafka
 
@@ -29,7 +29,7 @@ def test_most_serious_error_is_raised(connection: Connection, prefix: str, tmp_p
 
     notes: list[str] = []
     with pytest.raises(TakenOverError):
-        drive(Context(end_with_two_errors), counters.plan(), notes)
+        run_driver(FakeSparkContext(end_with_two_errors), counters.plan(), notes)
     assert notes == ["a note", "another"]
 
 
@@ -38,21 +38,21 @@ def test_partial_takeover_names_unowned_aggregates(counters: TopicHarness) -> No
     other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
     older = replace(older, topics={**older.topics, "other": other})
     newer = counters.plan()
-    owned_here(newer)
+    run_plan_task(newer)
     results = [OwnerResult(Partition("counter", 0), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
-        drive(Context(lambda _: results), older)
+        run_driver(FakeSparkContext(lambda _: results), older)
     assert raised.value.message == f"run {newer.run} took over counter; no run decides for other now"
     assert raised.value.hint.endswith(": cqrs run other")
 
 
 def test_error_fences_the_partitions_too(counters: TopicHarness) -> None:
     def end_with_error(plan: Plan) -> list[OwnerResult]:
-        results = owned_here(plan)
+        results = run_plan_task(plan)
         return [replace(results[0], error=CqrsError("enough"))]
 
-    counters.send(*increments(3))
+    counters.send(*increment_commands(3))
     with pytest.raises(CqrsError, match="enough"):
-        drive(Context(end_with_error), counters.plan())
-    _, claim = counters.standing()
+        run_driver(FakeSparkContext(end_with_error), counters.plan())
+    _, claim = counters.position_and_claim()
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3

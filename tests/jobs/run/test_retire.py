@@ -21,20 +21,20 @@ from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal_claim
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.retire import fence_and_replace_claim, retire_partitions
 from cqrs_cli.ownership.timing import Timing
-from tests.support.commands import increments
-from tests.support.driver import Context
+from tests.support.commands import increment_commands
+from tests.support.driver import FakeSparkContext
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 
 @pytest.mark.kafka
 @pytest.mark.covers("one-outcome")
 def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
     """Retiring commits no last claim at an old offset, which would move the group back permanently."""
-    counters.send(*increments(5))
+    counters.send(*increment_commands(5))
     plan = counters.plan()
-    quietly(plan)
-    _, claim = counters.standing()
+    run_plan(plan)
+    _, claim = counters.position_and_claim()
     assert claim is not None
     group = consumer(counters.connection, group=counters.topics.group)
 
@@ -45,19 +45,19 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
     with closing(group):
         commit_claim(2)
         retiring.retire(plan)
-        assert counters.standing() == (2, claim)
+        assert counters.position_and_claim() == (2, claim)
         commit_claim(5)
         retiring.retire(plan)
-        offset, last_claim = counters.standing()
+        offset, last_claim = counters.position_and_claim()
         assert offset == 5 and last_claim is not None and last_claim.attempt == TERMINAL
 
 
 @pytest.mark.kafka
 def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
     """A fence costs three clients, so only partitions with an open claim are fenced."""
-    counters.send(*increments(2))
+    counters.send(*increment_commands(2))
     plan = counters.plan()
-    quietly(plan)
+    run_plan(plan)
     partitions, retired = plan.partitions(), list[Partition]()
 
     def retire(run: str, connection: Connection = counters.connection) -> list[Partition]:
@@ -77,9 +77,9 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
 @pytest.mark.kafka
 def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
     """The fenced owner restarts before the last claim is committed, and fences the retiring client."""
-    counters.send(*increments(2))
+    counters.send(*increment_commands(2))
     plan = counters.plan()
-    quietly(plan)
+    run_plan(plan)
     (partition,) = plan.partitions()
     sessions, attempts = list[int](), list[Claim]()
 
@@ -89,12 +89,12 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
 
     def change(_: int, claim: Claim) -> Claim | None:
         if len(sessions) == 1 and attempts:
-            quietly(replace(plan, submission=1))  # between the fence and the claim
+            run_plan(replace(plan, submission=1))  # between the fence and the claim
         attempts.append(claim)
         return terminal_claim(claim, plan.run)
 
     fence_and_replace_claim(open_session, change)
-    _, last_claim = counters.standing()
+    _, last_claim = counters.position_and_claim()
     assert last_claim is not None and last_claim.attempt == TERMINAL
     assert len(sessions) == 2
 
@@ -131,7 +131,7 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
     job: Any = FakeJob(ends)
     timing = Timing(close_timeout=0.0, retire_deadline=60.0 if ends else 0.1)
     plan = replace(counters.plan(), timing=timing)
-    work = RunWork(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
+    work = RunWork(cast(Any, FakeSparkContext()), plan, None, job, lambda _: None, notes.append)
     work.abort_tasks([job])
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
 
@@ -155,7 +155,7 @@ def test_stop_fences_where_a_broker_answers(counters: TopicHarness, is_reachable
         counters.plan(), timing=Timing(close_timeout=0.0, retire_deadline=0.1, shutdown_answer_timeout=3.0)
     )
     plan = plan if is_reachable else replace(plan, connection=Connection("127.0.0.1:1"))
-    work = FenceCounter(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
+    work = FenceCounter(cast(Any, FakeSparkContext()), plan, None, job, lambda _: None, notes.append)
     assert work.abort_tasks([job]) is is_reachable
     assert (job.cancelled, work.fenced) == (1, 2 * is_reachable)
     assert notes[0].startswith(

@@ -11,9 +11,9 @@ from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import DatagramSender
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.slots import Cluster, driven, works
+from tests.support.slots import FakeCluster, running_driver, separate_owner_task
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.kafka
 def decide(counters: TopicHarness, first: int) -> None:
     """Send five commands to each counter, and wait until they are decided."""
     for subject in "ad":
-        counters.send(*increments(5, subject, first))
+        counters.send(*increment_commands(5, subject, first))
     for partition in range(2):
         counters.await_outcomes(first + 5, partition)
 
 
 def claimed_submission(counters: TopicHarness, partition: int) -> int | None:
     """Return the submission that has committed its claim."""
-    _, claim = counters.standing(partition)
+    _, claim = counters.position_and_claim(partition)
     return None if claim is None else claim.submission
 
 
@@ -43,17 +43,17 @@ def test_lost_task_costs_its_neighbour_nothing(two_partitions: TopicHarness) -> 
         if assignment == (0,) and plan.submission == 0:
             assert lose.wait(60)
             raise RuntimeError("the worker is gone")
-        return works(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, ends)
 
-    context, notes = Cluster(2, lose_first_submission), list[str]()
-    with driven(context, two_partitions.plan(once=False), 2, notes):
-        eventually(lambda: two_partitions.owner(1))
-        _, claim_before = two_partitions.standing(1)
+    context, notes = FakeCluster(2, lose_first_submission), list[str]()
+    with running_driver(context, two_partitions.plan(once=False), 2, notes):
+        eventually(lambda: two_partitions.owning_run(1))
+        _, claim_before = two_partitions.position_and_claim(1)
         lose.set()
         decide(two_partitions, 0)
-        _, claim_after = two_partitions.standing(1)
+        _, claim_after = two_partitions.position_and_claim(1)
         assert claim_before and claim_after and claim_after.n == claim_before.n
-        assert sorted(context.begun) == [(0, (0,)), (0, (1,)), (1, (0,))]
+        assert sorted(context.started_tasks) == [(0, (0,)), (0, (1,)), (1, (0,))]
     assert notes == ["a task was lost (the worker is gone); resubmitting in 0.01 s"]
     two_partitions.check_log()
 
@@ -70,27 +70,27 @@ def test_silent_task_is_restarted(two_partitions: TopicHarness) -> None:
                 sender.send_body(encode_report(OwnerReport("counter", 0, 0, 0, 1, "decide")))
             assert ends.wait(60)
             raise RuntimeError("cancelled")
-        return works(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, ends)
 
-    context, notes = Cluster(2, lose_first_submission), list[str]()
+    context, notes = FakeCluster(2, lose_first_submission), list[str]()
     timeout = 3.0 - Timing().decide_timeout
-    with driven(context, two_partitions.plan(once=False), 2, notes, silence_timeout=timeout):
+    with running_driver(context, two_partitions.plan(once=False), 2, notes, silence_timeout=timeout):
         decide(two_partitions, 0)
-        assert (1, (0,)) in context.begun
+        assert (1, (0,)) in context.started_tasks
     assert notes[0] == "a task has sent no report for too long: restarting it"
     two_partitions.check_log()
 
 
 @pytest.mark.covers("one-owner")
 def test_new_slots_get_partitions(two_partitions: TopicHarness) -> None:
-    context, notes = Cluster(1, works), list[str]()
-    with driven(context, two_partitions.plan(once=False), 1, notes):
+    context, notes = FakeCluster(1, separate_owner_task), list[str]()
+    with running_driver(context, two_partitions.plan(once=False), 1, notes):
         decide(two_partitions, 0)
         context.executors["1"] = 2
         eventually(lambda: claimed_submission(two_partitions, 1) == 1)
         decide(two_partitions, 5)
         assert claimed_submission(two_partitions, 0) == 0
-        assert context.begun == [(0, (0, 1)), (1, (1,))]
+        assert context.started_tasks == [(0, (0, 1)), (1, (1,))]
     assert notes == ["1 more slot: moving 1 partition to it"]
     two_partitions.check_log()
 
@@ -98,8 +98,8 @@ def test_new_slots_get_partitions(two_partitions: TopicHarness) -> None:
 @pytest.mark.covers("one-owner")
 def test_drained_executors_lose_their_partitions(two_partitions: TopicHarness) -> None:
     """Partitions leave a drained executor as soon as another slot is free. Its task then ends by itself."""
-    context, notes = Cluster(1, works), list[str]()
-    with driven(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
+    context, notes = FakeCluster(1, separate_owner_task), list[str]()
+    with running_driver(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
         decide(two_partitions, 0)
         context.drained.add("1")
         decide(two_partitions, 5)
@@ -107,7 +107,7 @@ def test_drained_executors_lose_their_partitions(two_partitions: TopicHarness) -
         eventually(lambda: "1" not in [executor for _, executor in context.running])
         decide(two_partitions, 10)
         assert claimed_submission(two_partitions, 0) == claimed_submission(two_partitions, 1) == 1
-        assert context.begun == [(0, (0, 1)), (1, (0, 1))]
+        assert context.started_tasks == [(0, (0, 1)), (1, (0, 1))]
     assert notes == ["an executor is drained: moving 2 partitions away"]
     two_partitions.check_log()
 
@@ -118,21 +118,21 @@ def test_task_without_partitions_may_end(two_partitions: TopicHarness) -> None:
     def lose_first_submission(
         plan: Plan, assignment: Assignment, ends: threading.Event
     ) -> Iterable[OwnerResult]:
-        results = list(works(plan, assignment, ends))
+        results = list(separate_owner_task(plan, assignment, ends))
         if plan.submission == 0:
             raise RuntimeError("the executor is gone")
         return results
 
-    context, notes = Cluster(1, lose_first_submission), list[str]()
-    with driven(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
+    context, notes = FakeCluster(1, lose_first_submission), list[str]()
+    with running_driver(context, two_partitions.plan(once=False), 1, notes, drain_timeout=60.0):
         decide(two_partitions, 0)
         context.drained.add("1")
         context.executors["2"] = 1
         eventually(lambda: [executor for _, executor in context.running] == ["2"])
-        poll_count = context.looks
-        eventually(lambda: context.looks > poll_count + 5)
+        poll_count = context.executor_listings
+        eventually(lambda: context.executor_listings > poll_count + 5)
         decide(two_partitions, 5)
-        assert [claimed_submission for claimed_submission, _ in context.begun] == [0, 1]
+        assert [claimed_submission for claimed_submission, _ in context.started_tasks] == [0, 1]
     assert notes == ["an executor is drained: moving 2 partitions away"]
     two_partitions.check_log()
 
@@ -146,30 +146,30 @@ def test_drained_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
             assert ends.wait(60)
             stopped.set()
             raise RuntimeError("cancelled")
-        return works(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, ends)
 
-    context, notes = Cluster(1, wait_for_cancel), list[str]()
+    context, notes = FakeCluster(1, wait_for_cancel), list[str]()
     context.executors["2"] = 1
-    with driven(context, two_partitions.plan(once=False), 2, notes):
-        eventually(lambda: len(context.begun) == 2)
+    with running_driver(context, two_partitions.plan(once=False), 2, notes):
+        eventually(lambda: len(context.started_tasks) == 2)
         context.drained.add("2")
         assert stopped.wait(60)
         decide(two_partitions, 0)
-        assert context.begun[-1] == (1, (0, 1))
+        assert context.started_tasks[-1] == (1, (0, 1))
     assert notes == ["2 tasks have 1 slot: restarting with 1"]
     two_partitions.check_log()
 
 
 def test_tasks_stay_if_all_slots_drain(two_partitions: TopicHarness) -> None:
-    context, notes = Cluster(1, works), list[str]()
-    with driven(context, two_partitions.plan(once=False), 1, notes) as run:
+    context, notes = FakeCluster(1, separate_owner_task), list[str]()
+    with running_driver(context, two_partitions.plan(once=False), 1, notes) as run:
         decide(two_partitions, 0)
         context.drained.add("1")
-        poll_count = context.looks
-        eventually(lambda: context.looks > poll_count + 20)
+        poll_count = context.executor_listings
+        eventually(lambda: context.executor_listings > poll_count + 20)
         decide(two_partitions, 5)
         assert not run.done()
-    assert (context.begun, notes) == ([(0, (0, 1))], [])
+    assert (context.started_tasks, notes) == ([(0, (0, 1))], [])
 
 
 def test_lost_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
@@ -181,13 +181,13 @@ def test_lost_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
             if not lost:
                 assert ends.wait(60)
             raise RuntimeError("the worker is gone")
-        return works(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, ends)
 
-    context, notes = Cluster(2, waits), list[str]()
-    with driven(context, two_partitions.plan(once=False), 2, notes):
-        eventually(lambda: len(context.begun) == 2)
+    context, notes = FakeCluster(2, waits), list[str]()
+    with running_driver(context, two_partitions.plan(once=False), 2, notes):
+        eventually(lambda: len(context.started_tasks) == 2)
         context.executors["1"] = 1
         decide(two_partitions, 0)
-        assert context.begun[-1][1] == (0, 1)
+        assert context.started_tasks[-1][1] == (0, 1)
     assert "2 tasks have 1 slot: restarting with 1" in notes
     two_partitions.check_log()

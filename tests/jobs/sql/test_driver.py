@@ -19,10 +19,10 @@ from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.engine.session import dataframes
 from cqrs_cli.jobs.engine.staging import Target
 from cqrs_cli.jobs.sql import SqlSession, json_lines, split_queries, text_columns
-from tests.support.commands import mixture
-from tests.support.eventlog import append
+from tests.support.commands import mixed_commands
+from tests.support.eventlog import append_records
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 from tests.support.project import Project
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class ViewRecorder(SqlSession):
 def test_views_and_errors(
     spark: "SparkContext", bank: TopicHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bank.send(*mixture(80))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(80))
+    run_plan(bank.plan())
     flags = {"bootstrapServer": bank.connection.bootstrap_server, "prefix": bank.topics.prefix}
     session = SqlSession(spark, bank.connection, bank.settings, flags=flags)
     query = """SELECT count(*), sum(s.balance), sum(e.version) FROM bank_account_STATE s
@@ -54,7 +54,7 @@ def test_views_and_errors(
     states = {
         id: json.loads(saved.state)
         for partition in (0, 1)
-        for id, saved in bank.shard(partition=partition).items()
+        for id, saved in bank.shard_states(partition=partition).items()
     }
     (row,) = session.query(query).collect()
     assert tuple(row)[:2] == (len(states), sum(state["balance"] for state in states.values()))
@@ -73,16 +73,16 @@ def test_views_and_errors(
         with pytest.raises(UsageError, match=message):
             session.query(text)
     assert "SQLQueryContextLogger" not in caplog.text  # it would print stack traces before the line
-    positions = {0: bank.end("events"), 1: 0}
+    positions = {0: bank.stable_end("events"), 1: 0}
     past_session = ViewRecorder(spark, bank.connection, bank.settings, lambda _: positions, flags)
     (row,) = past_session.query("SELECT count(*) FROM bank_account_state").collect()
-    assert row[0] == len(bank.shard()) < len(states)
+    assert row[0] == len(bank.shard_states()) < len(states)
     past_session.query("SHOW VIEWS")
     assert "counter_events" in past_session.view_names and "order_state" not in past_session.view_names
     session_beyond_end = SqlSession(spark, bank.connection, bank.settings, lambda _: {0: 10**6, 1: 0}, flags)
     with pytest.raises(UsageError, match=r"bank_account\.events partition 0 has no offset 1000000"):
         session_beyond_end.query("SELECT * FROM bank_account_state")
-    append(bank.connection, bank.topics.events, 0, [b"{}"])
+    append_records(bank.connection, bank.topics.events, 0, [b"{}"])
     new_session = SqlSession(spark, bank.connection, bank.settings, flags=flags)
     with pytest.raises(ContradictionError, match="events partition 0 offset"), new_session.one_line_errors():
         new_session.query("SELECT * FROM bank_account_state").collect()
@@ -93,8 +93,8 @@ def test_views_and_errors(
 @pytest.mark.slow
 def test_command_answers_several_queries(project: Project) -> None:
     bank = project.harness()
-    bank.send(*mixture(40))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(40))
+    run_plan(bank.plan())
     queries = """-- the events of one type; with its fields
         SELECT count(*) AS deposits FROM bank_account_Deposited;
         SELECT DISTINCT status FROM bank_account_outcomes WHERE status = 'accepted';

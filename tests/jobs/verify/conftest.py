@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 
 @pytest.fixture
 def decided_bank(bank: TopicHarness) -> TopicHarness:
     """Accounts on two partitions, decided by a real owner, with outcomes of all statuses."""
-    bank.send(*mixture(300))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(300))
+    run_plan(bank.plan())
     return bank

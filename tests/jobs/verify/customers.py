@@ -16,8 +16,8 @@ from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 from tests.proof.encrypted_histories import key
-from tests.support.commands import Sent, command
-from tests.support.foreign_records import append
+from tests.support.commands import CommandRecord, command
+from tests.support.foreign_records import append_records
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import delete_topics
 
@@ -27,12 +27,12 @@ KEYRING = Keyring({"2026-11": bytes(64)})
 KEYRING_JSON = '{"2026-11": "' + "A" * 86 + '=="}'
 
 
-def register_command(subject: str, name: str, id: str = "") -> Sent:
+def register_command(subject: str, name: str, id: str = "") -> CommandRecord:
     data = {"name": name, "mail": f"{name}@home", "plan": "free"}
     return command("customer.Register", subject, id or f"r-{subject}-{name}", data)
 
 
-def erase_command(subject: str, id: str = "") -> Sent:
+def erase_command(subject: str, id: str = "") -> CommandRecord:
     return command("cqrs.Erase", subject, id or f"e-{subject}")
 
 
@@ -45,7 +45,7 @@ def customer_harness(connection: Connection, prefix: str, folder: Path) -> Topic
     return harness
 
 
-def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
+def decide(harness: TopicHarness, *commands: CommandRecord) -> Decisions:
     """Send commands, decide them, and write the results once. The data keys are `key(1)`, `key(2)` and so on."""
     harness.send(*commands)
     topics = harness.topics
@@ -54,8 +54,8 @@ def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
         0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_data_key=next_key
     )
     decisions = decide_batch(harness.aggregate, harness.records("commands"), context)
-    append(harness, "outcomes", *_records(decisions.outcomes))
-    append(harness, "events", *_records(decisions.events))
+    append_records(harness, "outcomes", *_records(decisions.outcomes))
+    append_records(harness, "events", *_records(decisions.events))
     for subject, data_key in decisions.data_keys.items():
         put_key(harness, subject, data_key)
     return decisions

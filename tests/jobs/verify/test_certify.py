@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.verify.verification import certify, run_cqrs
-from tests.support.foreign_records import append, edited, rewrite
+from tests.support.foreign_records import append_records, changed_record, rewrite_topic
 from tests.support.harness import TopicHarness
-from tests.support.topic_loss import shorten
+from tests.support.topic_loss import delete_records_before
 
 
 @pytest.mark.kafka
@@ -16,18 +16,20 @@ from tests.support.topic_loss import shorten
 def test_only_changes_are_found(decided_bank: TopicHarness) -> None:
     certificate = certify(decided_bank)
     assert (certificate.checked, certificate.changes) == (0, [])
-    append(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
+    append_records(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
     second = certify(decided_bank, certificate.certificate)
     assert (second.checked, second.changes, second.deleted) == (certificate.records, [], {})
-    shorten(decided_bank, "commands", 60)
+    delete_records_before(decided_bank, "commands", 60)
     shorter = certify(decided_bank, certificate.certificate)
     assert shorter.changes == []
     (deleted_count,) = shorter.deleted.values()
     assert deleted_count + shorter.checked == certificate.records
-    shorten(decided_bank, "events", 1)
+    delete_records_before(decided_bank, "events", 1)
     (deletion,) = certify(decided_bank, certificate.certificate).changes
     assert str(deletion) == f"{decided_bank.topics.events} partition 0: begins at 1: events were deleted"
-    rewrite(decided_bank, "outcomes", lambda log: log.__setitem__(0, edited(log[0], source="/other")))
+    rewrite_topic(
+        decided_bank, "outcomes", lambda log: log.__setitem__(0, changed_record(log[0], source="/other"))
+    )
     changes = certify(decided_bank, certificate.certificate).changes
     assert "was recreated: the certificate covers topic id" in next(
         change.what for change in changes if change.kind == "outcomes"

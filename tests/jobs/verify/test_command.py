@@ -14,7 +14,7 @@ from cqrs_cli.proof.findings import Report
 from cqrs_cli.scans.verify.checkpoints import HEAD_FILE
 from cqrs_cli.scans.verify.state import ShardComparison
 from tests.jobs.verify.verification import run_cqrs
-from tests.support.foreign_records import append
+from tests.support.foreign_records import append_records
 from tests.support.harness import TopicHarness
 from tests.support.results import lines_of
 
@@ -122,7 +122,7 @@ def test_topics_are_verified_without_code(decided_bank: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_violations_exit_with_5(decided_bank: TopicHarness) -> None:
-    (offset,) = append(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
+    (offset,) = append_records(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
     result = run_cqrs(decided_bank, "verify", "bank_account")
     assert result.returncode == 5
     assert result.stdout.splitlines()[0].startswith(

@@ -10,11 +10,11 @@ from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process, verify_t
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.commands import command, mixture
-from tests.support.foreign_records import append
+from tests.support.commands import command, mixed_commands
+from tests.support.foreign_records import append_records
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly, running
-from tests.support.topic_loss import forget_group, remake, shorten
+from tests.support.owners import run_plan, run_plan_for_error, running_owners
+from tests.support.topic_loss import delete_group, delete_records_before, recreate_topics
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def test_decided_topics_are_clean(decided_bank: TopicHarness) -> None:
     assert report.total("events") == sum(outcome.data.events for outcome in outcomes)
     assert report.total("dead_letters") == sum(outcome.data.status == "failed" for outcome in outcomes)
     assert report.total("aggregates") == sum(
-        len(decided_bank.shard(partition=partition)) for partition in range(2)
+        len(decided_bank.shard_states(partition=partition)) for partition in range(2)
     )
 
 
 def test_undecided_commands_are_clean(decided_bank: TopicHarness) -> None:
-    decided_bank.send(*mixture(50, seed=2))
+    decided_bank.send(*mixed_commands(50, seed=2))
     assert decided_bank.violations() == []
 
 
@@ -47,30 +47,30 @@ def test_empty_topics_are_clean(bank: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_working_owner_causes_no_violation(decided_bank: TopicHarness) -> None:
-    with running(decided_bank.plan(once=False)) as owner:
+    with running_owners(decided_bank.plan(once=False)) as owner:
         for seed in range(5):
-            decided_bank.send(*mixture(2000, seed=seed))
+            decided_bank.send(*mixed_commands(2000, seed=seed))
             assert decided_bank.violations() == []
-        eventually(lambda: decided_bank.standing()[0] == decided_bank.end("commands"))
-        assert not owner.ended()
+        eventually(lambda: decided_bank.position_and_claim()[0] == decided_bank.stable_end("commands"))
+        assert not owner.has_ended()
     assert decided_bank.violations("state") == []
 
 
 def test_deleted_commands_are_counted(decided_bank: TopicHarness) -> None:
-    shorten(decided_bank, "commands", 20)
+    delete_records_before(decided_bank, "commands", 20)
     report = verify(decided_bank)
     assert (report.deleted("commands"), report.violations) == (20, [])
 
 
 def test_deleted_outcomes_are_counted(decided_bank: TopicHarness) -> None:
-    shorten(decided_bank, "outcomes", decided_bank.records("outcomes")[30].offset)
+    delete_records_before(decided_bank, "outcomes", decided_bank.records("outcomes")[30].offset)
     report = verify(decided_bank)
     assert (report.deleted("outcomes"), report.violations) == (30, [])
 
 
 def test_deleted_events_are_a_violation(decided_bank: TopicHarness) -> None:
     offset = decided_bank.records("events")[3].offset
-    shorten(decided_bank, "events", offset)
+    delete_records_before(decided_bank, "events", offset)
     first = next(violation for violation in verify(decided_bank).violations if violation.kind == "events")
     assert str(first) == (
         f"{decided_bank.topics.events} partition 0 offset {offset} is where the log starts: events were deleted"
@@ -78,19 +78,19 @@ def test_deleted_events_are_a_violation(decided_bank: TopicHarness) -> None:
 
 
 def test_lost_committed_offset_is_clean(decided_bank: TopicHarness) -> None:
-    forget_group(decided_bank)
+    delete_group(decided_bank)
     assert decided_bank.violations() == []
 
 
 def test_accepted_loss_is_counted(counters: TopicHarness) -> None:
     counters.send(*(command("counter.Increment", "a", f"i{n}") for n in range(10)))
-    quietly(counters.plan())
-    remake(counters, "events")
+    run_plan(counters.plan())
+    recreate_topics(counters, "events")
     counters.send(command("counter.Increment", "a", "last"))
-    error = owned(counters.plan())
+    error = run_plan_for_error(counters.plan())
     assert error is not None and error.exit_code == 5
     assert len(counters.violations()) == 10
-    quietly(counters.plan(accept_loss=["counter:0@10"]))
+    run_plan(counters.plan(accept_loss=["counter:0@10"]))
     report = verify(counters)
     assert (report.total("accepted_losses"), report.violations) == (11, [])
 
@@ -99,11 +99,11 @@ def test_new_commands_topic_must_be_accepted(
     counters: TopicHarness,
 ) -> None:
     counters.send(*(command("counter.Increment", "a", f"i{n}") for n in range(5)))
-    quietly(counters.plan())
-    remake(counters, "commands")
+    run_plan(counters.plan())
+    recreate_topics(counters, "commands")
     counters.send(*(command("counter.Increment", "a", f"j{n}") for n in range(2)))
     assert counters.violations() != []  # deleting a topic also deleted its committed offset
-    quietly(counters.plan(accept_loss=["counter:0@0"]))
+    run_plan(counters.plan(accept_loss=["counter:0@0"]))
     report = verify(counters)
     assert (report.total("accepted_losses") > 0, report.violations) == (True, [])
 
@@ -124,7 +124,7 @@ def test_open_transaction_is_waited_for(decided_bank: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_verifies_all_partitions(decided_bank: TopicHarness, spark: "SparkContext") -> None:
-    (offset,) = append(decided_bank, "events", decided_bank.records("events", 1)[3], partition=1)
+    (offset,) = append_records(decided_bank, "events", decided_bank.records("events", 1)[3], partition=1)
     plan = plan_verify(decided_bank.connection, decided_bank.topics, decided_bank.settings)
     spark_summary, process_summary = verify_topics(spark, plan), verify_in_process(plan)
     assert spark_summary._replace(seconds=0.0) == process_summary._replace(seconds=0.0)

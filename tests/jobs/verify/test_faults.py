@@ -12,24 +12,24 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.jobs.verify.verification import edit_record, verify, violated_topic_kinds
 from tests.support import ROOT
-from tests.support.commands import command, mixture
-from tests.support.foreign_records import append, edited, rewrite
+from tests.support.commands import command, mixed_commands
+from tests.support.foreign_records import append_records, changed_record, rewrite_topic
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.sampling import sampled
+from tests.support.owners import run_plan
+from tests.support.sampling import sample_cases
 
 TESTS = ROOT / "tests"
 pytestmark = pytest.mark.kafka
 
 
 def test_repeated_event_is_found(decided_bank: TopicHarness) -> None:
-    (offset,) = append(decided_bank, "events", decided_bank.records("events")[3])
+    (offset,) = append_records(decided_bank, "events", decided_bank.records("events")[3])
     (violation,) = decided_bank.violations()
     assert violation.startswith(f"{decided_bank.topics.events} partition 0 offset {offset} is of command ")
 
 
 def test_repeated_outcome_is_found(decided_bank: TopicHarness) -> None:
-    (offset,) = append(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
+    (offset,) = append_records(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
     (violation,) = decided_bank.violations()
     assert violation.startswith(f"{decided_bank.topics.outcomes} partition 0 offset {offset} is of command ")
 
@@ -37,15 +37,17 @@ def test_repeated_outcome_is_found(decided_bank: TopicHarness) -> None:
 def test_event_without_command_is_found(decided_bank: TopicHarness) -> None:
     last = decided_bank.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
-    (offset,) = append(decided_bank, "events", edited(last, id="0/9999/0", aggregateversion=version))
+    (offset,) = append_records(
+        decided_bank, "events", changed_record(last, id="0/9999/0", aggregateversion=version)
+    )
     assert decided_bank.violations() == [
         f"{decided_bank.topics.events} partition 0 offset {offset} is of command 9999, which is not decided yet"
     ]
 
 
 def test_record_on_wrong_partition(decided_bank: TopicHarness) -> None:
-    (event,) = append(decided_bank, "events", decided_bank.records("events", 0)[0], partition=1)
-    (outcome,) = append(decided_bank, "outcomes", decided_bank.records("outcomes", 1)[0], partition=0)
+    (event,) = append_records(decided_bank, "events", decided_bank.records("events", 0)[0], partition=1)
+    (outcome,) = append_records(decided_bank, "outcomes", decided_bank.records("outcomes", 1)[0], partition=0)
     assert decided_bank.violations() == [
         f"{decided_bank.topics.outcomes} partition 0 offset {outcome} is of a command on partition 1",
         f"{decided_bank.topics.events} partition 1 offset {event} is of a command on partition 0",
@@ -57,8 +59,10 @@ def test_event_that_code_cannot_read(decided_bank: TopicHarness) -> None:
     """An event that the code cannot read is reported once. Without the code it cannot be found."""
     last = decided_bank.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
-    unknown_event = edited(last, type="bank_account.Borrowed", id="0/9999/0", aggregateversion=version)
-    (offset,) = append(decided_bank, "events", unknown_event)
+    unknown_event = changed_record(
+        last, type="bank_account.Borrowed", id="0/9999/0", aggregateversion=version
+    )
+    (offset,) = append_records(decided_bank, "events", unknown_event)
     location = f"{decided_bank.topics.events} partition 0 offset {offset} cannot be "
     (violation,) = [
         violation for violation in decided_bank.violations("state") if violation.startswith(location)
@@ -70,8 +74,8 @@ def test_event_that_code_cannot_read(decided_bank: TopicHarness) -> None:
 
 
 def test_given_up_commands_are_counted(bank: TopicHarness) -> None:
-    bank.send(*mixture(20))
-    quietly(bank.plan(fail=["bank_account:0@3"]))
+    bank.send(*mixed_commands(20))
+    run_plan(bank.plan(fail=["bank_account:0@3"]))
     report = verify(bank)
     assert (report.total("given_up"), report.violations) == (1, [])
 
@@ -79,7 +83,7 @@ def test_given_up_commands_are_counted(bank: TopicHarness) -> None:
 def test_unreadable_records_are_found(decided_bank: TopicHarness) -> None:
     unreadable_kinds: list[Kind] = ["events", "outcomes", "dead-letters"]
     for kind in unreadable_kinds:
-        append(decided_bank, kind, Record(0, 0, b"a", b"\xff"))
+        append_records(decided_bank, kind, Record(0, 0, b"a", b"\xff"))
     assert violated_topic_kinds(decided_bank) == set(unreadable_kinds)
 
 
@@ -105,26 +109,26 @@ CHANGES: Changes = {
 
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
-    "fault", sampled(CHANGES, "a dropped event", "a missing outcome", "a forged version")
+    "fault", sample_cases(CHANGES, "a dropped event", "a missing outcome", "a forged version")
 )
 def test_fault_in_topic_is_found(decided_bank: TopicHarness, fault: str) -> None:
     kind, edit = CHANGES[fault]
-    rewrite(decided_bank, kind, edit)
+    rewrite_topic(decided_bank, kind, edit)
     assert violated_topic_kinds(decided_bank) != set()
 
 
 def test_rewritten_topic_is_clean(decided_bank: TopicHarness) -> None:
     for kind in ("events", "outcomes", "dead-letters"):
-        rewrite(decided_bank, kind, lambda log: None)
+        rewrite_topic(decided_bank, kind, lambda log: None)
     assert decided_bank.violations() == []
 
 
 def test_missing_event_of_command_is_found(connection: Connection, prefix: str, tmp_path: Path) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=TESTS)
     harness.send(*(command("awkward.Flood", "a", f"f{n}", {"count": 3}) for n in range(3)))
-    quietly(harness.plan())
+    run_plan(harness.plan())
     assert harness.violations() == []
-    rewrite(harness, "events", lambda log: log.pop(5))
+    rewrite_topic(harness, "events", lambda log: log.pop(5))
     assert harness.violations() == [
         f"{harness.topics.events} partition 0 offset 3 is of command 1, whose events are missing from event 2 of 3 on"
     ]

@@ -30,9 +30,9 @@ from tests.jobs.verify.customers import (
 from tests.jobs.verify.verification import certify, open_shard_0, run_cqrs
 from tests.proof.encrypted_histories import key
 from tests.support import ROOT
-from tests.support.foreign_records import edited, rewrite
+from tests.support.foreign_records import changed_record, rewrite_topic
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
 
@@ -90,9 +90,9 @@ def test_damaged_value_is_found(customers: TopicHarness) -> None:
 
     def swap(log: list[Record]) -> None:
         data = json.loads(log[1].value or b"")["data"]
-        log[1] = edited(log[1], {"name": data["mail"], "mail": data["name"]})
+        log[1] = changed_record(log[1], {"name": data["mail"], "mail": data["name"]})
 
-    rewrite(customers, "events", swap)
+    rewrite_topic(customers, "events", swap)
     assert customers.violations() == []
     (mail, name) = with_keyring(customers).violations()
     assert "has a damaged value in 'name': it does not open" in name and "'mail'" in mail
@@ -115,7 +115,7 @@ def test_invalid_key_record_is_refused(customers: TopicHarness) -> None:
 
 
 def test_shards_are_compared_redacted(customers: TopicHarness) -> None:
-    quietly(with_keyring(customers).plan())
+    run_plan(with_keyring(customers).plan())
     assert customers.violations("state") == []
 
 
@@ -134,7 +134,7 @@ def test_shards_are_compared_redacted(customers: TopicHarness) -> None:
 def test_wrong_encrypted_values_in_shards_are_found(
     customers: TopicHarness, value: bytes, message: str
 ) -> None:
-    quietly(with_keyring(customers).plan())
+    run_plan(with_keyring(customers).plan())
     with open_shard_0(customers) as store:
         stored, positions = dict(store.items())["bob"], store.positions()
         state = write_members({**read_members(stored.state), "name": Raw(value)})

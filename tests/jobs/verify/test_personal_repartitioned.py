@@ -11,10 +11,10 @@ from cqrs_cli.scans.erased.verify import verify_erasure
 from cqrs_cli.scans.verify.checkpoints import new_generation
 from tests.deciding.customers import customer_topics, erase_command, register_command
 from tests.jobs.verify.customers import put_key
-from tests.support.commands import FAR, command
+from tests.support.commands import FAR_FUTURE, command
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow, stale
+from tests.support.owners import run_plan
+from tests.support.repartitioning import repartition_topics, with_stale_partition
 
 pytestmark = pytest.mark.kafka
 
@@ -35,15 +35,20 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     Half are erased before the repartitioning, a quarter after it.
     """
     people = customer_topics(connection, prefix, tmp_path)
-    waiting = [command("customer.Register", name, f"{name}.late", LATE_DATA, notbefore=FAR) for name in NAMES]
+    waiting = [
+        command("customer.Register", name, f"{name}.late", LATE_DATA, notbefore=FAR_FUTURE) for name in NAMES
+    ]
     people.send(*map(register_command, NAMES), *waiting, *map(erase_command, NAMES[:4]))
-    quietly(people.plan())
+    run_plan(people.plan())
     assert incremental_violations(people) == []
-    grow(people, 2)
-    people.send(*(stale(register_command(name, 1), 1) for name in NAMES[:2]), *map(erase_command, NAMES[4:6]))
+    repartition_topics(people, 2)
+    people.send(
+        *(with_stale_partition(register_command(name, 1), 1) for name in NAMES[:2]),
+        *map(erase_command, NAMES[4:6]),
+    )
     people.send(*(command("cqrs.Release", name, f"{name}.go", {"id": f"{name}.late"}) for name in NAMES))
-    quietly(people.plan())
-    quietly(people.plan())
+    run_plan(people.plan())
+    run_plan(people.plan())
     return people
 
 
@@ -72,5 +77,5 @@ def test_lost_keys_are_named_after_repartitioning(people: TopicHarness) -> None:
         NAMES[0],
         *NAMES[6:],
     ]
-    assert {people.home(name) for name in NAMES} == {0, 1}
+    assert {people.partition_of(name) for name in NAMES} == {0, 1}
     assert len(violations) == 3

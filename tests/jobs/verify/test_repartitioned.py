@@ -11,10 +11,10 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.checkpoints import new_generation
 from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.jobs.verify.verification import certify, run_cqrs, verify
-from tests.support.foreign_records import append, edited
+from tests.support.foreign_records import append_records, changed_record
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow
+from tests.support.owners import run_plan
+from tests.support.repartitioning import repartition_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -62,13 +62,13 @@ def test_lost_command_is_found(repartitioned: TopicHarness) -> None:
     forwarded = next(
         record for record in repartitioned.records("commands", 1) if b"forwardedfrom" in (record.value or b"")
     )
-    append(repartitioned, "commands", forwarded, partition=1)
-    quietly(repartitioned.plan())
+    append_records(repartitioned, "commands", forwarded, partition=1)
+    run_plan(repartitioned.plan())
     assert verify(repartitioned).violations == []
     moved_outcome = next(
         record for record in repartitioned.records("outcomes", 0) if b'"MOVED"' in (record.value or b"")
     )
-    append(repartitioned, "outcomes", edited(moved_outcome, {"offset": 999}, id="0/999"))
+    append_records(repartitioned, "outcomes", changed_record(moved_outcome, {"offset": 999}, id="0/999"))
     assert any(
         "that was forwarded from 0/999" in violation.what for violation in verify(repartitioned).violations
     )
@@ -78,15 +78,15 @@ def test_certificates_hold_after_repartitioning(connection: Connection, prefix: 
     """One certificate is older than the repartitioning. The other is newer, and contains the lineage topic."""
     harness = counters(connection, prefix, tmp_path)
     harness.send(*round_commands(0))
-    quietly(harness.plan())
+    run_plan(harness.plan())
     before = certify(harness).certificate
-    grow(harness, 4)
+    repartition_topics(harness, 4)
     harness.send(*round_commands(1))
-    quietly(harness.plan())
+    run_plan(harness.plan())
     second = certify(harness, before)
     assert (second.changes, second.checked > 0, before.lineage) == ([], True, UNSET)
-    append(harness, "commands", *harness.records("commands"))
-    quietly(harness.plan())
+    append_records(harness, "commands", *harness.records("commands"))
+    run_plan(harness.plan())
     third = certify(harness, second.certificate)
     assert (third.changes, third.certificate.lineage) == ([], second.certificate.lineage)
 

@@ -21,10 +21,10 @@ from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.verification import edit_record, open_shard_0, verify
 from tests.support import ROOT
-from tests.support.commands import command, mixture
-from tests.support.foreign_records import rewrite
+from tests.support.commands import command, mixed_commands
+from tests.support.foreign_records import rewrite_topic
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
 
@@ -39,7 +39,7 @@ def accept_rewritten_events(harness: TopicHarness) -> None:
     with closing(open_shard(harness.shard_path(), before).store) as store:
         store.set_identity(encode_json(identity))
         start = store.positions()
-        store.apply(WriteBatch(store.token(), start, start._replace(events=harness.end("events"))))
+        store.apply(WriteBatch(store.token(), start, start._replace(events=harness.stable_end("events"))))
 
 
 def test_equal_shards_are_clean(decided_bank: TopicHarness) -> None:
@@ -50,7 +50,7 @@ def test_equal_shards_are_clean(decided_bank: TopicHarness) -> None:
 def test_altered_payload_is_found(decided_bank: TopicHarness) -> None:
     events = [json.loads(record.value or b"") for record in decided_bank.records("events")]
     offset, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
-    rewrite(decided_bank, "events", edit_record(offset, {"amount": 12345}))
+    rewrite_topic(decided_bank, "events", edit_record(offset, {"amount": 12345}))
     accept_rewritten_events(decided_bank)
     assert decided_bank.violations() == []
     (violation,) = map(str, verify(decided_bank, "state").violations)
@@ -59,7 +59,7 @@ def test_altered_payload_is_found(decided_bank: TopicHarness) -> None:
 
 
 def test_stale_shard_is_found(decided_bank: TopicHarness) -> None:
-    name, saved = next(iter(decided_bank.shard().items()))
+    name, saved = next(iter(decided_bank.shard_states().items()))
     with open_shard_0(decided_bank) as store:
         older = replace(saved, version=saved.version - 1)
         store.apply(WriteBatch(store.token(), store.positions(), store.positions(), {name: older}))
@@ -70,7 +70,7 @@ def test_stale_shard_is_found(decided_bank: TopicHarness) -> None:
 
 def test_states_by_other_code_are_counted(decided_bank: TopicHarness) -> None:
     """The first state is shown, and the other states are one violation."""
-    entries = list(decided_bank.shard().items())[:4]
+    entries = list(decided_bank.shard_states().items())[:4]
     with open_shard_0(decided_bank) as store:
         states = {name: replace(saved, state=b'{"other":1}') for name, saved in entries}
         store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))
@@ -102,7 +102,7 @@ def test_untrusted_shard_is_skipped(decided_bank: TopicHarness) -> None:
     (decided_bank.shard_path() / MARKER_FILE).unlink()
     compared = verify(decided_bank, "state").compared
     assert compared[0].skipped.startswith("there is no usable shard in ")
-    assert compared[1] == ShardComparison(len(decided_bank.shard(partition=1)))
+    assert compared[1] == ShardComparison(len(decided_bank.shard_states(partition=1)))
 
 
 @pytest.mark.parametrize("changes", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
@@ -119,8 +119,8 @@ def test_shard_of_another_identity_is_skipped(decided_bank: TopicHarness, change
 def test_lagging_shard_is_partly_compared(decided_bank: TopicHarness) -> None:
     with open_shard_0(decided_bank) as store:
         positions = store.positions()
-    decided_bank.send(*mixture(100, seed=3))
-    quietly(decided_bank.plan(machine="another"))
+    decided_bank.send(*mixed_commands(100, seed=3))
+    run_plan(decided_bank.plan(machine="another"))
     report = verify(decided_bank, "state")
     behind_until, end = report.compared[0].behind or (0, 0)
     last = max(record.offset for record in decided_bank.records("events"))
@@ -129,13 +129,13 @@ def test_lagging_shard_is_partly_compared(decided_bank: TopicHarness) -> None:
 
 
 def test_shard_in_use_does_not_lag(decided_bank: TopicHarness) -> None:
-    decided_bank.send(*mixture(100, seed=3))
-    quietly(decided_bank.plan(machine="another"))
+    decided_bank.send(*mixed_commands(100, seed=3))
+    run_plan(decided_bank.plan(machine="another"))
     identity = decided_bank.plan().identity(
         Partition(decided_bank.topics.aggregate, 0), decided_bank.aggregate
     )
     open_shard(decided_bank.shard_path(), identity).store.close_without_sync()
-    assert decided_bank.mark() == "working"
+    assert decided_bank.shutdown_marker() == "working"
     assert verify(decided_bank, "state").compared[0].behind is None
 
 
@@ -144,8 +144,8 @@ def failing_evolve(connection: Connection, prefix: str, tmp_path: Path) -> Topic
     """An aggregate whose `evolve` fails for the sixth event."""
     harness = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=ROOT / "tests")
     harness.send(*(command("awkward.Behave", "a", f"b{n}") for n in range(8)))
-    quietly(harness.plan())
-    rewrite(harness, "events", edit_record(5, {"text": "bone"}))
+    run_plan(harness.plan())
+    rewrite_topic(harness, "events", edit_record(5, {"text": "bone"}))
     return harness
 
 
@@ -168,7 +168,7 @@ def test_events_without_shard_are_folded(failing_evolve: TopicHarness) -> None:
 
 
 def test_unknown_event_is_found(decided_bank: TopicHarness) -> None:
-    rewrite(decided_bank, "events", edit_record(5, type="bank_account.Burnt"))
+    rewrite_topic(decided_bank, "events", edit_record(5, type="bank_account.Burnt"))
     accept_rewritten_events(decided_bank)
     (violation,) = map(str, verify(decided_bank, "state").violations)
     assert "cannot be read: the code knows no event bank_account.Burnt" in violation

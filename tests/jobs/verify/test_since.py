@@ -20,11 +20,11 @@ from tests.jobs.verify.verification import verify
 from tests.proof.history import History, random_commands
 from tests.proof.incremental import LOGS, IncrementalVerifier, verify_ranges
 from tests.support import ROOT
-from tests.support.commands import mixture
-from tests.support.foreign_records import append
+from tests.support.commands import mixed_commands
+from tests.support.foreign_records import append_records
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.topic_loss import remake
+from tests.support.owners import run_plan
+from tests.support.topic_loss import recreate_topics
 from tests.support.waiting import eventually
 
 SCOPE = CheckpointScope(
@@ -180,7 +180,7 @@ def test_two_verifies_are_refused(tmp_path: Path) -> None:
 
 def verify_incrementally(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
-    eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
+    eventually(lambda: all(harness.is_stable(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
     with new_generation(harness.folder / "proved", checkpoint_scope(plan)) as generations:
         return verify_in_process(replace(plan, since=generations))
@@ -190,8 +190,8 @@ def verify_incrementally(harness: TopicHarness) -> VerifySummary:
 @pytest.mark.covers("verifiable")
 def test_verify_continues_from_the_last(decided_bank: TopicHarness) -> None:
     assert verify_incrementally(decided_bank).new("commands") == 300
-    decided_bank.send(*mixture(50, seed=2))
-    quietly(decided_bank.plan())
+    decided_bank.send(*mixed_commands(50, seed=2))
+    run_plan(decided_bank.plan())
     report = verify_incrementally(decided_bank)
     assert (report.violations, dict(report.again), report.new("commands")) == ([], {}, 50)
     assert report.reports == verify(decided_bank).reports
@@ -202,7 +202,7 @@ def test_verify_continues_from_the_last(decided_bank: TopicHarness) -> None:
 def test_found_violation_is_kept(decided_bank: TopicHarness) -> None:
     """A new record for a verified command makes verify read its partition from the beginning, once."""
     verify_incrementally(decided_bank)
-    append(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
+    append_records(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
     report = verify_incrementally(decided_bank)
     assert (report.violation_count, list(report.again)) == (1, [0])
     assert report.reports == verify(decided_bank).reports
@@ -217,7 +217,7 @@ def test_found_violation_is_kept(decided_bank: TopicHarness) -> None:
 @pytest.mark.kafka
 def test_recreated_topic_is_refused(decided_bank: TopicHarness) -> None:
     verify_incrementally(decided_bank)
-    remake(decided_bank, "outcomes")
+    recreate_topics(decided_bank, "outcomes")
     with pytest.raises(UsageError, match=f"topic {decided_bank.topics.outcomes} was recreated"):
         verify_incrementally(decided_bank)
 

@@ -16,7 +16,7 @@ from cqrs_cli.proof.certificate import Certificate
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from tests.support import ROOT
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 from tests.support.harness import TopicHarness
 
 
@@ -38,7 +38,7 @@ def edit_record(
     offset: int, data: dict[str, Any] | None = None, **members: Any
 ) -> Callable[[list[Record]], None]:
     def edit(log: list[Record]) -> None:
-        log[offset] = edited(log[offset], data, **members)
+        log[offset] = changed_record(log[offset], data, **members)
 
     return edit
 

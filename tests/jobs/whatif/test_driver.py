@@ -15,9 +15,9 @@ from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
 from cqrs_cli.scans.whatif.task import WhatifPlan, WhatifResult, simulate
 from tests.support import AGGREGATES, ROOT
-from tests.support.commands import command, mixture
+from tests.support.commands import command, mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 from tests.support.project import Project
 from tests.support.results import lines_of
 
@@ -38,8 +38,8 @@ def write_draft(folder: Path, name: str, old: str, new: str) -> None:
 @pytest.fixture
 def make_plan(bank: TopicHarness, tmp_path: Path) -> MakePlan:
     """A function that plans a simulation of accounts on two partitions, with code that allows an overdraft of 50."""
-    bank.send(*mixture(120))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(120))
+    run_plan(bank.plan())
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     write_draft(tmp_path, "lending", *OVERDRAFT_CHANGE)
     settings = bank.settings.model_copy(update={"root": tmp_path})
@@ -53,7 +53,7 @@ def make_plan(bank: TopicHarness, tmp_path: Path) -> MakePlan:
 @pytest.mark.kafka
 def test_partitions_are_simulated(make_plan: MakePlan, bank: TopicHarness) -> None:
     """Both simulations agree, and no topic has new records."""
-    ends = [bank.end(kind, partition) for kind in KINDS for partition in (0, 1)]
+    ends = [bank.stable_end(kind, partition) for kind in KINDS for partition in (0, 1)]
     summaries, other = (
         [decide_partition_again(make_plan(), partition) for partition in (0, 1)] for _ in range(2)
     )
@@ -63,7 +63,7 @@ def test_partitions_are_simulated(make_plan: MakePlan, bank: TopicHarness) -> No
     assert summary.decisions >= summary.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
     same = [decide_partition_again(make_plan("aggregates.bank_account"), partition) for partition in (0, 1)]
     assert [(difference.error, dict(difference.counts)) for difference in same] == [(None, {})] * 2
-    assert ends == [bank.end(kind, partition) for kind in KINDS for partition in (0, 1)]
+    assert ends == [bank.stable_end(kind, partition) for kind in KINDS for partition in (0, 1)]
 
 
 @pytest.mark.kafka
@@ -97,9 +97,9 @@ def test_period_is_limited_by_time(make_plan: MakePlan, bank: TopicHarness) -> N
 @pytest.mark.kafka
 def test_unreadable_event_is_named(make_plan: MakePlan, bank: TopicHarness, tmp_path: Path) -> None:
     bank.send(command("bank_account.Deposit", "acc-1", "late", {"amount": 1}))
-    quietly(bank.plan())
+    run_plan(bank.plan())
     write_draft(tmp_path, "renamed", "Deposited", "PaidIn")
-    partition = bank.home("acc-1")
+    partition = bank.partition_of("acc-1")
     last_timestamp = bank.records("commands", partition)[-1].timestamp
     difference = decide_partition_again(make_plan("drafts.renamed", since=last_timestamp), partition)
     assert isinstance(difference.error, ContradictionError)
@@ -122,8 +122,8 @@ def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None
     import pyarrow.parquet
 
     bank = project.harness()
-    bank.send(*mixture(60), command("bank_account.Withdraw", "acc-0", "much", {"amount": 10**9}))
-    quietly(bank.plan())
+    bank.send(*mixed_commands(60), command("bank_account.Withdraw", "acc-0", "much", {"amount": 10**9}))
+    run_plan(bank.plan())
     write_draft(project.folder, "sealed", 'code="OVERDRAWN"', 'code="TOO_MUCH"')
     options = ("--out", str(tmp_path / "difference"), "--master", "local[2]")
     summary = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *options)

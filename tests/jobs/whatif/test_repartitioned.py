@@ -9,10 +9,10 @@ from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_what
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.support import AGGREGATES, ROOT
-from tests.support.foreign_records import append, edited
+from tests.support.foreign_records import append_records, changed_record
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.repartitioning import grow, reasons, stale
+from tests.support.owners import run_plan
+from tests.support.repartitioning import count_reasons, repartition_topics, with_stale_partition
 
 pytestmark = pytest.mark.kafka
 
@@ -56,7 +56,7 @@ def test_same_code_makes_no_difference(simulate: Simulate, repartitioned: TopicH
 def test_other_code_is_compared_once(simulate: Simulate, repartitioned: TopicHarness) -> None:
     """Each command is compared where it was decided, and each aggregate where it is now."""
     summary = simulate(repartitioned, "drafts.twice")
-    accepted = sum(reasons(repartitioned, number)["accepted"] for number in range(4))
+    accepted = sum(count_reasons(repartitioned, number)["accepted"] for number in range(4))
     assert (summary.counts["events", "accepted", "accepted"], summary.states) == (accepted, 12)
 
 
@@ -77,21 +77,21 @@ def test_target_starts_as_early_as_its_parent(
     """The target got commands before the period, and decided them after its parent's decisions within the period."""
     harness = counters(connection, prefix, tmp_path, 1)
     harness.send(*round_commands(0))
-    quietly(harness.plan())
-    grow(harness, 2)
+    run_plan(harness.plan())
+    repartition_topics(harness, 2)
     harness.send(*round_commands(1))
-    harness.send(*(stale(record, 1) for record in round_commands(2)))
-    quietly(harness.plan())
+    harness.send(*(with_stale_partition(record, 1) for record in round_commands(2)))
+    run_plan(harness.plan())
     late_command = next(record for record in harness.records("commands", 0) if b".2" in (record.value or b""))
     assert simulate(harness, "drafts.twice", since=late_command.timestamp).states == 12
 
 
 def test_unreadable_event_on_target_is_named(repartitioned: TopicHarness, tmp_path: Path) -> None:
     """The event may be on a target partition, too."""
-    append(
+    append_records(
         repartitioned,
         "events",
-        edited(repartitioned.records("events", 3)[-1], type="counter.Gone", aggregateversion=99),
+        changed_record(repartitioned.records("events", 3)[-1], type="counter.Gone", aggregateversion=99),
         partition=3,
     )
     settings = repartitioned.settings.model_copy(update={"root": ROOT})

@@ -7,7 +7,7 @@ from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_t
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import UNENCRYPTED_KINDS, TopicPlan, Topics
-from tests.support.topic_settings import configure
+from tests.support.topic_settings import configure_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -27,7 +27,7 @@ def _make_and_grow(admin: Admin, topics: Topics) -> None:
     for kind in UNENCRYPTED_KINDS:
         with pytest.raises(ConfigurationError, match=rf"{kind} has (retention|segment)\.ms="):
             ensure_topics(admin, topics, plan)
-        configure(admin.connection, topics.name(kind), plan.configs(kind))
+        configure_topic(admin.connection, topics.name(kind), plan.configs(kind))
     (*_, made) = ensure_topics(admin, topics, plan, dry_run=True)
     assert made == (topics.keys, "missing", 2)
     assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "created", 2)

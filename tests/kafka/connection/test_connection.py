@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.connections import librdkafka, refusal
+from tests.support.connections import librdkafka_settings, property_error
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter2";'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='me' password='hunter2' ;"
@@ -28,7 +28,7 @@ def test_the_address_alone_is_enough() -> None:
 
 
 def test_names_that_differ_are_translated() -> None:
-    assert librdkafka(
+    assert librdkafka_settings(
         client_id="me",
         request_timeout_ms="5000",
         max_request_size="2000000",
@@ -83,7 +83,7 @@ def test_jaas_login_serves_both_clients(mechanism: str, jaas: str) -> None:
 
 def test_password_escapes_are_resolved() -> None:
     jaas = r'x.PlainLoginModule required username="me" password="a\"b\\c;=d";'
-    assert librdkafka(sasl_jaas_config=jaas)["sasl.password"] == r'a"b\c;=d'
+    assert librdkafka_settings(sasl_jaas_config=jaas)["sasl.password"] == r'a"b\c;=d'
 
 
 def test_librdkafkas_own_names_serve_both_clients() -> None:
@@ -94,13 +94,13 @@ def test_librdkafkas_own_names_serve_both_clients() -> None:
 
 
 def test_oauth_and_kerberos_are_translated() -> None:
-    assert librdkafka(sasl_jaas_config=OAUTH) == {
+    assert librdkafka_settings(sasl_jaas_config=OAUTH) == {
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.client.id": "me",
         "sasl.oauthbearer.client.secret": "hunter2",
         "sasl.oauthbearer.scope": "kafka",
     }
-    assert librdkafka(sasl_jaas_config=KERBEROS) == {
+    assert librdkafka_settings(sasl_jaas_config=KERBEROS) == {
         "sasl.kerberos.keytab": "/etc/me.keytab",
         "sasl.kerberos.principal": "me@REALM",
         "sasl.kerberos.service.name": "kafka",
@@ -124,13 +124,15 @@ def test_kerberos_tells_kafka_python_the_service() -> None:
     ],
 )
 def test_bad_jaas_entry_is_not_repeated(jaas: str) -> None:
-    said = refusal({"sasl.jaas.config": jaas})
+    said = property_error({"sasl.jaas.config": jaas})
     assert said.startswith("sasl.jaas.config")
     assert "hunter2" not in said
 
 
 def test_a_login_without_password_is_refused() -> None:
-    assert "lacks password" in refusal({"sasl.jaas.config": 'x.ScramLoginModule required username="me";'})
+    assert "lacks password" in property_error(
+        {"sasl.jaas.config": 'x.ScramLoginModule required username="me";'}
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,15 +140,15 @@ def test_a_login_without_password_is_refused() -> None:
     ["isolation.level", "acks", "transactional.id", "enable.idempotence", "group.id", "partitioner.class"],
 )
 def test_guarded_properties_cannot_be_set(name: str) -> None:
-    assert f"{name} is set by cqrs itself" in refusal({name: "x"})
+    assert f"{name} is set by cqrs itself" in property_error({name: "x"})
 
 
 def test_unknown_property_is_named() -> None:
-    assert "does not know the client property max.poll.recrods" in refusal({"max.poll.recrods": "5"})
+    assert "does not know the client property max.poll.recrods" in property_error({"max.poll.recrods": "5"})
 
 
 def test_bad_value_is_not_repeated() -> None:
-    said = refusal({"security.protocol": "hunter2"})
+    said = property_error({"security.protocol": "hunter2"})
     assert "security.protocol" in said
     assert "hunter2" not in said
 

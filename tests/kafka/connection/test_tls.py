@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.connections import refusal
+from tests.support.connections import property_error
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +86,14 @@ def test_pkcs12_store_is_for_librdkafka(pem: Path) -> None:
     ],
 )
 def test_unreadable_stores_are_refused(properties: dict[str, str], kind: str) -> None:
-    said = refusal(properties)
+    said = property_error(properties)
     assert f"is a {kind} store; librdkafka needs PEM or PKCS12" in said
     assert "keytool" in said
 
 
 def test_store_type_follows_first_bytes(tmp_path: Path) -> None:
     (tmp_path / "trust").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
-    assert "is a JKS store" in refusal({"ssl.truststore.location": str(tmp_path / "trust")})
+    assert "is a JKS store" in property_error({"ssl.truststore.location": str(tmp_path / "trust")})
 
 
 def test_wrong_key_password_is_not_repeated(pem: Path) -> None:

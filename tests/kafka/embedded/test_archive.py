@@ -11,7 +11,7 @@ from cqrs_cli.kafka.embedded.process import broker_archive
 from cqrs_cli.kafka.embedded.warm import warm_broker
 from cqrs_cli.system.class_archive import ClassArchive
 from cqrs_cli.system.java import find_java
-from tests.support.archives import mapped, put
+from tests.support.archives import mapped_archives, write_archive
 from tests.support.brokers import discard
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -35,10 +35,10 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> None:
-    broken = put(archive, b"no archive")
+    broken = write_archive(archive, b"no archive")
     broker = embedded.start_broker(root, short_lived=True)
     assert str(broken).encode() in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
-    assert broken not in mapped(broker.pid)
+    assert broken not in mapped_archives(broker.pid)
 
 
 @pytest.mark.nightly
@@ -46,8 +46,8 @@ def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> No
     """Only `make nightly` runs this test, because writing an archive takes half a minute."""
     whole = warm_broker(archive.java, print)
     broker = embedded.start_broker(root, short_lived=True)
-    assert whole in mapped(broker.pid)
+    assert whole in mapped_archives(broker.pid)
     discard(root)
     whole.chmod(0o600)
     whole.write_bytes(whole.read_bytes()[: 1 << 20])
-    assert mapped(embedded.start_broker(root, short_lived=True).pid).isdisjoint({whole})
+    assert mapped_archives(embedded.start_broker(root, short_lived=True).pid).isdisjoint({whole})

@@ -24,7 +24,7 @@ from cqrs_cli.kafka.embedded.broker import Broker
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.system import process
 from tests.support.brokers import discard
-from tests.support.listening_sockets import listening, open_to_others, working_in
+from tests.support.listening_sockets import listening_sockets, processes_in_folder, reachable_sockets
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -110,10 +110,10 @@ def test_full_disk_leaves_no_process(root: Path) -> None:
     full.symlink_to("/dev/full")
     with pytest.raises(ConfigurationError, match="No space left on device"):
         embedded.start_broker(root)
-    assert working_in(home) == []
+    assert processes_in_folder(home) == []
     full.unlink()
     after = embedded.start_broker(root)
-    assert (after.bootstrap_server, working_in(home)) == (before.bootstrap_server, [after.pid])
+    assert (after.bootstrap_server, processes_in_folder(home)) == (before.bootstrap_server, [after.pid])
 
 
 def test_concurrent_starts_share_one_broker(root: Path) -> None:
@@ -177,9 +177,9 @@ def test_port_taken_during_start_is_retried(root: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.covers("no-foreign-code")
 def test_it_listens_on_loopback_only(root: Path) -> None:
-    held = listening(state(root).pid)
+    held = listening_sockets(state(root).pid)
     assert {state(root).port, state(root).controller_port} <= held.keys()
-    assert open_to_others(state(root).pid) == {}
+    assert reachable_sockets(state(root).pid) == {}
     for port in held:
         with pytest.raises(ConnectionRefusedError):  # a broker on all interfaces would answer here too
             socket.create_connection(("127.0.0.2", port), timeout=5)

@@ -16,7 +16,7 @@ from tests.proof.deferred.encrypted_command import DeferredHistory, deferred_com
 from tests.proof.encrypted_histories import KEYRING, KEYS_TOPIC, Add, add, erase, erased_value, key
 from tests.proof.history import with_value
 from tests.proof.violations import only_violation, violation_texts
-from tests.support.foreign_records import edited
+from tests.support.foreign_records import changed_record
 
 
 def statuses(history: DeferredHistory) -> list[str]:
@@ -51,7 +51,7 @@ def test_encrypted_deferred_commands_are_clean(history: DeferredHistory, expecte
 
 
 def with_data(record: Record, **data: Any) -> Record:
-    return edited(record, data)
+    return changed_record(record, data)
 
 
 def test_erased_command_was_deferred() -> None:
@@ -65,7 +65,7 @@ def test_erased_command_was_deferred() -> None:
 def test_erased_command_has_ended_key() -> None:
     history = DeferredHistory(deferred_command("Ann"))
     rejected = {"status": "rejected", "reason": "ERASED", "events": 0, "version": 0}
-    history.outcomes[1] = edited(history.outcomes[1], rejected, type="tally.Add.rejected")
+    history.outcomes[1] = changed_record(history.outcomes[1], rejected, type="tally.Add.rejected")
     history.events = []
     assert f"outcomes 1 is ERASED, and the key of its command has not ended: {key(1).kid}" in violation_texts(
         history
@@ -75,7 +75,7 @@ def test_erased_command_has_ended_key() -> None:
 def test_decided_command_has_its_key() -> None:
     """The command was decided with redacted values."""
     history = DeferredHistory(deferred_command("Ann"), erase(), add(1, "Cem"))
-    history.outcomes[3] = edited(history.outcomes[3], {"reason": "BUSINESS_RULE", "code": "NO"})
+    history.outcomes[3] = changed_record(history.outcomes[3], {"reason": "BUSINESS_RULE", "code": "NO"})
     expected = "outcomes 4 is BUSINESS_RULE, and the key of its command had ended: it is to be ERASED"
     assert only_violation(history) == expected
 

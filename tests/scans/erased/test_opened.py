@@ -15,7 +15,7 @@ from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import put_key
 from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, entry_of, only_violation, shard_path, verification, write_shard
-from tests.support.foreign_records import append, edited, rewrite
+from tests.support.foreign_records import append_records, changed_record, rewrite_topic
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -45,17 +45,17 @@ def seal_name(one: DataKey) -> dict[str, object]:
 
 def test_event_that_opens(spared: TopicHarness) -> None:
     def spare(log: list[Record]) -> None:
-        log[0] = edited(log[0], seal_name(key(9)))
+        log[0] = changed_record(log[0], seal_name(key(9)))
 
     assert verification(spared).count == 0
-    rewrite(spared, "events", spare)
+    rewrite_topic(spared, "events", spare)
     assert f"{spared.topics.events} partition 0 offset 0 is {SPARED}" in only_violation(spared)
 
 
 def test_deferred_command_that_opens(spared: TopicHarness) -> None:
-    append(spared, "deferred", entry_of(spared, seal_name(key(1))))
+    append_records(spared, "deferred", entry_of(spared, seal_name(key(1))))
     assert verification(spared).count == 0
-    (at,) = append(spared, "deferred", entry_of(spared, seal_name(key(9))))
+    (at,) = append_records(spared, "deferred", entry_of(spared, seal_name(key(9))))
     assert f"{spared.topics.deferred} partition 0 offset {at} is {SPARED}" in only_violation(spared)
 
 

@@ -23,7 +23,7 @@ from tests.jobs.verify.customers import (
 )
 from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, entry_of, only_violation, shard_path, verification, write_shard
-from tests.support.foreign_records import append, edited, rewrite
+from tests.support.foreign_records import append_records, changed_record, rewrite_topic
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -44,9 +44,9 @@ def test_only_retention_is_waited_for(harness: TopicHarness, tmp_path: Path) -> 
 @pytest.mark.covers("verifiable")
 def test_event_in_plain_text(harness: TopicHarness) -> None:
     def reveal(log: list[Record]) -> None:
-        log[0] = edited(log[0], {"name": ANN})
+        log[0] = changed_record(log[0], {"name": ANN})
 
-    rewrite(harness, "events", reveal)
+    rewrite_topic(harness, "events", reveal)
     wanted = f"{harness.topics.events} partition 0 offset 0 has 'name' of an erased aggregate in plain text"
     assert wanted in only_violation(harness)
 
@@ -59,20 +59,20 @@ def test_restored_key_is_found(harness: TopicHarness) -> None:
 
 def test_deferred_command_in_plain_text(harness: TopicHarness) -> None:
     plain = entry_of(harness, {"name": ANN, "mail": f"{ANN}@home"})
-    (at,) = append(harness, "deferred", plain)
+    (at,) = append_records(harness, "deferred", plain)
     assert f"{harness.topics.deferred} partition 0 offset {at} has 'name' and 'mail'" in only_violation(
         harness
     )
-    append(harness, "deferred", Record(0, 1, b"T/0", None, []))
+    append_records(harness, "deferred", Record(0, 1, b"T/0", None, []))
     report = verification(harness)
     assert report.count == 0 and "which later records replaced" in str(report.topics.waiting)
 
 
 def test_outcome_tells_no_value(harness: TopicHarness) -> None:
     def tell(log: list[Record]) -> None:
-        log[0] = edited(log[0], {"message": f"no room for {ANN.lower()}"})
+        log[0] = changed_record(log[0], {"message": f"no room for {ANN.lower()}"})
 
-    rewrite(harness, "outcomes", tell)
+    rewrite_topic(harness, "outcomes", tell)
     assert (
         f"{harness.topics.outcomes} partition 0 offset 0 has an erased value in its message"
         in only_violation(harness)

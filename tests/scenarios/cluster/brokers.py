@@ -18,7 +18,7 @@ from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.readers import bounds
 from tests.support import ROOT
 from tests.support.absent_broker import free_ports
-from tests.support.containers import find_engine, find_image
+from tests.support.containers import find_engine, require_image
 from tests.support.waiting import eventually
 
 COMPOSE = ROOT / "compose"
@@ -147,7 +147,7 @@ def three_brokers(folder: Path) -> Iterator[Brokers]:
     """
     with ExitStack() as stack:
         engine = stack.enter_context(closing(find_engine()))
-        find_image(engine, os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"))
+        require_image(engine, os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"))
         ports = dict(zip(NODES, free_ports(len(NODES)), strict=True))
         settings = {f"KAFKA_PORT_{node}": str(port) for node, port in ports.items()}
         settings["COMPOSE_PROJECT_NAME"] = f"cqrs-test-{os.getpid()}"

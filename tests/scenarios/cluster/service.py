@@ -14,7 +14,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.state.shard import open_readonly
 from tests.scenarios.cluster.brokers import PATIENCE
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
 from tests.support.project import Project
 from tests.support.waiting import eventually
@@ -28,7 +28,7 @@ class Service:
 
     def __init__(self, project: Project, harness: TopicHarness) -> None:
         self.project, self.harness = project, harness
-        self._commands = mixture(1_000_000, accounts=200)
+        self._commands = mixed_commands(1_000_000, accounts=200)
         self._log = project.folder / "run.log"
         state = str(harness.folder / "state")
         with self._log.open("wb") as log:

@@ -14,8 +14,8 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.topics import KINDS
 from tests.scenarios.cluster.brokers import EVERYTHING, NODES, PATIENCE, REPLICATION, Brokers
 from tests.scenarios.cluster.service import Service
-from tests.support.project import increments, stages
-from tests.support.sampling import sampled
+from tests.support.project import counter_increments, repartitioning_stages
+from tests.support.sampling import sample_cases
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.spark, pytest.mark.slow]
@@ -68,7 +68,7 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader))
+@pytest.mark.parametrize("role", sample_cases([leader, transaction_coordinator, group_coordinator], leader))
 def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     """The leader or a coordinator is killed and comes back: the run continues, and decides each command once."""
     with service.flowing():
@@ -141,7 +141,7 @@ def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) 
 def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) -> None:
     project, growth = service.project, ("repartition", "counter", "--partitions", "4")
     project.cqrs("init", "counter", "--partitions", "2")
-    project.send(increments(20))
+    project.send(counter_increments(20))
     project.cqrs("run", "counter", "--once")
     lonely = brokers.leader(f"{project.prefix}counter.commands", 0)
     brokers.cut_off(lonely, *EVERYTHING)
@@ -151,7 +151,7 @@ def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) ->
     brokers.rejoin(lonely, *EVERYTHING)
     eventually(brokers.whole, PATIENCE)
     project.cqrs(*growth)
-    project.send(increments(20))
+    project.send(counter_increments(20))
 
     def has_split() -> bool:
         """Run once and return True if all partitions are split.
@@ -159,7 +159,7 @@ def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) ->
         A broker that has just come back may return the old number of partitions. Then the next run splits.
         """
         project.cqrs("run", "counter", "--once")
-        return stages(project, "counter") == [None] * 4
+        return repartitioning_stages(project, "counter") == [None] * 4
 
     eventually(has_split, PATIENCE)
     assert "no violation" in project.cqrs("verify", "counter")

@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.absent_broker import free_ports
-from tests.support.containers import find_image, run
+from tests.support.containers import require_image, run_command
 from tests.support.waiting import eventually
 
 PROFILES = "run,process,gateway,projection"
@@ -42,7 +42,7 @@ class System:
     def __init__(self, engine: docker.DockerClient, image: str, folder: Path) -> None:
         images = {name: os.environ.get(name, default) for name, default in IMAGES.items()}
         for name in images.values():
-            find_image(engine, name)
+            require_image(engine, name)
         ports = free_ports(5)
         self._prometheus_url = f"http://127.0.0.1:{ports[4]}"
         token = folder / "token"
@@ -62,7 +62,7 @@ class System:
         self._url = f"http://localhost:{ports[0]}"
 
     def compose(self, *words: str) -> str:
-        return run(["docker", "compose", *words], ROOT / "compose", self._environment)
+        return run_command(["docker", "compose", *words], ROOT / "compose", self._environment)
 
     def send(self, where: str, **fields: object) -> int:
         """Send a command to `where` (`order/o-7/Place`), wait for its outcome, and return the aggregate's version."""

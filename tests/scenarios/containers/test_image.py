@@ -17,8 +17,8 @@ from cqrs_cli import scaffold
 from tests.scenarios.containers.system import PATIENCE, System, orders
 from tests.support import ROOT
 from tests.support.absent_broker import free_ports
-from tests.support.containers import find_image, run
-from tests.support.sampling import sampled
+from tests.support.containers import require_image, run_command
+from tests.support.sampling import sample_cases
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -32,10 +32,10 @@ cqrs whatif bank_account --with aggregates.bank_account --out /tmp/differences
 """
 
 
-@pytest.mark.parametrize("jobs", sampled(["", JOBS], ""), ids=["demo", "all"])
+@pytest.mark.parametrize("jobs", sample_cases(["", JOBS], ""), ids=["demo", "all"])
 def test_jobs_run_in_it(image: str, kafka_jars: Path, jobs: str) -> None:
     """The container's user has no privileges, and its file system is read-only."""
-    printed = run(
+    printed = run_command(
         [
             *("docker", "run", "--rm", "--read-only", "--cap-drop", "ALL"),
             *("--tmpfs", "/tmp:exec", "--tmpfs", "/app/.cqrs:uid=1000,mode=700"),
@@ -54,7 +54,7 @@ def test_it_runs_as_nobody_special(engine: docker.DockerClient, image: str) -> N
     assert config["User"] == "1000:1000"
     assert config["Entrypoint"][0] == "dumb-init"
     assert config["Healthcheck"]["Test"] == ["CMD", "healthy"]
-    assert config["Labels"]["org.opencontainers.image.version"] in run(
+    assert config["Labels"]["org.opencontainers.image.version"] in run_command(
         ["docker", "run", "--rm", image, "--version"], Path.cwd()
     )
 
@@ -63,20 +63,22 @@ def test_it_runs_as_nobody_special(engine: docker.DockerClient, image: str) -> N
 def test_new_projects_run_in_containers(engine: docker.DockerClient, image: str, tmp_path: Path) -> None:
     """The new project is built and started as its README describes: a command returns its outcome."""
     kafka, (port,) = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"), free_ports(1)
-    find_image(engine, kafka)
+    require_image(engine, kafka)
     shop = tmp_path / "shop"
     scaffold.create(shop)
     project = {"COMPOSE_PROJECT_NAME": f"cqrs-test-{uuid.uuid4().hex[:8]}", "GATEWAY_PORT": str(port)}
     environment = {"CQRS_IMAGE": image, "KAFKA_IMAGE": kafka, **project}
     try:
-        run(["make", "up"], shop, environment)
+        run_command(["make", "up"], shop, environment)
         token = (shop / ".cqrs/secret/token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         url = f"http://localhost:{port}/inventory/tea/Receive"
         with urlopen(Request(url, b'{"pieces": 10}', headers), timeout=60) as answer:
             assert json.load(answer)["version"] == 1
     finally:
-        run(["docker", "compose", "down", "--volumes", "--rmi", "local", "--timeout", "5"], shop, environment)
+        run_command(
+            ["docker", "compose", "down", "--volumes", "--rmi", "local", "--timeout", "5"], shop, environment
+        )
 
 
 @pytest.mark.nightly
@@ -97,7 +99,7 @@ def test_process_ships_what_is_paid(system: System) -> None:
 @pytest.mark.nightly
 def test_prometheus_reaches_all(engine: docker.DockerClient, system: System) -> None:
     """Prometheus finds every service with metrics by its name, and evaluates the alerts."""
-    find_image(engine, os.environ.get("PROMETHEUS_IMAGE", "prom/prometheus:v3.5.0"))
+    require_image(engine, os.environ.get("PROMETHEUS_IMAGE", "prom/prometheus:v3.5.0"))
     system.compose("up", "--detach", "--no-deps", "prometheus")
     parts = {"run", "standby", "process", "projection"}
     eventually(lambda: system.reached() == dict.fromkeys(parts, "up"), PATIENCE)

@@ -13,9 +13,9 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.support.brokers import Broker, broker
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly, running
+from tests.support.owners import OwnerProcess, run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -50,19 +50,19 @@ def connection(mortal: Broker) -> Connection:
 def test_broker_killed_mid_transaction_costs_nothing(
     mortal: Broker, single_bank: TopicHarness, tmp_path: Path, place: str
 ) -> None:
-    commands = list(mixture(800))
+    commands = list(mixed_commands(800))
     single_bank.send(*commands[:200])
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     single_bank.send(*commands[200:])
     marker = tmp_path / "there"
     plan = single_bank.plan()
-    owner = Process(plan, f"{place}:wait@{marker}", most=50, apply_every=150)
+    owner = OwnerProcess(plan, f"{place}:wait@{marker}", batch_limit=50, apply_every=150)
     eventually(marker.exists, every=0.001)  # the markers are written within milliseconds
     mortal.kill()
     marker.unlink()
     mortal.start()
-    if owner.lost():  # confluentinc/librdkafka#5456; the driver then submits the task again
-        quietly(replace(plan, submission=1))
+    if owner.exited_by_watchdog():  # confluentinc/librdkafka#5456; the driver then submits the task again
+        run_plan(replace(plan, submission=1))
     else:
         assert owner.error() is None
     single_bank.check()
@@ -96,13 +96,13 @@ def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarne
 
 @pytest.mark.covers("one-outcome")
 def test_broker_killed_while_idle_is_awaited(mortal: Broker, single_bank: TopicHarness) -> None:
-    commands = list(mixture(400))
+    commands = list(mixed_commands(400))
     single_bank.send(*commands[:200])
-    with running(single_bank.plan(once=False)) as owner:
+    with running_owners(single_bank.plan(once=False)) as owner:
         eventually(lambda: len(single_bank.outcomes()) == 200)
         mortal.kill()
         mortal.start()
         single_bank.send(*commands[200:])
         eventually(lambda: len(single_bank.outcomes()) == 400, within=60)
-        assert not owner.ended()
+        assert not owner.has_ended()
     single_bank.check()

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 
 from cqrs_cli.errors import TakenOverError
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.failpoints import ALWAYS_PASSED
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly
-from tests.support.sampling import sampled
+from tests.support.owners import OwnerProcess, run_plan
+from tests.support.sampling import sample_cases
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -43,48 +43,48 @@ ALWAYS = (
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
+@pytest.mark.parametrize("place", sample_cases(DEATHS, *ALWAYS))
 def test_an_owner_killed_anywhere_harms_nothing(single_bank: TopicHarness, place: str) -> None:
     """The owner gets SIGKILL at an arrow of the protocol: the next owner decides each command once."""
-    commands = list(mixture(800))
+    commands = list(mixed_commands(800))
     single_bank.send(*commands[:200])
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     single_bank.send(*commands[200:])
-    assert Process(single_bank.plan(), f"{place}:kill", most=50, apply_every=150).killed()
-    quietly(single_bank.plan())
+    assert OwnerProcess(single_bank.plan(), f"{place}:kill", batch_limit=50, apply_every=150).was_killed()
+    run_plan(single_bank.plan())
     single_bank.check()
 
 
 def is_beyond(bank: TopicHarness, goal: int) -> bool:
-    return bank.end("outcomes") > goal
+    return bank.stable_end("outcomes") > goal
 
 
 @pytest.mark.covers("one-outcome")
 def test_repeated_kills_repeat_no_command(
     bank: TopicHarness,
 ) -> None:
-    bank.send(*mixture(20_000, accounts=500))
+    bank.send(*mixed_commands(20_000, accounts=500))
     for goal in (500, 2000, 4000, 6500):
-        owner = Process(bank.plan(once=False), most=200, apply_every=1000)
+        owner = OwnerProcess(bank.plan(once=False), batch_limit=200, apply_every=1000)
         eventually(partial(is_beyond, bank, goal))
         owner.signal(signal.SIGKILL)
-        assert owner.killed()
-    quietly(bank.plan())
+        assert owner.was_killed()
+    run_plan(bank.plan())
     bank.check()
 
 
 @pytest.mark.covers("one-owner")
 @pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
 def test_an_owner_waking_late_harms_nothing(single_bank: TopicHarness, place: str) -> None:
-    commands = list(mixture(800))
+    commands = list(mixed_commands(800))
     single_bank.send(*commands[:200])
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     single_bank.send(*commands[200:700])
-    sleeper = Process(single_bank.plan(), f"{place}:stop", most=50, apply_every=150)
-    eventually(sleeper.stopped)
-    quietly(single_bank.plan())
+    sleeper = OwnerProcess(single_bank.plan(), f"{place}:stop", batch_limit=50, apply_every=150)
+    eventually(sleeper.is_paused)
+    run_plan(single_bank.plan())
     single_bank.send(*commands[700:])
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)
     single_bank.check()
@@ -92,9 +92,9 @@ def test_an_owner_waking_late_harms_nothing(single_bank: TopicHarness, place: st
 
 @pytest.mark.covers("one-owner")
 def test_an_owner_without_successor_goes_on(single_bank: TopicHarness) -> None:
-    single_bank.send(*mixture(300))
-    sleeper = Process(single_bank.plan(), "produce.after:3:stop", most=50)
-    eventually(sleeper.stopped)
+    single_bank.send(*mixed_commands(300))
+    sleeper = OwnerProcess(single_bank.plan(), "produce.after:3:stop", batch_limit=50)
+    eventually(sleeper.is_paused)
     sleeper.signal(signal.SIGCONT)
     assert sleeper.error() is None
     single_bank.check()

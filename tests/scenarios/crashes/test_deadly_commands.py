@@ -9,7 +9,14 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from tests.support.deadly_commands import HASTY, Submissions, check_traps, step, traps, write_traps
+from tests.support.deadly_commands import (
+    SHORT_BACKOFF,
+    ProcessRun,
+    check_outcomes,
+    step_command,
+    trap_harness,
+    write_trap_aggregate,
+)
 from tests.support.harness import TopicHarness
 from tests.support.project import Project
 
@@ -28,7 +35,7 @@ def harness(
 ) -> TopicHarness:
     """Steps on two partitions that one process owns. Any key may be on any partition."""
     monkeypatch.setenv("CQRS_PARTITIONER", "none")
-    return traps(connection, prefix, tmp_path)
+    return trap_harness(connection, prefix, tmp_path)
 
 
 @pytest.mark.covers("deadly-command")
@@ -41,38 +48,38 @@ def harness(
     ],
 )
 def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before: int) -> None:
-    steps = [step(f"a-{n}", 0) for n in range(400)]
-    steps[before:before] = [step("deadly", 0, trap)]
-    harness.send(*steps, *(step(f"b-{n}", 1) for n in range(300)))
-    submissions = Submissions()
-    results = submissions.run(harness.plan(timing=HASTY))
+    steps = [step_command(f"a-{n}", 0) for n in range(400)]
+    steps[before:before] = [step_command("deadly", 0, trap)]
+    harness.send(*steps, *(step_command(f"b-{n}", 1) for n in range(300)))
+    submissions = ProcessRun()
+    results = submissions.run(harness.plan(timing=SHORT_BACKOFF))
     assert (results.total("accepted"), results.total("failed")) == (700, 1)
-    assert ATTEMPTS < submissions.lost <= MOST_LOST
-    check_traps(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
+    assert ATTEMPTS < submissions.lost_processes <= MOST_LOST
+    check_outcomes(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
     pauses = [float(match[1]) for note in submissions.notes if (match := PAUSE.search(note))]
     assert pauses == sorted(pauses) and pauses[0] < pauses[-1]
     assert any(f"trap partition 0: command {before} is decided alone" in note for note in submissions.notes)
     assert any(f"offset {before} failed: the worker died on it" in note for note in submissions.notes)
-    assert [harness.standing(partition)[1].suspects for partition in range(2)] == [None, None]  # type: ignore[union-attr]
+    assert [harness.position_and_claim(partition)[1].suspects for partition in range(2)] == [None, None]  # type: ignore[union-attr]
 
 
 @pytest.mark.nightly
 @pytest.mark.covers("deadly-command")
 def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
-    steps = [step(f"a-{n}", 0, "exit" if n in (5, 6) else "") for n in range(10)]
-    harness.send(*steps, *(step(f"b-{n}", 1) for n in range(10)))
-    submissions = Submissions()
-    submissions.run(harness.plan(timing=HASTY))
+    steps = [step_command(f"a-{n}", 0, "exit" if n in (5, 6) else "") for n in range(10)]
+    harness.send(*steps, *(step_command(f"b-{n}", 1) for n in range(10)))
+    submissions = ProcessRun()
+    submissions.run(harness.plan(timing=SHORT_BACKOFF))
     why = f"the worker died on it {ATTEMPTS} times"
-    check_traps(harness, (10, 10), {"a-5": why, "a-6": why})
-    assert submissions.lost <= MOST_LOST + ATTEMPTS
+    check_outcomes(harness, (10, 10), {"a-5": why, "a-6": why})
+    assert submissions.lost_processes <= MOST_LOST + ATTEMPTS
 
 
 @pytest.mark.spark
 @pytest.mark.covers("deadly-command")
 def test_spark_worker_dies_of_one_command(project: Project) -> None:
     """Of 400 commands on Spark, only the command that causes a segmentation fault fails."""
-    write_traps(project.folder / "aggregates")
+    write_trap_aggregate(project.folder / "aggregates")
     project.cqrs("init", "trap")
     lines = [{"type": "trap.Step", "subject": f"s-{n}", "id": f"i-{n}", "data": {}} for n in range(400)]
     lines[123]["data"] = {"trap": "segfault"}

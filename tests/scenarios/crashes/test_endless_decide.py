@@ -9,9 +9,15 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.slow_command import SlowCommand
 from cqrs_cli.status.aggregates import aggregate_statuses
-from tests.support.deadly_commands import HASTY, Submissions, check_traps, step, traps
+from tests.support.deadly_commands import (
+    SHORT_BACKOFF,
+    ProcessRun,
+    check_outcomes,
+    step_command,
+    trap_harness,
+)
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process
+from tests.support.owners import OwnerProcess
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -23,19 +29,19 @@ def harness(
 ) -> TopicHarness:
     """Steps on two partitions that one process owns. Any key may be on any partition."""
     monkeypatch.setenv("CQRS_PARTITIONER", "none")
-    harness = traps(connection, prefix, tmp_path)
-    steps = [step(f"a-{n}", 0) for n in range(400)]
-    harness.send(*(step(f"b-{n}", 1) for n in range(300)), *steps[:150])
+    harness = trap_harness(connection, prefix, tmp_path)
+    steps = [step_command(f"a-{n}", 0) for n in range(400)]
+    harness.send(*(step_command(f"b-{n}", 1) for n in range(300)), *steps[:150])
     return harness
 
 
 @pytest.mark.covers("endless-command")
 def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
-    harness.send(step("endless", 0, "loop"), *(step(f"c-{n}", 0) for n in range(250)))
-    submissions = Submissions(decide_timeout=2.0, slow_after=0.5)
-    results = submissions.run(harness.plan(timing=HASTY))
-    assert (results.total("accepted"), results.total("failed"), submissions.lost) == (700, 1, 1)
-    check_traps(harness, (401, 300), {"endless": "it did not end within 2 s"})
+    harness.send(step_command("endless", 0, "loop"), *(step_command(f"c-{n}", 0) for n in range(250)))
+    submissions = ProcessRun(decide_timeout=2.0, slow_after=0.5)
+    results = submissions.run(harness.plan(timing=SHORT_BACKOFF))
+    assert (results.total("accepted"), results.total("failed"), submissions.lost_processes) == (700, 1, 1)
+    check_outcomes(harness, (401, 300), {"endless": "it did not end within 2 s"})
     assert any("partition 0: command 150 fails: it did not end" in note for note in submissions.notes)
 
 
@@ -43,16 +49,16 @@ def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
 @pytest.mark.covers("endless-command")
 def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog kills a process whose C code never releases the interpreter, so that no thread can check."""
-    harness.send(step("endless", 0, "hold"), *(step(f"c-{n}", 0) for n in range(250)))
-    submissions = Submissions(decide_timeout=3.0)
-    results = submissions.run(harness.plan(timing=HASTY))
+    harness.send(step_command("endless", 0, "hold"), *(step_command(f"c-{n}", 0) for n in range(250)))
+    submissions = ProcessRun(decide_timeout=3.0)
+    results = submissions.run(harness.plan(timing=SHORT_BACKOFF))
     assert (results.total("accepted"), results.total("failed")) == (700, 1)
-    check_traps(harness, (401, 300), {"endless": f"the worker died on it {ATTEMPTS} times"})
+    check_outcomes(harness, (401, 300), {"endless": f"the worker died on it {ATTEMPTS} times"})
 
 
 def test_slow_command_is_named(harness: TopicHarness) -> None:
-    harness.send(step("endless", 0, "loop"))
-    owner = Process(harness.plan(), slow_after=0.2)
+    harness.send(step_command("endless", 0, "loop"))
+    owner = OwnerProcess(harness.plan(), slow_after=0.2)
 
     def slow(partition: int) -> SlowCommand | None:
         state = harness.folder / "state"
@@ -61,5 +67,5 @@ def test_slow_command_is_named(harness: TopicHarness) -> None:
     eventually(lambda: slow(0) is not None)
     assert slow(1) is None and "command 150 is being decided for" in str(slow(0))
     owner.signal(signal.SIGKILL)
-    assert owner.killed()
+    assert owner.was_killed()
     assert slow(0) is None

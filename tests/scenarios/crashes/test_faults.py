@@ -12,11 +12,11 @@ import pytest
 
 from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.failpoints import ALWAYS_PASSED
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
-from tests.support.processes import family, jvm, living
+from tests.support.owners import run_plan
+from tests.support.processes import living_processes, process_tree, spark_jvm
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
@@ -58,7 +58,7 @@ def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("undisturbed")
     bank = TopicHarness(connection, f"{uuid.uuid4().hex}.", folder, "bank_account", partitions=2)
     send_all(bank)
-    quietly(bank.plan(machine=STATE))
+    run_plan(bank.plan(machine=STATE))
     bank.check(STATE)
     return Undisturbed(bank.digest(STATE), verdicts(bank))
 
@@ -71,9 +71,9 @@ def project_bank(project: Project) -> TopicHarness:
 
 def send_all(bank: TopicHarness) -> None:
     """Send 12,000 commands. The first 200 are decided, so that the next owner must recover."""
-    commands = list(mixture(12_000, accounts=200))
+    commands = list(mixed_commands(12_000, accounts=200))
     bank.send(*commands[:200])
-    quietly(bank.plan(machine=STATE))
+    run_plan(bank.plan(machine=STATE))
     bank.send(*commands[200:])
 
 
@@ -89,9 +89,9 @@ def strike(project: Project, place: str, victim: str) -> None:
     fault = f"{place}:{'kill' if victim == 'worker' else 'wait'}@{struck}"
     with project.running(*ONCE, **{VARIABLE: fault}) as run:
         eventually(lambda: struck.exists() or run.poll() is not None, within=120)
-        everybody = family(run.pid)
+        everybody = process_tree(run.pid)
         if victim != "worker":
-            os.kill(run.pid if victim == "driver" else jvm(everybody), signal.SIGKILL)
+            os.kill(run.pid if victim == "driver" else spark_jvm(everybody), signal.SIGKILL)
         _, output = run.communicate(timeout=120)
     assert struck.exists(), output
     assert run.returncode == {"worker": 0, "executor": 1, "driver": -signal.SIGKILL}[victim], output
@@ -99,7 +99,7 @@ def strike(project: Project, place: str, victim: str) -> None:
         victim == "driver"
         or {"worker": "a task was lost", "executor": "Spark's JVM exited"}[victim] in output
     )
-    eventually(lambda: not living(everybody))
+    eventually(lambda: not living_processes(everybody))
 
 
 def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> None:
@@ -133,7 +133,8 @@ def test_worker_paused_past_timeout_goes_on(
     with project.running(*ONCE, **{VARIABLE: f"flush.after:3:stop@{struck}"}) as run:
         eventually(struck.exists, within=120)
         eventually(
-            lambda: "CompleteAbort" in {project_bank.transaction(number) for number in range(2)}, within=120
+            lambda: "CompleteAbort" in {project_bank.transaction_state(number) for number in range(2)},
+            within=120,
         )
         os.kill(int(struck.read_text()), signal.SIGCONT)
         _, output = run.communicate(timeout=120)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.project import Project, command, decided
+from tests.support.project import Project, await_decided, bank_command
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -16,15 +16,15 @@ EXPECTED = {"accepted": 700, "unchanged": 50, "rejected": 150, "duplicate": 50, 
 
 def halves() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return 950 commands in two halves. Their outcomes have every status but `failed`."""
-    opened = [command("Open", f"a-{n}", {"owner": "ann"}) for n in range(100)]
-    closed = [command("Open", f"c-{n}", {"owner": "bob"}) for n in range(50)]
-    deposits = [command("Deposit", f"a-{n % 100}", {"amount": 1}) for n in range(500)]
-    first = [*opened, *closed, *(command("Close", f"c-{n}") for n in range(50)), *deposits[:250]]
+    opened = [bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(100)]
+    closed = [bank_command("Open", f"c-{n}", {"owner": "bob"}) for n in range(50)]
+    deposits = [bank_command("Deposit", f"a-{n % 100}", {"amount": 1}) for n in range(500)]
+    first = [*opened, *closed, *(bank_command("Close", f"c-{n}") for n in range(50)), *deposits[:250]]
     second = [
         *deposits[250:],
-        *(command("Close", f"c-{n}") for n in range(50)),
-        *(command("Withdraw", f"a-{n}", {"amount": 1000}) for n in range(100)),
-        *(command("Deposit", f"a-{n}", {"amount": 1}, expectedversion="99") for n in range(50)),
+        *(bank_command("Close", f"c-{n}") for n in range(50)),
+        *(bank_command("Withdraw", f"a-{n}", {"amount": 1000}) for n in range(100)),
+        *(bank_command("Deposit", f"a-{n}", {"amount": 1}, expectedversion="99") for n in range(50)),
         *opened[:50],
     ]
     return first, second
@@ -62,7 +62,7 @@ def test_a_killed_run_loses_nothing(project: Project) -> None:
     first, second = halves()
     project.send(first)
     with project.running("run", "bank_account", "--quiet") as run:
-        decided(project, len(first), ["bank_account"])
+        await_decided(project, len(first), ["bank_account"])
         project.send(second)
         os.killpg(run.pid, signal.SIGKILL)
     project.send_malformed(50)

@@ -13,4 +13,4 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mar
 @pytest.mark.covers("one-outcome")
 def test_random_kills_repeat_no_command(tmp_path: Path) -> None:
     """After kills at random times, all topics, shards and readers agree with the reference model."""
-    soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)
+    soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), report=print)

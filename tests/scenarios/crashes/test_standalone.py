@@ -12,9 +12,9 @@ from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.system.java import find_java
-from tests.support.archives import mapped
-from tests.support.processes import executors, family, python_workers
-from tests.support.project import Project, command, decided
+from tests.support.archives import mapped_archives
+from tests.support.processes import executors_of, process_tree, python_workers
+from tests.support.project import Project, await_decided, bank_command
 from tests.support.standalone import cluster
 from tests.support.waiting import eventually
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 def archives(worker: int) -> bool:
     """True if an executor of the worker has mapped the executors' class data archive, or if no archive exists."""
     archive = executor_archive(find_java()).find()
-    return archive is None or any(archive in mapped(pid) for pid in family(worker))
+    return archive is None or any(archive in mapped_archives(pid) for pid in process_tree(worker))
 
 
 @pytest.mark.covers("one-outcome")
@@ -35,7 +35,7 @@ def test_worker_lost_mid_commit_costs_nothing(
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     struck = elsewhere / "struck"
     project.cqrs("init", "bank_account", "counter")
-    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
+    project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
     # a core on each worker; an executor has its own folder, which is deleted with it
     arguments = ("--conf", "spark.cores.max=2", "--state-dir", "/proc/self/cwd/state")
     fault = {failpoints.VARIABLE: f"commit.sent:3:wait@{struck}"}  # after the claims of its two partitions
@@ -45,8 +45,8 @@ def test_worker_lost_mid_commit_costs_nothing(
     ):
         eventually(struck.exists, within=240)
         spark.lose(spark.worker_of(int(struck.read_text())))
-        project.send([command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
-        decided(project, 1200, ["bank_account"])
+        project.send([bank_command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
+        await_decided(project, 1200, ["bank_account"])
         run.send_signal(signal.SIGTERM)
         assert run.wait(90) == 143
     outcomes = project.outcomes()
@@ -64,7 +64,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
 
     def decide(count: int) -> None:
         project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(100)])
-        decided(project, count, ("counter",))
+        await_decided(project, count, ("counter",))
 
     def submissions() -> list[int]:
         claims = offsets.committed_offsets_now(
@@ -101,15 +101,15 @@ def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pyte
 
     def decide(count: int) -> None:
         project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(100)])
-        decided(project, count, ("counter",))
+        await_decided(project, count, ("counter",))
 
     with cluster(elsewhere) as spark:
         arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
         with project.running("run", "counter", *arguments) as run:
             decide(100)
-            busy = next(worker for worker in spark.workers if python_workers(family(worker.pid)))
+            busy = next(worker for worker in spark.workers if python_workers(process_tree(worker.pid)))
             spark.drain(spark.workers.index(busy))
-            eventually(lambda: not executors(busy.pid), within=120)
+            eventually(lambda: not executors_of(busy.pid), within=120)
             decide(200)
             run.send_signal(signal.SIGTERM)
             _, output = run.communicate(timeout=90)
@@ -124,7 +124,7 @@ def test_a_cluster_run_ships_its_aggregates(
 ) -> None:
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "bank_account", "counter")
-    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
+    project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
     project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
     with cluster(elsewhere) as spark:
         summary = project.json(

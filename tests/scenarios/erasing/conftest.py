@@ -10,7 +10,7 @@ from cqrs_cli.kafka.topics.topics import KINDS
 from tests.scenarios.erasing.shop import Shop
 from tests.support import ROOT
 from tests.support.brokers import broker
-from tests.support.topic_settings import configure
+from tests.support.topic_settings import configure_topic
 
 SETTINGS = """
 aggregates = "customers"
@@ -34,5 +34,5 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         shop.look("keys", "init")
         shop.look("init", "customer", "--partitions", "2")
         for kind in (*KINDS, "keys"):
-            configure(shop.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
+            configure_topic(shop.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
         yield shop

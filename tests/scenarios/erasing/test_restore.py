@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.erasing.shop import Shop
-from tests.support.project import LOCAL
+from tests.support.project import LOCAL_MASTER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
@@ -20,7 +20,7 @@ def state(shop: Shop) -> object:
 
 
 def decide(shop: Shop) -> None:
-    shop.look("run", "customer", "--once", *LOCAL)
+    shop.look("run", "customer", "--once", *LOCAL_MASTER)
 
 
 def copied(shop: Shop, source: Path, target: Path) -> None:
@@ -46,4 +46,4 @@ def test_the_file_of_erasures_erases_again(shop: Shop, tmp_path: Path) -> None:
     shop.look("erase", "--file", "erasures.ndjson", "--no-wait")
     decide(shop)
     assert state(shop) == ERASED
-    assert "no violation" in shop.look("verify", "customer", *LOCAL)
+    assert "no violation" in shop.look("verify", "customer", *LOCAL_MASTER)

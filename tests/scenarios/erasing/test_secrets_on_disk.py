@@ -17,8 +17,8 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.topics.topics import UNENCRYPTED_KINDS
 from cqrs_cli.keys.topic import COMPACTION_TICK
 from tests.scenarios.erasing.shop import Shop
-from tests.support.project import LOCAL
-from tests.support.topic_settings import configure
+from tests.support.project import LOCAL_MASTER
+from tests.support.topic_settings import configure_topic
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
@@ -36,15 +36,15 @@ LOOKING = [
     ("dead-letters", "list", "customer"),
     ("describe", "customer"),
     ("keys", "status", "customer"),
-    ("verify", "customer", *LOCAL),
+    ("verify", "customer", *LOCAL_MASTER),
     ("project", "mailing_list", "--once"),
 ]
 
 #: These commands write files.
 WRITING = [
-    ("replay", "customer", "--out", "replayed", *LOCAL),
-    ("export", "customer", "--out", "exported", *LOCAL),
-    ("certificate", "customer", "--out", "certificate", *LOCAL),
+    ("replay", "customer", "--out", "replayed", *LOCAL_MASTER),
+    ("export", "customer", "--out", "exported", *LOCAL_MASTER),
+    ("certificate", "customer", "--out", "certificate", *LOCAL_MASTER),
 ]
 
 
@@ -72,7 +72,7 @@ def killed(shop: Shop, point: str) -> None:
     """Run once with a worker that is killed at `point`. The run ends without help."""
     reached = shop.folder.parent / secrets.token_hex(4)
     variable = {VARIABLE: f"{point}:1:kill@{reached}"}
-    with shop.running("run", "customer", "--once", *LOCAL, **variable) as run:
+    with shop.running("run", "customer", "--once", *LOCAL_MASTER, **variable) as run:
         _, err = run.communicate(timeout=180)
     assert reached.exists() and run.returncode == 0, err
     shop.said += err
@@ -98,7 +98,7 @@ def goes_with_compaction(shop: Shop, keys: set[bytes]) -> None:
 
     Compaction ticks, which owners append every hour, make the broker close its segments.
     """
-    configure(shop.connection, "customer.keys", {"segment.ms": "100", "max.compaction.lag.ms": "1"})
+    configure_topic(shop.connection, "customer.keys", {"segment.ms": "100", "max.compaction.lag.ms": "1"})
     producer, (value, key) = clients.producer(shop.connection), COMPACTION_TICK
 
     def is_compacted() -> bool:
@@ -119,7 +119,7 @@ def test_no_disk_has_what_was_erased(shop: Shop) -> None:
     for arguments in (*PLAIN, *LOOKING, *WRITING):
         shop.look(*arguments)
     assert outside(shop) == {str(shop.folder / "projections.db")} and shop.customers() == 3
-    before, until = shop.json("replay", "customer", *LOCAL)["digest"], datetime.now(UTC).isoformat()
+    before, until = shop.json("replay", "customer", *LOCAL_MASTER)["digest"], datetime.now(UTC).isoformat()
     keys = wrapped_keys(shop)
     assert len(keys) == 5  # no command of c-0 was ever accepted
 
@@ -133,5 +133,5 @@ def test_no_disk_has_what_was_erased(shop: Shop) -> None:
     assert "no violation" in shop.look("verify", "customer", "--erased", "--scan-path", "projections.db")
     assert outside(shop) == set()
     assert not any(needle in shop.said for needle in shop.needles)
-    assert shop.json("replay", "customer", "--at", until, *LOCAL)["digest"] == before
+    assert shop.json("replay", "customer", "--at", until, *LOCAL_MASTER)["digest"] == before
     goes_with_compaction(shop, keys)

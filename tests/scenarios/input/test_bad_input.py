@@ -13,16 +13,16 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from tests.fuzz.damage import FOREIGN, pickle_that_creates
 from tests.support import ROOT
-from tests.support.commands import STRUCTURED, Sent, command, document
+from tests.support.commands import STRUCTURED_HEADERS, CommandRecord, command, document
 from tests.support.harness import TopicHarness
-from tests.support.owners import running
-from tests.support.raw_requests import raw as admin
+from tests.support.owners import running_owners
+from tests.support.raw_requests import raw_client as admin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-def behave(id: str = "b", **attributes: Any) -> Sent:
+def behave(id: str = "b", **attributes: Any) -> CommandRecord:
     return command("awkward.Behave", "a", id, **attributes)
 
 
@@ -43,38 +43,44 @@ def binary(**attributes: bytes | None) -> list[tuple[str, bytes | None]]:
 
 HOME = target_partition("murmur2", b"a", 2)
 FAILED = {
-    "undecodable bytes": (Sent(b"\xff\xfe\x00", b"a"), "INVALID_ENVELOPE"),
-    "half a document": (Sent(raw()[:-9], b"a"), "INVALID_ENVELOPE"),
-    "bytes that are no UTF-8 inside": (Sent(raw().replace(b"raw", b"\xc3"), b"a"), "INVALID_ENVELOPE"),
-    "nested without end": (Sent(b'{"data":' * 100_000, b"a"), "INVALID_ENVELOPE"),
-    "no key": (Sent(raw(), None, partition=HOME), "KEY_MISSING"),
-    "empty key": (Sent(raw(), b"", partition=HOME), "KEY_MISSING"),
-    "key unlike subject": (Sent(raw(subject="b"), b"a"), "KEY_MISMATCH"),
-    "key that is no UTF-8": (Sent(raw(), b"\xff\xfe", partition=HOME), "KEY_MISMATCH"),
-    "wrong partition": (Sent(raw(), b"a", partition=1 - HOME), "WRONG_PARTITION"),
-    "no headers": (Sent(raw(), b"a", None), "INVALID_ENVELOPE"),
-    "other headers only": (Sent(raw(), b"a", [("trace", b"1"), ("trace", b"2")]), "INVALID_ENVELOPE"),
+    "undecodable bytes": (CommandRecord(b"\xff\xfe\x00", b"a"), "INVALID_ENVELOPE"),
+    "half a document": (CommandRecord(raw()[:-9], b"a"), "INVALID_ENVELOPE"),
+    "bytes that are no UTF-8 inside": (
+        CommandRecord(raw().replace(b"raw", b"\xc3"), b"a"),
+        "INVALID_ENVELOPE",
+    ),
+    "nested without end": (CommandRecord(b'{"data":' * 100_000, b"a"), "INVALID_ENVELOPE"),
+    "no key": (CommandRecord(raw(), None, partition=HOME), "KEY_MISSING"),
+    "empty key": (CommandRecord(raw(), b"", partition=HOME), "KEY_MISSING"),
+    "key unlike subject": (CommandRecord(raw(subject="b"), b"a"), "KEY_MISMATCH"),
+    "key that is no UTF-8": (CommandRecord(raw(), b"\xff\xfe", partition=HOME), "KEY_MISMATCH"),
+    "wrong partition": (CommandRecord(raw(), b"a", partition=1 - HOME), "WRONG_PARTITION"),
+    "no headers": (CommandRecord(raw(), b"a", None), "INVALID_ENVELOPE"),
+    "other headers only": (
+        CommandRecord(raw(), b"a", [("trace", b"1"), ("trace", b"2")]),
+        "INVALID_ENVELOPE",
+    ),
     "content type repeated, the last wrong": (
-        Sent(raw(), b"a", [*STRUCTURED, ("content-type", b"text/plain")]),
+        CommandRecord(raw(), b"a", [*STRUCTURED_HEADERS, ("content-type", b"text/plain")]),
         "INVALID_ENVELOPE",
     ),
-    "a missing attribute in binary mode": (Sent(b"{}", b"a", binary(id=None)), "INVALID_ENVELOPE"),
-    "null value": (Sent(None, b"a"), "INVALID_ENVELOPE"),
-    "null value in binary mode": (Sent(None, b"a", binary()), "INVALID_ENVELOPE"),
+    "a missing attribute in binary mode": (CommandRecord(b"{}", b"a", binary(id=None)), "INVALID_ENVELOPE"),
+    "null value": (CommandRecord(None, b"a"), "INVALID_ENVELOPE"),
+    "null value in binary mode": (CommandRecord(None, b"a", binary()), "INVALID_ENVELOPE"),
     "a batch of events": (
-        Sent(b"[%b]" % raw(), b"a", [("content-type", b"application/cloudevents-batch+json")]),
+        CommandRecord(b"[%b]" % raw(), b"a", [("content-type", b"application/cloudevents-batch+json")]),
         "INVALID_ENVELOPE",
     ),
-    "base64 data": (Sent(raw(data_base64="e30="), b"a"), "INVALID_ENVELOPE"),
+    "base64 data": (CommandRecord(raw(data_base64="e30="), b"a"), "INVALID_ENVELOPE"),
     "unknown type": (command("awkward.Vanish", "a", "u"), "UNKNOWN_TYPE"),
     "another aggregate's type": (command("counter.Increment", "a", "u"), "UNKNOWN_TYPE"),
     "unknown field": (command("awkward.Behave", "a", "f", {"politely": True}), "INVALID_PAYLOAD"),
     "missing field": (command("awkward.Flood", "a", "f"), "INVALID_PAYLOAD"),
     "wrong field type": (command("awkward.Flood", "a", "f", {"count": "3"}), "INVALID_PAYLOAD"),
     "data that is no object": (command("awkward.Behave", "a", "f", [1]), "INVALID_PAYLOAD"),
-    "NaN": (Sent(raw().replace(b"{}", b'{"count":NaN}'), b"a"), "INVALID_ENVELOPE"),
+    "NaN": (CommandRecord(raw().replace(b"{}", b'{"count":NaN}'), b"a"), "INVALID_ENVELOPE"),
     "NaN in binary mode": (
-        Sent(b'{"count":NaN}', b"a", binary(type=b"awkward.Flood")),
+        CommandRecord(b'{"count":NaN}', b"a", binary(type=b"awkward.Flood")),
         "INVALID_PAYLOAD",
     ),
     "expected 07": (behave(expectedversion="07"), "INVALID_EXPECTED_VERSION"),
@@ -95,34 +101,37 @@ FAILED = {
         command("awkward.Behave", "a", "m", {"pad": "y" * 1_000_000}),
         "INVALID_PAYLOAD",
     ),
-    "1 MB that is nothing": (Sent(b"?" * 1_040_000, b"a"), "INVALID_ENVELOPE"),
+    "1 MB that is nothing": (CommandRecord(b"?" * 1_040_000, b"a"), "INVALID_ENVELOPE"),
     "a number of 401 digits": (command("awkward.Flood", "a", "n", {"count": 10**400}), "TOO_LARGE"),
     "a number of 10,000 digits": (
-        Sent(raw().replace(b"{}", b'{"count":%b}' % (b"7" * 10_000)), b"a"),
+        CommandRecord(raw().replace(b"{}", b'{"count":%b}' % (b"7" * 10_000)), b"a"),
         "INVALID_PAYLOAD",
     ),
-    "half a surrogate pair": (Sent(raw().replace(b'"raw"', b'"\\ud800"'), b"a"), "INVALID_ENVELOPE"),
-    "a member twice, the last wrong": (Sent(raw()[:-1] + b',"subject":"b"}', b"a"), "KEY_MISMATCH"),
+    "half a surrogate pair": (CommandRecord(raw().replace(b'"raw"', b'"\\ud800"'), b"a"), "INVALID_ENVELOPE"),
+    "a member twice, the last wrong": (CommandRecord(raw()[:-1] + b',"subject":"b"}', b"a"), "KEY_MISMATCH"),
     "10,000 headers and no CloudEvent": (
-        Sent(raw(), b"a", [(f"h{number}", b"x") for number in range(10_000)]),
+        CommandRecord(raw(), b"a", [(f"h{number}", b"x") for number in range(10_000)]),
         "INVALID_ENVELOPE",
     ),
     **{
-        f"a record in {what}": (Sent(value, b"a", binary(type=b"awkward.Flood")), "INVALID_PAYLOAD")
+        f"a record in {what}": (CommandRecord(value, b"a", binary(type=b"awkward.Flood")), "INVALID_PAYLOAD")
         for what, value in FOREIGN.items()
     },
-    "a key of 1 MB": (Sent(b"", b"k" * 1_000_000, partition=HOME), "INVALID_ENVELOPE"),
+    "a key of 1 MB": (CommandRecord(b"", b"k" * 1_000_000, partition=HOME), "INVALID_ENVELOPE"),
 }
 ACCEPTED = {
-    "binary mode": (Sent(b"", b"a", binary()), 1),
-    "both modes mixed, the content type counts": (Sent(raw(), b"a", [*binary(id=b"x"), *STRUCTURED]), 1),
-    "repeated attributes, the last counts": (
-        Sent(b"", b"a", [("ce_id", b"first"), *binary(id=b"last")]),
+    "binary mode": (CommandRecord(b"", b"a", binary()), 1),
+    "both modes mixed, the content type counts": (
+        CommandRecord(raw(), b"a", [*binary(id=b"x"), *STRUCTURED_HEADERS]),
         1,
     ),
-    "a member twice, the last right": (Sent(raw()[:-1] + b',"id":"twice"}', b"a"), 1),
+    "repeated attributes, the last counts": (
+        CommandRecord(b"", b"a", [("ce_id", b"first"), *binary(id=b"last")]),
+        1,
+    ),
+    "a member twice, the last right": (CommandRecord(raw()[:-1] + b',"id":"twice"}', b"a"), 1),
     "10,000 headers": (
-        Sent(raw(id="many"), b"a", [*((f"h{n}", b"x") for n in range(10_000)), *STRUCTURED]),
+        CommandRecord(raw(id="many"), b"a", [*((f"h{n}", b"x") for n in range(10_000)), *STRUCTURED_HEADERS]),
         1,
     ),
     "10,000 events": (command("awkward.Flood", "a", "flood", {"count": 10_000}), 10_000),
@@ -137,11 +146,11 @@ class Service(TopicHarness):
 
     last = 0
 
-    def outcome(self, sent: Sent, partition: int) -> dict[str, Any]:
+    def outcome(self, sent: CommandRecord, partition: int) -> dict[str, Any]:
         """Send a record between two neighbours, and return its outcome. Both neighbours must be decided as usual."""
         self.last += 1
         neighbours = [behave(f"n{self.last}.{n}") for n in range(2)]
-        before = self.end("outcomes", partition), self.end("dead-letters", partition)
+        before = self.stable_end("outcomes", partition), self.stable_end("dead-letters", partition)
         elsewhere = [r._replace(partition=partition, key=b"a") for r in neighbours]
         self.send(elsewhere[0], sent._replace(partition=partition), elsewhere[1])
         eventually(lambda: len(self.since("outcomes", partition, before[0])) == 3)
@@ -162,9 +171,9 @@ def service(connection: Connection, tmp_path_factory: pytest.TempPathFactory) ->
     service = Service(
         connection, f"{folder.name}.", folder, "awkward", 2, package="awkward", root=ROOT / "tests"
     )
-    with running(service.plan(once=False)) as owner:
+    with running_owners(service.plan(once=False)) as owner:
         yield service
-        assert not owner.ended()
+        assert not owner.has_ended()
 
 
 @pytest.mark.covers("bad-input")
@@ -195,7 +204,7 @@ def test_unusual_commands_are_decided(service: Service, what: str) -> None:
 
 @pytest.mark.covers("bad-input")
 def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
-    before = service.end("outcomes", HOME)
+    before = service.stable_end("outcomes", HOME)
     neighbours = [behave(f"header{n}")._replace(partition=HOME) for n in range(2)]
     service.send(neighbours[0])
     with admin(service.connection) as requests:
@@ -211,7 +220,12 @@ def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
 
 def test_a_pickle_is_only_bytes(service: Service, tmp_path: Path) -> None:
     loaded = base64.b64decode(pickle_that_creates(tmp_path / "went-off"))
-    for sent in (Sent(loaded, b"a"), Sent(loaded, b"a", binary()), Sent(raw(), loaded), Sent(loaded, loaded)):
+    for sent in (
+        CommandRecord(loaded, b"a"),
+        CommandRecord(loaded, b"a", binary()),
+        CommandRecord(raw(), loaded),
+        CommandRecord(loaded, loaded),
+    ):
         service.outcome(sent, HOME)
     assert not (tmp_path / "went-off").exists()
 

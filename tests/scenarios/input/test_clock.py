@@ -11,9 +11,9 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import ANY_DIFFERENCE, Kind
-from tests.support.commands import Sent, command
+from tests.support.commands import CommandRecord, command
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly
+from tests.support.owners import run_plan, run_plan_for_error
 
 pytestmark = pytest.mark.kafka
 
@@ -21,7 +21,7 @@ HOUR = 3_600_000  # ms
 WINDOW = 24 * HOUR
 
 
-def increment(id: str) -> Sent:
+def increment(id: str) -> CommandRecord:
     return command("counter.Increment", "a", id)
 
 
@@ -61,8 +61,8 @@ def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, ho
     client, topic = producer(counters.connection), counters.topics.commands
 
     def run(number: int) -> None:
-        targets = {Partition("counter", 0): counters.end("commands")}
-        quietly(replace(plan, run_epoch=plan.run_epoch + number, targets=targets))
+        targets = {Partition("counter", 0): counters.stable_end("commands")}
+        run_plan(replace(plan, run_epoch=plan.run_epoch + number, targets=targets))
 
     for number, (id, after, _) in enumerate(STEPS):
         sent = increment(id)
@@ -88,13 +88,13 @@ def plant(counters: TopicHarness, ahead: int) -> Plan:
     client.produce(counters.topics.commands, sent.value, sent.key, 0, timestamp=timestamp, headers=[*HEADERS])
     assert client.flush(10) == 0
     counters.configure("commands", "message.timestamp.type", "LogAppendTime")
-    return replace(plan, targets={Partition("counter", 0): counters.end("commands")})
+    return replace(plan, targets={Partition("counter", 0): counters.stable_end("commands")})
 
 
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("hours", [2, 24 * 365 * 10])
 def test_leapt_clock_leaves_command_decidable(counters: TopicHarness, hours: int) -> None:
-    quietly(plant(counters, hours * HOUR))
+    run_plan(plant(counters, hours * HOUR))
     assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"]
     counters.check()
 
@@ -104,12 +104,12 @@ def test_refused_time_names_its_setting(counters: TopicHarness, kind: Kind) -> N
     """The topic was changed during a run. `--fail` would fail as well, so the hint names the setting."""
     plan = plant(counters, 2 * HOUR)
     counters.configure(kind, "message.timestamp.after.max.ms", str(HOUR))
-    error = owned(plan)
+    error = run_plan_for_error(plan)
     assert isinstance(error, ConfigurationError)
     assert "offset 0 cannot be decided" in error.message
     assert error.hint == "cqrs doctor names the topic and how to set its message.timestamp.after.max.ms"
     with pytest.raises(ConfigurationError, match=f"{kind} has message.timestamp.after.max.ms=3600000"):
         counters.plan(fail=["counter:0@0"])
     counters.configure(kind, "message.timestamp.after.max.ms", str(ANY_DIFFERENCE))
-    quietly(counters.plan())
+    run_plan(counters.plan())
     assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"]

@@ -10,17 +10,17 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.support.batch_writing import commit
-from tests.support.commands import increments
+from tests.support.batch_writing import commit_batch
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly
-from tests.support.raw_requests import Producer, Raw, raw
+from tests.support.owners import OwnerProcess, run_plan
+from tests.support.raw_requests import Producer, RawClient, raw_client
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 
-def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
+def wear_out(broker: RawClient, id: str) -> tuple[Producer, Producer]:
     """Fence until the producer id changes. Return the last producer of the old id and the first of the new id."""
     last = broker.init_producer(id)
     while (now := broker.init_producer(id)).id == last.id:
@@ -32,22 +32,22 @@ def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
 def test_fences_survive_an_epoch_rollover(
     counters: TopicHarness,
 ) -> None:
-    owner = Process(counters.plan(once=False))
-    counters.send(*increments(5))
+    owner = OwnerProcess(counters.plan(once=False))
+    counters.send(*increment_commands(5))
     eventually(lambda: len(counters.outcomes()) == 5)
     owner.signal(signal.SIGSTOP)
     old = FencedWriter(PartitionLog(counters.connection, counters.topics, 0), 1_000_000)
     old.fence()
-    with raw(counters.connection) as broker:
+    with raw_client(counters.connection) as broker:
         last, first = wear_out(broker, counters.topics.transactional_id(0))
     assert (last.epoch, first.epoch) == (32_766, 0)
     group = consumer(counters.connection, group=counters.topics.group)
     with pytest.raises(KafkaException):
-        commit(old, [Decisions(0, [(b"late", b"k", 7)])], group, 99, "late")
+        commit_batch(old, [Decisions(0, [(b"late", b"k", 7)])], group, 99, "late")
     group.close()
     owner.signal(signal.SIGCONT)
-    counters.send(*increments(5, first=5))
+    counters.send(*increment_commands(5, first=5))
     eventually(lambda: len(counters.outcomes()) == 10)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     assert isinstance(owner.error(), TakenOverError)
     counters.check()

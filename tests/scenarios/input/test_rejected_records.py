@@ -6,9 +6,9 @@ import pytest
 
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.support.commands import Sent, command, increments
+from tests.support.commands import CommandRecord, command, increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly, running
+from tests.support.owners import run_plan, run_plan_for_error, running_owners
 
 pytestmark = pytest.mark.kafka
 
@@ -25,21 +25,21 @@ def bulky(size: int) -> str:
 
 @pytest.mark.covers("all-or-none")
 def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
-    accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
+    accounts = [n for n in range(60) if bank.partition_of(f"a{n}") == 0]
     owners = {accounts[20]: bulky(20_000)}
     bank.send(
         *(command("bank_account.Open", f"a{n}", "o", {"owner": owners.get(n, "ann")}) for n in accounts)
     )
     plan = bank.plan()
     limit(bank, "events", 3000)
-    error = owned(plan)
+    error = run_plan_for_error(plan)
     assert error and error.exit_code == 1
     assert "offset 20 cannot be decided" in error.message
     assert error.hint.endswith("cqrs run --fail bank_account:0@20")
     assert [o.data.offset for o in bank.outcomes()] == list(range(20))
-    assert bank.standing()[0] == 20
+    assert bank.position_and_claim()[0] == 20
     limit(bank, "events", 1_048_588)
-    quietly(bank.plan(fail=["bank_account:0@20"]))
+    run_plan(bank.plan(fail=["bank_account:0@20"]))
     verdicts = [(o.data.status, o.data.reason) for o in bank.outcomes()]
     assert verdicts.pop(20) == ("failed", "TOO_LARGE")
     assert {status for status, _ in verdicts} == {"accepted"}
@@ -47,11 +47,13 @@ def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
 
 @pytest.mark.covers("bad-input")
 def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
-    small = [Sent(os.urandom(500), b"a")] * 20
-    counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
+    small = [CommandRecord(os.urandom(500), b"a")] * 20
+    counters.send(
+        *increment_commands(3), CommandRecord(os.urandom(9000), b"a"), *small, *increment_commands(3, first=3)
+    )
     plan = counters.plan()
     limit(counters, "dead-letters", 2000)
-    with running(plan) as owner:
+    with running_owners(plan) as owner:
         assert owner.error() is None
     assert any("offset 3 failed; its dead letter omits the command's bytes" in note for note in owner.notes())
     assert counters.decided_offsets() == list(range(27))
@@ -69,7 +71,7 @@ def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     ids=["value", "key", "key that packs badly"],
 )
 def test_a_decompression_bomb_fails_alone(counters: TopicHarness, key: bytes, value: bytes) -> None:
-    counters.send(*increments(2))
+    counters.send(*increment_commands(2))
     packing = producer(
         counters.connection,
         compression_type="zstd",
@@ -78,8 +80,8 @@ def test_a_decompression_bomb_fails_alone(counters: TopicHarness, key: bytes, va
     )
     packing.produce(counters.topics.commands, value, key, 0)
     assert packing.flush(30) == 0
-    counters.send(*increments(2, first=2))
-    quietly(counters.plan())
+    counters.send(*increment_commands(2, first=2))
+    run_plan(counters.plan())
     statuses = [outcome.data.status for outcome in counters.outcomes()]
     assert statuses == ["accepted", "accepted", "failed", "accepted", "accepted"]
     assert counters.violations() == []

@@ -8,9 +8,9 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
-from tests.support.project import Project, command, new_project
+from tests.support.project import Project, bank_command, new_project
 from tests.support.releases import OLDEST
-from tests.support.sampling import sampled
+from tests.support.sampling import sample_cases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ def new_bank(root: Path, release: KafkaRelease) -> Project:
     assert (broker.started, broker.version) == (True, release.version)
     project = new_project(root, Connection(broker.bootstrap_server), "")
     project.cqrs("init", "bank_account")
-    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(10)])
+    project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(10)])
     return project
 
 
@@ -40,7 +40,9 @@ def check_decided(project: Project) -> None:
     assert (verified["commands"], verified["violations"]) == (10, [])
 
 
-@pytest.mark.parametrize("release", sampled([OLDEST, EMBEDDED], OLDEST), ids=lambda release: release.version)
+@pytest.mark.parametrize(
+    "release", sample_cases([OLDEST, EMBEDDED], OLDEST), ids=lambda release: release.version
+)
 def test_commands_are_decided(root: Path, release: KafkaRelease) -> None:
     check_decided(new_bank(root, release))
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import run_plan
 
 
 @pytest.fixture
 def decided(counters: TopicHarness) -> TopicHarness:
     """Five increments, decided."""
-    counters.send(*increments(5))
-    quietly(counters.plan())
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
     return counters

@@ -5,11 +5,11 @@ import pytest
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly, running
-from tests.support.topic_loss import forget_group, remake, shorten
-from tests.support.transactional_topic import abort
+from tests.support.owners import run_plan, run_plan_for_error, running_owners
+from tests.support.topic_loss import delete_group, delete_records_before, recreate_topics
+from tests.support.transactional_topic import abort_transaction
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -17,24 +17,24 @@ pytestmark = pytest.mark.kafka
 
 def decide(counters: TopicHarness, count: int, first: int = 0, subject: str = "a") -> None:
     """Send increments and run an owner until they are decided."""
-    counters.send(*increments(count, subject, first=first))
-    quietly(counters.plan())
+    counters.send(*increment_commands(count, subject, first=first))
+    run_plan(counters.plan())
 
 
 def accept(counters: TopicHarness, error: CqrsError | None) -> CqrsError | None:
     """Accept the loss that the error names. Return the error of that run, if any."""
     assert isinstance(error, ContradictionError)
-    return owned(counters.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
+    return run_plan_for_error(counters.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
 
 
 @pytest.mark.covers("nothing-skipped")
 def test_remade_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
-    counters.send(*increments(2, "b"))
-    shorten(counters, "commands", 7)
-    assert accept(counters, owned(counters.plan())) is None
-    remake(counters, "events")
-    error = owned(counters.plan())
+    counters.send(*increment_commands(2, "b"))
+    delete_records_before(counters, "commands", 7)
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
+    recreate_topics(counters, "events")
+    error = run_plan_for_error(counters.plan())
     assert (
         isinstance(error, ContradictionError) and "its events was deleted and created again" in error.message
     )
@@ -45,11 +45,11 @@ def test_remade_events_are_a_second_loss(counters: TopicHarness) -> None:
 def test_deleted_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     decide(counters, 3, subject="b")
-    counters.send(*increments(2, "c"))
-    shorten(counters, "commands", 10)
-    assert accept(counters, owned(counters.plan())) is None
-    shorten(counters, "events", 5)
-    error = owned(counters.plan(machine="another"))
+    counters.send(*increment_commands(2, "c"))
+    delete_records_before(counters, "commands", 10)
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
+    delete_records_before(counters, "events", 5)
+    error = run_plan_for_error(counters.plan(machine="another"))
     assert (
         isinstance(error, ContradictionError)
         and "begins at 5: events from offset 0 on were deleted" in error.message
@@ -59,9 +59,9 @@ def test_deleted_events_are_a_second_loss(counters: TopicHarness) -> None:
 @pytest.mark.covers("one-outcome")
 def test_accepting_lost_outcomes_repeats_nothing(counters: TopicHarness) -> None:
     decide(counters, 5)
-    remake(counters, "outcomes")
-    forget_group(counters)
-    assert accept(counters, owned(counters.plan())) is None
+    recreate_topics(counters, "outcomes")
+    delete_group(counters)
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
     decide(counters, 2, first=5)
     ids = [read_event(record.value).id for record in counters.records("events")]
     assert ids == [f"0/{offset}/0" for offset in range(7)]
@@ -70,9 +70,9 @@ def test_accepting_lost_outcomes_repeats_nothing(counters: TopicHarness) -> None
 @pytest.mark.covers("nothing-skipped")
 def test_two_losses_at_once_are_accepted(counters: TopicHarness) -> None:
     decide(counters, 10)
-    remake(counters, "commands", "events")
-    counters.send(*increments(3, first=10))
-    assert accept(counters, owned(counters.plan())) is None
+    recreate_topics(counters, "commands", "events")
+    counters.send(*increment_commands(3, first=10))
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
     assert counters.decided_offsets()[10:] == [0, 1, 2]
 
 
@@ -80,22 +80,22 @@ def test_two_losses_at_once_are_accepted(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("once", [True, False])
 def test_a_loss_is_accepted_without_commands(counters: TopicHarness, once: bool) -> None:
     decide(counters, 5)
-    remake(counters, "outcomes")
-    error = owned(counters.plan())
+    recreate_topics(counters, "outcomes")
+    error = run_plan_for_error(counters.plan())
     if once:
         assert accept(counters, error) is None
     else:
-        with running(counters.plan(once=False, accept_loss=["counter:0@5"])):
-            eventually(lambda: (claim := counters.standing()[1]) and claim.accepted)
-    assert owned(counters.plan()) is None
+        with running_owners(counters.plan(once=False, accept_loss=["counter:0@5"])):
+            eventually(lambda: (claim := counters.position_and_claim()[1]) and claim.accepted)
+    assert run_plan_for_error(counters.plan()) is None
 
 
 def test_an_old_acceptance_skips_deleted_offset(counters: TopicHarness) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan(accept_loss=["counter:0@3"]))
-    shorten(counters, "commands", 4)
-    counters.send(*increments(1, first=5))
-    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan(accept_loss=["counter:0@3"]))
+    delete_records_before(counters, "commands", 4)
+    counters.send(*increment_commands(1, first=5))
+    run_plan(counters.plan(accept_loss=["counter:0@3"]))
     assert counters.decided_offsets() == [3, 4, 5]
 
 
@@ -103,10 +103,10 @@ def test_an_old_acceptance_skips_deleted_offset(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
 def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: Kind) -> None:
     decide(counters, 5)
-    remake(counters, kind)
-    assert accept(counters, owned(counters.plan())) is None
-    abort(counters.connection, counters.topics.commands, [b"?"])  # leaves only control records
-    quietly(counters.plan())
+    recreate_topics(counters, kind)
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
+    abort_transaction(counters.connection, counters.topics.commands, [b"?"])  # leaves only control records
+    run_plan(counters.plan())
     decide(counters, 2, first=5)
     begin = 2 if kind == "commands" else 7
     assert counters.decided_offsets()[-2:] == [begin, begin + 1]
@@ -114,26 +114,26 @@ def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: 
 
 @pytest.mark.covers("one-outcome")
 def test_old_acceptance_covers_no_new_loss(counters: TopicHarness) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan(accept_loss=["counter:0@3"]))
     decide(counters, 3, first=5)
-    remake(counters, "outcomes")
-    assert owned(counters.plan(accept_loss=["counter:0@3"])) is not None
-    quietly(counters.plan(accept_loss=["counter:0@8"]))
-    counters.send(*increments(1, first=8))
-    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    recreate_topics(counters, "outcomes")
+    assert run_plan_for_error(counters.plan(accept_loss=["counter:0@3"])) is not None
+    run_plan(counters.plan(accept_loss=["counter:0@8"]))
+    counters.send(*increment_commands(1, first=8))
+    run_plan(counters.plan(accept_loss=["counter:0@3"]))
     assert counters.decided_offsets() == [8]
 
 
 @pytest.mark.covers("nothing-skipped")
 def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
-    remake(counters, "outcomes")
-    assert accept(counters, owned(counters.plan())) is None
-    counters.send(*increments(3, first=5))
-    shorten(counters, "commands", 8)
-    counters.send(*increments(1, first=8))
-    error = owned(counters.plan())
+    recreate_topics(counters, "outcomes")
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
+    counters.send(*increment_commands(3, first=5))
+    delete_records_before(counters, "commands", 8)
+    counters.send(*increment_commands(1, first=8))
+    error = run_plan_for_error(counters.plan())
     assert isinstance(error, ContradictionError) and "5 to 7 were deleted before they were" in error.message
     assert accept(counters, error) is None
     assert counters.decided_offsets() == [8]
@@ -143,11 +143,11 @@ def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
 def test_verify_proves_remade_and_shortened_commands(counters: TopicHarness, old: int, new: int) -> None:
     decide(counters, old)
-    remake(counters, "commands")
-    counters.send(*increments(new, first=old))
-    assert accept(counters, owned(counters.plan())) is None
+    recreate_topics(counters, "commands")
+    counters.send(*increment_commands(new, first=old))
+    assert accept(counters, run_plan_for_error(counters.plan())) is None
     assert counters.decided_offsets()[old:] == list(range(new))
     assert counters.violations() == []
-    shorten(counters, "commands", 2)
+    delete_records_before(counters, "commands", 2)
     decide(counters, 1, first=old + new)
     assert counters.violations() == []

@@ -11,11 +11,11 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.lmdb_store import LmdbStore
-from tests.support.commands import command, increments, mixture
-from tests.support.disks import files_end_at
+from tests.support.commands import command, increment_commands, mixed_commands
+from tests.support.disks import limit_file_size
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, owned, owned_here, quietly
-from tests.support.sampling import sampled
+from tests.support.owners import OwnerProcess, run_plan, run_plan_for_error, run_plan_task
+from tests.support.sampling import sample_cases
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -51,16 +51,17 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize(
-    "how", sampled(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle")
+    "how",
+    sample_cases(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle"),
 )
 def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) -> None:
-    commands = list(mixture(900))
+    commands = list(mixed_commands(900))
     bank.send(*commands[:600])
-    assert Process(bank.plan(), KILLED).killed()
-    assert bank.mark() == bank.mark(partition=1) == "working"
+    assert OwnerProcess(bank.plan(), KILLED).was_killed()
+    assert bank.shutdown_marker() == bank.shutdown_marker(partition=1) == "working"
     DAMAGE[how](bank.shard_path() / "data.mdb")
     bank.send(*commands[600:])
-    damaged, sound = owned_here(bank.plan())
+    damaged, sound = run_plan_task(bank.plan())
     assert (damaged.error, sound.error) == (None, None)
     assert ("quarantined" in damaged.notes[0] and "damaged" in damaged.notes[0]) or "bytes" in damaged.notes[
         0
@@ -72,27 +73,27 @@ def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) ->
 
 
 @pytest.mark.covers("state-is-events")
-@pytest.mark.parametrize("first", sampled(range(2, 30, 3), 2, 11))
+@pytest.mark.parametrize("first", sample_cases(range(2, 30, 3), 2, 11))
 def test_flipped_pages_change_no_decision(bank: TopicHarness, first: int) -> None:
-    commands = list(mixture(900))
+    commands = list(mixed_commands(900))
     bank.send(*commands[:600])
-    assert Process(bank.plan(), KILLED).killed()
+    assert OwnerProcess(bank.plan(), KILLED).was_killed()
     invert(bank.shard_path() / "data.mdb", first, first + 3)
     bank.send(*commands[600:])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     bank.check()
 
 
 def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
-    commands = list(mixture(900))
+    commands = list(mixed_commands(900))
     bank.send(*commands[:600])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     path, other, between = bank.shard_path(), bank.shard_path(partition=1), bank.shard_path(partition=2)
     path.rename(between)
     other.rename(path)
     between.rename(other)
     bank.send(*commands[600:])
-    notes = [verdict.notes[0] for verdict in owned_here(bank.plan())]
+    notes = [verdict.notes[0] for verdict in run_plan_task(bank.plan())]
     assert "partition was 1 and is 0" in notes[0] and "partition was 0 and is 1" in notes[1]
     bank.check()
 
@@ -102,41 +103,41 @@ def test_another_applications_shard_is_rebuilt(
 ) -> None:
     theirs = TopicHarness(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
     for harness in (bank, theirs):
-        harness.send(*mixture(300))
-        quietly(harness.plan())
+        harness.send(*mixed_commands(300))
+        run_plan(harness.plan())
     shutil.rmtree(bank.shard_path())
     theirs.shard_path().rename(bank.shard_path())
-    bank.send(*list(mixture(600))[300:])
-    verdict, _ = owned_here(bank.plan())
+    bank.send(*list(mixed_commands(600))[300:])
+    verdict, _ = run_plan_task(bank.plan())
     assert "topics was" in verdict.notes[0]
     bank.check()
 
 
 @pytest.mark.covers("state-is-events")
 def test_an_old_shard_catches_up(bank: TopicHarness) -> None:
-    commands = list(mixture(900))
+    commands = list(mixed_commands(900))
     bank.send(*commands[:300])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     files = {path: (path.read_bytes(), path.stat()) for path in bank.shard_path().iterdir()}
     bank.send(*commands[300:600])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     for path, (data, was) in files.items():
         with path.open("r+b") as file:
             file.truncate(file.write(data))
         os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
     bank.send(*commands[600:])
-    quietly(bank.plan())
+    run_plan(bank.plan())
     bank.check()
 
 
 def test_deleted_state_folder_costs_a_rebuild(counters: TopicHarness) -> None:
-    owner = Process(counters.plan(once=False))
-    counters.send(*increments(5))
+    owner = OwnerProcess(counters.plan(once=False))
+    counters.send(*increment_commands(5))
     eventually(lambda: len(counters.outcomes()) == 5)
     shutil.rmtree(counters.folder / "state")
-    counters.send(*increments(5, first=5))
+    counters.send(*increment_commands(5, first=5))
     eventually(lambda: len(counters.outcomes()) == 10)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     assert isinstance(owner.error(), TakenOverError)
     counters.check()
 
@@ -145,7 +146,7 @@ def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -
     small = {**(LmdbStore.__init__.__kwdefaults__ or {}), "map_size": 128 << 10}
     monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", small)
     bank.send(*(command("bank_account.Open", f"a{n}", "o", {"owner": "x" * 1000}) for n in range(1000)))
-    quietly(bank.plan())
+    run_plan(bank.plan())
     assert (bank.shard_path() / "data.mdb").stat().st_size > 256 << 10
     bank.check()
 
@@ -154,13 +155,15 @@ def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -
 def test_a_full_disk_stops_it_clearly(
     counters: TopicHarness,
 ) -> None:
-    counters.send(*increments(3), *(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
+    counters.send(
+        *increment_commands(3), *(s for n in range(1500) for s in increment_commands(1, "s" * 400 + str(n)))
+    )
     plan = counters.plan()
-    with files_end_at(1 << 20):
-        error = owned(plan)
+    with limit_file_size(1 << 20):
+        error = run_plan_for_error(plan)
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert "disk is full" in error.message and "make room" in error.hint
-    quietly(counters.plan())
+    run_plan(counters.plan())
     counters.check()
 
 
@@ -178,23 +181,23 @@ def disk(counters: TopicHarness) -> Iterator[Path]:
 
 
 def test_a_grown_disk_lets_it_continue(counters: TopicHarness, disk: Path) -> None:
-    counters.send(*(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
-    error = owned(counters.plan())
+    counters.send(*(s for n in range(1500) for s in increment_commands(1, "s" * 400 + str(n))))
+    error = run_plan_for_error(counters.plan())
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert "make room" in error.hint
     subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     counters.check()
 
 
 def test_read_only_shard_stops_it_first(counters: TopicHarness, disk: Path) -> None:
-    counters.send(*increments(3))
-    quietly(counters.plan())
-    counters.send(*increments(3, first=3))
+    counters.send(*increment_commands(3))
+    run_plan(counters.plan())
+    counters.send(*increment_commands(3, first=3))
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    error = owned(counters.plan())
+    error = run_plan_for_error(counters.plan())
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert "Read-only" in error.message and len(counters.outcomes()) == 3
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     counters.check()

@@ -24,8 +24,8 @@ from cqrs_cli.spark.options import parse_options
 from cqrs_cli.spark.plan import SourcePlan
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned
-from tests.support.topic_loss import shorten
+from tests.support.owners import run_plan_for_error
+from tests.support.topic_loss import delete_records_before
 
 pytestmark = pytest.mark.kafka
 
@@ -35,7 +35,7 @@ Read = Callable[[TopicHarness], object]
 @pytest.fixture
 def shortened(decided: TopicHarness) -> TopicHarness:
     """Five events, of which retention has deleted the first three."""
-    shorten(decided, "events", 3)
+    delete_records_before(decided, "events", 3)
     return decided
 
 
@@ -117,6 +117,6 @@ def test_readers_read_a_complete_log(decided: TopicHarness, read: Read) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_accepted_loss_stops_no_reader(shortened: TopicHarness) -> None:
-    owned(shortened.plan(machine="another", accept_loss=["counter:0@5"]))
+    run_plan_for_error(shortened.plan(machine="another", accept_loss=["counter:0@5"]))
     bounds = complete_bounds(shortened.connection, shortened.topics, [0])
     assert bounds[0][0] == 3

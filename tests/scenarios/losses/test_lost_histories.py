@@ -11,9 +11,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import write_marker
 from tests.following.gateway.conftest import running_gateway
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned_here, quietly
+from tests.support.owners import run_plan, run_plan_task
 
 pytestmark = pytest.mark.kafka
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.kafka
 def lost(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """The topics whose place `bank` takes: other commands were decided there."""
     harness = TopicHarness(connection, f"{prefix}lost.", tmp_path, "bank_account", partitions=2)
-    harness.send(*mixture(300, seed=2))
-    quietly(harness.plan())
+    harness.send(*mixed_commands(300, seed=2))
+    run_plan(harness.plan())
     return harness
 
 
@@ -43,14 +43,14 @@ def take_identity(lost: Path, of: Path, into: Path) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost: TopicHarness) -> None:
-    commands = list(mixture(600))
+    commands = list(mixed_commands(600))
     bank.send(*commands[:500])
-    quietly(bank.plan(machine="B"))
+    run_plan(bank.plan(machine="B"))
     for number in range(2):
         of, into = bank.shard_path("B", number), bank.shard_path("A", number)
         take_identity(lost.shard_path(partition=number), of, into)
     bank.send(*commands[500:])
-    notes = [note for result in owned_here(bank.plan(machine="A")) for note in result.notes]
+    notes = [note for result in run_plan_task(bank.plan(machine="A")) for note in result.notes]
     assert sum("of a history that was lost" in note for note in notes) == 2, notes
     bank.check("A")
 
@@ -58,13 +58,13 @@ def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost: TopicHarness
 def test_gateway_of_lost_history_folds_again(
     bank: TopicHarness, lost: TopicHarness, connection: Connection, tmp_path: Path
 ) -> None:
-    bank.send(*list(mixture(600)))
-    quietly(bank.plan())
+    bank.send(*list(mixed_commands(600)))
+    run_plan(bank.plan())
     for harness in (bank, lost):
         with running_gateway(connection, harness.topics, tmp_path, read_only=True):
             pass
     old, new = (tmp_path / "gateway" / f"{log.topics.prefix}bank_account" / "0" for log in (lost, bank))
     take_identity(old, new, new)
     with running_gateway(connection, bank.topics, tmp_path, read_only=True) as gateway:
-        for name, state in bank.shard().items():
+        for name, state in bank.shard_states().items():
             assert gateway.get(f"/bank_account/{name}").body["version"] == state.version

@@ -9,10 +9,10 @@ import pytest
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.support.commands import command, increments
+from tests.support.commands import command, increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly
-from tests.support.topic_loss import shorten
+from tests.support.owners import run_plan, run_plan_for_error
+from tests.support.topic_loss import delete_records_before
 
 pytestmark = pytest.mark.kafka
 
@@ -25,7 +25,7 @@ def expire(counters: TopicHarness) -> Expire:
 
     def expire(*kinds: Kind, but: int = 0) -> None:
         for kind in kinds:
-            shorten(counters, kind, counters.end(kind) - but)
+            delete_records_before(counters, kind, counters.stable_end(kind) - but)
 
     return expire
 
@@ -36,12 +36,12 @@ def test_idle_partition_without_outcomes_goes_on(
     counters: TopicHarness, expire: Expire, machine: str
 ) -> None:
     """Records that were decided long ago may be deleted by retention: the owner continues."""
-    counters.send(*increments(5))
-    quietly(counters.plan())
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
     expire("commands", "outcomes")
-    quietly(counters.plan(machine=machine))
-    counters.send(*increments(2, first=5))
-    quietly(counters.plan(machine=machine))
+    run_plan(counters.plan(machine=machine))
+    counters.send(*increment_commands(2, first=5))
+    run_plan(counters.plan(machine=machine))
     assert [(o.data.offset, o.data.version) for o in counters.outcomes()] == [(5, 6), (6, 7)]
     assert counters.violations() == []
 
@@ -49,33 +49,33 @@ def test_idle_partition_without_outcomes_goes_on(
 @pytest.mark.parametrize("machine", ["state", "another"])
 def test_partition_without_events_goes_on(counters: TopicHarness, expire: Expire, machine: str) -> None:
     counters.send(*(command("counter.Reset", "a", f"r{n}") for n in range(3)))
-    quietly(counters.plan())
+    run_plan(counters.plan())
     assert counters.records("events") == []
     expire("commands", "outcomes")
     for _ in range(2):
-        quietly(counters.plan(machine=machine))
-    counters.send(*increments(1))
-    quietly(counters.plan(machine=machine))
+        run_plan(counters.plan(machine=machine))
+    counters.send(*increment_commands(1))
+    run_plan(counters.plan(machine=machine))
     assert [o.data.offset for o in counters.outcomes()] == [3]
 
 
 def test_shard_older_than_outcomes_catches_up(counters: TopicHarness, expire: Expire) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan(machine="old"))
-    counters.send(*increments(5, first=5))
-    quietly(counters.plan(machine="new"))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan(machine="old"))
+    counters.send(*increment_commands(5, first=5))
+    run_plan(counters.plan(machine="new"))
     expire("outcomes", but=3)
-    counters.send(*increments(5, first=8))  # three of them are repetitions
-    quietly(counters.plan(machine="old"))
+    counters.send(*increment_commands(5, first=8))  # three of them are repetitions
+    run_plan(counters.plan(machine="old"))
     statuses = [o.data.status for o in counters.outcomes()][-5:]
     assert statuses == ["duplicate", "duplicate", "accepted", "accepted", "accepted"]
 
 
 def test_events_have_no_retention(counters: TopicHarness, expire: Expire) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan())
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
     expire("events", but=2)
-    quietly(counters.plan())  # the shard has the states of the deleted events
-    error = owned(counters.plan(machine="another"))
+    run_plan(counters.plan())  # the shard has the states of the deleted events
+    error = run_plan_for_error(counters.plan(machine="another"))
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert "events from offset 0 on were deleted" in error.message and "retention" in error.hint

@@ -11,10 +11,10 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.timing import Timing
-from tests.support.commands import Sent, command, increments
+from tests.support.commands import CommandRecord, command, increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, owned, quietly, running
-from tests.support.topic_loss import delete, forget_group, remake, shorten
+from tests.support.owners import OwnerProcess, run_plan, run_plan_for_error, running_owners
+from tests.support.topic_loss import delete_group, delete_kinds, delete_records_before, recreate_topics
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -23,32 +23,32 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_remade_commands_always_stop_it(decided: TopicHarness, count: int) -> None:
-    remake(decided, "commands")
-    decided.send(*increments(count, first=5))
-    error = owned(decided.plan())
+    recreate_topics(decided, "commands")
+    decided.send(*increment_commands(count, first=5))
+    error = run_plan_for_error(decided.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert error.hint.endswith("cqrs run --accept-loss counter:0@0") or count == 3
     assert decided.decided_offsets() == [0, 1, 2, 3, 4]
-    quietly(decided.plan(accept_loss=["counter:0@0"]))
-    quietly(decided.plan())
+    run_plan(decided.plan(accept_loss=["counter:0@0"]))
+    run_plan(decided.plan())
     assert decided.decided_offsets() == [0, 1, 2, 3, 4, *range(count)]
 
 
 def test_remade_topics_are_a_new_beginning(decided: TopicHarness) -> None:
-    remake(decided, *KINDS)
-    decided.send(*increments(3))
-    quietly(decided.plan())
+    recreate_topics(decided, *KINDS)
+    decided.send(*increment_commands(3))
+    run_plan(decided.plan())
     decided.check()
     assert len(list(decided.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
 
 
 @pytest.mark.covers("nothing-skipped")
 def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
-    with running(counters.plan(once=False)) as owner:
-        counters.send(*increments(5))
+    with running_owners(counters.plan(once=False)) as owner:
+        counters.send(*increment_commands(5))
         eventually(lambda: len(counters.decided_offsets()) == 5)
-        remake(counters, "commands")
-        counters.send(*increments(20, first=5))
+        recreate_topics(counters, "commands")
+        counters.send(*increment_commands(20, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert counters.decided_offsets() == [0, 1, 2, 3, 4]
 
@@ -58,26 +58,26 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("count", [5, 50])
 def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
     # A delivery report is believed at once: unlike a read, it cannot be stale.
-    with running(counters.plan(once=False, timing=Timing(inconsistency_timeout=600.0))) as owner:
-        counters.send(*increments(5))
+    with running_owners(counters.plan(once=False, timing=Timing(inconsistency_timeout=600.0))) as owner:
+        counters.send(*increment_commands(5))
         eventually(lambda: len(counters.decided_offsets()) == 5)
-        remake(counters, kind)
-        counters.send(*increments(count, first=5))
+        recreate_topics(counters, kind)
+        counters.send(*increment_commands(count, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert counters.records(kind) == []
-    assert isinstance(owned(counters.plan()), ContradictionError)
+    assert isinstance(run_plan_for_error(counters.plan()), ContradictionError)
 
 
 @pytest.mark.covers("nothing-skipped")
 def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
     outcomes = decided.records("outcomes")[:4]
-    remake(decided, "outcomes")
-    forget_group(decided)
+    recreate_topics(decided, "outcomes")
+    delete_group(decided)
     again = producer(decided.connection)
     for record in outcomes:
         again.produce(decided.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp)
     assert again.flush(10) == 0
-    error = owned(decided.plan())
+    error = run_plan_for_error(decided.plan())
     assert isinstance(error, ContradictionError)
     assert "command 4 has events but no outcome" in error.message
 
@@ -86,13 +86,13 @@ def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
     "kind", [kind if kind == "events" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 )
 def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> None:
-    owner = Process(counters.plan(once=False), transaction_timeout=2.0, missing_timeout=0.0)
-    counters.send(*increments(5))
+    owner = OwnerProcess(counters.plan(once=False), transaction_timeout=2.0, missing_timeout=0.0)
+    counters.send(*increment_commands(5))
     eventually(lambda: len(counters.decided_offsets()) == 5)
-    delete(counters, kind)
+    delete_kinds(counters, kind)
     if kind != "commands":
         waits = command("counter.Increment", "a", "waits", notbefore="2999-01-01T00:00:00Z")
-        counters.send(*increments(5, first=5), Sent(b"?", b"a"), waits)
+        counters.send(*increment_commands(5, first=5), CommandRecord(b"?", b"a"), waits)
     error: CqrsError | None = owner.error()
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert f"{counters.topics.name(kind)} partition 0 does not exist" in error.message
@@ -100,10 +100,10 @@ def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> 
 
 @pytest.mark.covers("nothing-skipped")
 def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
-    decided.send(*increments(30, first=5))
-    sleeper = Process(decided.plan(), "decide.before:1:stop", most=10)
-    eventually(sleeper.stopped)
-    shorten(decided, "commands", 30)
+    decided.send(*increment_commands(30, first=5))
+    sleeper = OwnerProcess(decided.plan(), "decide.before:1:stop", batch_limit=10)
+    eventually(sleeper.is_paused)
+    delete_records_before(decided, "commands", 30)
     sleeper.signal(signal.SIGCONT)
     error = sleeper.error()
     if error is not None:  # otherwise they were in its memory already
@@ -115,15 +115,15 @@ def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
-    with running(counters.plan(once=False)) as owner:
-        counters.send(*increments(5))
-        eventually(lambda: counters.standing()[0] == 5)
-        run = counters.owner()
-        forget_group(counters)
-        eventually(partial(lambda: counters.owner() == run))
-        counters.send(*increments(5, first=5))
+    with running_owners(counters.plan(once=False)) as owner:
+        counters.send(*increment_commands(5))
+        eventually(lambda: counters.position_and_claim()[0] == 5)
+        run = counters.owning_run()
+        delete_group(counters)
+        eventually(partial(lambda: counters.owning_run() == run))
+        counters.send(*increment_commands(5, first=5))
         eventually(lambda: len(counters.decided_offsets()) == 10)
-        assert not owner.ended()
+        assert not owner.has_ended()
     counters.check()
 
 
@@ -131,7 +131,7 @@ def test_topic_denied_briefly_stops_nothing(counters: TopicHarness) -> None:
     def deny() -> None:
         raise MissingError("counter.commands partition 0 does not exist")
 
-    counters.send(*increments(5))
+    counters.send(*increment_commands(5))
     with failpoints.call_at("decide.before", deny, times=2):
-        quietly(counters.plan())
+        run_plan(counters.plan())
     assert counters.decided_offsets() == [0, 1, 2, 3, 4]

@@ -19,9 +19,9 @@ from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.scenarios.secured.acls import User, documented, granted_on_keys, renamed
 from tests.scenarios.secured.broker import Secured
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
+from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
 
 
@@ -129,9 +129,9 @@ def test_repartition_names_missing_acls_first(secured: Secured, users: Users) ->
 def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = with_lineage(secured, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
-    counters.send(*increments(3))
+    counters.send(*increment_commands(3))
     counters.connection = runner.connection
-    quietly(counters.plan())
+    run_plan(counters.plan())
     for need in runner.needs:
         runner.without(need)
         with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
@@ -147,17 +147,17 @@ def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Pa
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
     counters.connection = runner.connection
-    with running(counters.plan(once=False)) as owner:
-        counters.send(*increments(3))
-        eventually(lambda: counters.end("outcomes") > 0)
+    with running_owners(counters.plan(once=False)) as owner:
+        counters.send(*increment_commands(3))
+        eventually(lambda: counters.stable_end("outcomes") > 0)
         lost = RequiredAcl("Write", "topic", counters.topics.outcomes)
         runner.without(lost)
-        counters.send(*increments(1, first=3))
+        counters.send(*increment_commands(1, first=3))
         error = owner.error()
     assert isinstance(error, ConfigurationError)
     assert str(lost) in error.message
     runner.again(lost)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"] * 4
 
 
@@ -165,8 +165,8 @@ def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Pa
 @pytest.mark.slow
 def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = with_lineage(secured, prefix, tmp_path)
-    counters.send(*increments(3))
-    quietly(counters.plan())
+    counters.send(*increment_commands(3))
+    run_plan(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")
     settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
     report = verify_in_process(plan_verify(reader.connection, counters.topics, settings))

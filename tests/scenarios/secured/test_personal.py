@@ -20,7 +20,7 @@ from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
 from tests.scenarios.secured.kafka_users import a_user, allowed
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
+from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -47,9 +47,9 @@ def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop
         with pytest.raises(ConfigurationError, match=re.escape(str(need))):
             shop.plan()
         runner.again(need)
-    quietly(shop.plan())
+    run_plan(shop.plan())
     shop.send(erase_command("ann"))
-    quietly(shop.plan())
+    run_plan(shop.plan())
     assert [(name, key is None) for name, key in key_records(with_rights(shop, secured))] == [
         ("ann", False),
         ("bob", False),
@@ -68,28 +68,28 @@ def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHa
     runner = a_user(made, secured, shop, "run")
     shop.connection = allowed(shop, runner)
     use_keyring(shop, old=b"m" * 64)
-    quietly(shop.plan())
+    run_plan(shop.plan())
     use_keyring(shop, new=b"n" * 64, old=b"m" * 64)
-    with running(shop.plan(once=False)):
+    with running_owners(shop.plan(once=False)):
         eventually(lambda: count_kek_usage(secured.administrator, shop.topics)["old"].current == 0)
 
 
 def test_losing_the_keys_ends_the_run(secured: Secured, made: list[User], shop: TopicHarness) -> None:
     runner = a_user(made, secured, shop, "run")
     shop.connection = allowed(shop, runner)
-    with running(shop.plan(once=False)) as owner:
-        eventually(lambda: shop.end("outcomes") > 0)
+    with running_owners(shop.plan(once=False)) as owner:
+        eventually(lambda: shop.stable_end("outcomes") > 0)
         runner.without(lost := RequiredAcl("Write", "topic", shop.topics.keys))
         shop.send(register_command("cleo"))
         error = owner.error()
     assert isinstance(error, ConfigurationError) and str(lost) in error.message
     runner.again(lost)
-    quietly(shop.plan())
+    run_plan(shop.plan())
     assert [outcome.data.status for outcome in shop.outcomes()] == ["accepted"] * 3
 
 
 def test_reader_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    quietly(shop.plan())
+    run_plan(shop.plan())
     reader = a_user(made, secured, shop, "read")
     assert PERSONAL_TEXT in names(shop, allowed(shop, reader)) and PERSONAL_TEXT not in names(
         shop, reader.connection
@@ -104,7 +104,7 @@ def test_proof_of_erasures_names_missing_acls_first(
     secured: Secured, made: list[User], shop: TopicHarness
 ) -> None:
     shop.send(erase_command("ann"))
-    quietly(shop.plan())
+    run_plan(shop.plan())
     reader = a_user(made, secured, shop, "read")
 
     def count() -> int:

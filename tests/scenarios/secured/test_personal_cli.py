@@ -14,7 +14,7 @@ from tests.scenarios.secured.broker import Secured
 from tests.scenarios.secured.kafka_users import a_user, allowed
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly, running
+from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -33,7 +33,7 @@ def people(cqrs: Cqrs, secured: Secured, made: list[User], shop: TopicHarness) -
     lines = (f'{name} = "{value}"\n' for name, value in settings.items())
     (shop.folder / "cqrs.toml").write_text("".join(lines))
     shop.connection = allowed(shop, a_user(made, secured, shop, "run"))
-    quietly(shop.plan())
+    run_plan(shop.plan())
     return shop
 
 
@@ -55,7 +55,7 @@ def test_erasing_takes_what_send_needs(
     """Sending an erasure needs the role `send`. Previewing it and waiting for its event also needs the role `read`."""
     sender = a_user(made, secured, people, "send")
     assert by(cqrs, sender, "erase", "customer", "ann", "--dry-run").status == 3
-    with running(people.plan(once=False)):
+    with running_owners(people.plan(once=False)):
         blind = by(cqrs, sender, "erase", "customer", "ann", "-o", "json")
         allow_reading(sender)
         seeing = by(cqrs, sender, "erase", "customer", "bob", "-o", "json")
@@ -97,7 +97,7 @@ def test_rotating_takes_no_right(
 
     now = rotated.document["master"]
     assert under() == {now: 0, "2026-11": 2}
-    with running(people.plan(once=False)):
+    with running_owners(people.plan(once=False)):
         eventually(lambda: under() == {now: 2, "2026-11": 0})
     reader.without(lost := RequiredAcl("Read", "topic", people.topics.keys))
     refused = by(cqrs, reader, "keys", "status", "customer")

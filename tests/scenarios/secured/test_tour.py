@@ -18,8 +18,8 @@ from tests.scenarios.secured.acls import grant
 from tests.scenarios.secured.broker import SECRET, Secured
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
-from tests.support.listening_sockets import open_to_others
-from tests.support.processes import family
+from tests.support.listening_sockets import reachable_sockets
+from tests.support.processes import process_tree
 from tests.support.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -127,9 +127,9 @@ def test_each_role_works_without_leaking_secrets(
     with project.running("run", "counter", *LOCAL, *flags, *login, "-v") as run:
         sent = project.by(users["send"], "send", "counter", "a", "Increment", "--wait", "--timeout", "120s")
         assert sent["data"]["status"] == "accepted"
-        started = family(run.pid)
+        started = process_tree(run.pid)
         texts = [*processes(), *environments(started), *pages(port)]
-        assert [open_to_others(pid) for pid in started] == [{}] * len(started)
+        assert [reachable_sockets(pid) for pid in started] == [{}] * len(started)
         run.send_signal(signal.SIGTERM)
         assert run.wait(90) == 143
         project.said += [run.stdout.read() if run.stdout else "", run.stderr.read() if run.stderr else ""]

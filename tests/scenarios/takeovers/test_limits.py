@@ -9,7 +9,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import command
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, running
+from tests.support.owners import OwnerProcess, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -25,16 +25,16 @@ def many(connection: Connection, prefix: str, tmp_path: Path) -> Iterator[TopicH
 
 def test_soft_limit_is_raised(many: TopicHarness) -> None:
     """Eight owners have 224 descriptors open."""
-    assert Process(many.plan(), open_files=(100, 1000)).error() is None
+    assert OwnerProcess(many.plan(), open_files=(100, 1000)).error() is None
     many.check()
 
 
 @pytest.mark.covers("one-owner")
 def test_low_hard_limit_takes_nothing_over(many: TopicHarness) -> None:
     plan = many.plan(once=False)
-    with running(plan) as owner:
-        eventually(lambda: all(many.owner(partition) == plan.run for partition in range(8)))
-        error = Process(many.plan(once=False), open_files=(100, 250)).error()
+    with running_owners(plan) as owner:
+        eventually(lambda: all(many.owning_run(partition) == plan.run for partition in range(8)))
+        error = OwnerProcess(many.plan(once=False), open_files=(100, 250)).error()
         assert isinstance(error, ConfigurationError) and error.exit_code == 3
         assert (
             "a task that owns 8 partitions needs 420 open files, and a process may have 250" in error.message
@@ -42,4 +42,4 @@ def test_low_hard_limit_takes_nothing_over(many: TopicHarness) -> None:
         assert "LimitNOFILE=420" in error.hint
         many.send(command("counter.Increment", "key-0", "last"))
         eventually(lambda: sum(len(many.records("outcomes", partition)) for partition in range(8)) == 101)
-        assert not owner.ended()
+        assert not owner.has_ended()

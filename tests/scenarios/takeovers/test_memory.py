@@ -6,9 +6,9 @@ import pytest
 
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.state.memory import StoreFullError
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, owned, quietly, running
+from tests.support.owners import OwnerProcess, run_plan, run_plan_for_error, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -20,28 +20,30 @@ def in_memory(bank: TopicHarness, once: bool = True, limit: int = 1 << 30) -> Pl
 
 @pytest.mark.covers("one-outcome")
 def test_killed_memory_owner_is_replaced(single_bank: TopicHarness) -> None:
-    commands = list(mixture(700))
+    commands = list(mixed_commands(700))
     single_bank.send(*commands[:200])
-    quietly(in_memory(single_bank))
+    run_plan(in_memory(single_bank))
     single_bank.send(*commands[200:])
-    assert Process(in_memory(single_bank), "apply.inside:4:kill", most=50, apply_every=150).killed()
-    quietly(in_memory(single_bank))
+    assert OwnerProcess(
+        in_memory(single_bank), "apply.inside:4:kill", batch_limit=50, apply_every=150
+    ).was_killed()
+    run_plan(in_memory(single_bank))
     single_bank.send(*commands[:100])  # duplicates: the ids were rebuilt from the outcomes
-    quietly(in_memory(single_bank))
+    run_plan(in_memory(single_bank))
     single_bank.check_log()
     assert not single_bank.shard_path().exists()
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     single_bank.check()
 
 
 def test_full_memory_ends_nobody_else(single_bank: TopicHarness) -> None:
-    commands = list(mixture(300))
+    commands = list(mixed_commands(300))
     single_bank.send(*commands[:200])
-    with running(single_bank.plan(once=False)) as owner:
+    with running_owners(single_bank.plan(once=False)) as owner:
         eventually(lambda: len(single_bank.outcomes()) == 200)
-        error = owned(in_memory(single_bank, once=False, limit=5_000))
+        error = run_plan_for_error(in_memory(single_bank, once=False, limit=5_000))
         assert isinstance(error, StoreFullError) and error.exit_code == 3
         single_bank.send(*commands[200:])
         eventually(lambda: len(single_bank.outcomes()) == 300)
-        assert not owner.ended()
+        assert not owner.has_ended()
     single_bank.check()

@@ -11,9 +11,9 @@ from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.support.commands import increments, mixture
+from tests.support.commands import increment_commands, mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, running
+from tests.support.owners import OwnerProcess, running_owners
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -22,20 +22,20 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.covers("one-owner")
 @pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
 def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str) -> None:
-    commands = list(mixture(3000))
+    commands = list(mixed_commands(3000))
     bank.send(*commands[:2500])
     older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=elsewhere)
-    older = Process(older_plan, most=50)
+    older = OwnerProcess(older_plan, batch_limit=50)
     bank.await_outcomes(100)
-    newer = Process(newer_plan, most=50)
+    newer = OwnerProcess(newer_plan, batch_limit=50)
     assert isinstance(older.error(), TakenOverError)
-    eventually(lambda: {bank.owner(0), bank.owner(1)} == {newer_plan.run})
-    claims = [bank.standing(partition)[1] for partition in range(2)]
+    eventually(lambda: {bank.owning_run(0), bank.owning_run(1)} == {newer_plan.run})
+    claims = [bank.position_and_claim(partition)[1] for partition in range(2)]
     bank.send(*commands[2500:])
-    total = [bank.end("commands", partition) for partition in range(2)]
+    total = [bank.stable_end("commands", partition) for partition in range(2)]
     eventually(lambda: [len(bank.outcomes(partition)) for partition in range(2)] == total)
     for partition, before in enumerate(claims):
-        now = bank.standing(partition)[1]
+        now = bank.position_and_claim(partition)[1]
         assert before and now and now.run == newer_plan.run
         assert now.n <= before.n + 1  # more only if the older run fenced it once before its exit
     retire(newer_plan)
@@ -65,13 +65,13 @@ def test_a_stopping_run_spares_its_successor(
     older: Plan = counters.plan(once=False)
     newer: Plan = counters.plan(once=False, machine="other")
     with ExitStack() as stack:
-        first = stack.enter_context(running(older))
-        counters.send(*increments(5))
+        first = stack.enter_context(running_owners(older))
+        counters.send(*increment_commands(5))
         counters.await_outcomes(5)
 
         def take_over() -> None:
-            started.append(stack.enter_context(running(newer)))
-            eventually(lambda: counters.owner() == newer.run)
+            started.append(stack.enter_context(running_owners(newer)))
+            eventually(lambda: counters.owning_run() == newer.run)
 
         started: list[object] = []
         monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", before(moment, take_over))
@@ -79,8 +79,8 @@ def test_a_stopping_run_spares_its_successor(
         assert started
         error = first.error()
         assert error is None or isinstance(error, TakenOverError)
-        counters.send(*increments(5, first=5))
+        counters.send(*increment_commands(5, first=5))
         counters.await_outcomes(10)
-        _, claim = counters.standing()
+        _, claim = counters.position_and_claim()
         assert claim and (claim.run, claim.attempt) == (newer.run, 0) and claim.attempt != TERMINAL
     counters.check("other")

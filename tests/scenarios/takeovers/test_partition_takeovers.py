@@ -7,10 +7,10 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Running, running
-from tests.support.slots import Cluster, driven, works
+from tests.support.owners import OwnerThread, running_owners
+from tests.support.slots import FakeCluster, running_driver, separate_owner_task
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -18,31 +18,31 @@ pytestmark = pytest.mark.kafka
 
 def decide(counters: TopicHarness, subject: str, first: int) -> None:
     """Send five commands to a counter, and wait until they are decided."""
-    counters.send(*increments(5, subject, first))
-    counters.await_outcomes(first + 5, counters.home(subject))
+    counters.send(*increment_commands(5, subject, first))
+    counters.await_outcomes(first + 5, counters.partition_of(subject))
 
 
 @contextmanager
-def half_taken(counters: TopicHarness, machine: str) -> Iterator[Running]:
+def half_taken(counters: TopicHarness, machine: str) -> Iterator[OwnerThread]:
     """Run an owner of a later run on the second partition only, while the block lasts."""
     plan = counters.plan(once=False, machine=machine)
-    with running(plan, share=(1, 2)) as later:
-        eventually(lambda: counters.owner(1) == plan.run)
+    with running_owners(plan, share=(1, 2)) as later:
+        eventually(lambda: counters.owning_run(1) == plan.run)
         yield later
 
 
 @pytest.mark.covers("one-owner")
 def test_owner_works_until_its_own_takeover(two_partitions: TopicHarness) -> None:
-    with running(two_partitions.plan(once=False)) as first:
+    with running_owners(two_partitions.plan(once=False)) as first:
         decide(two_partitions, "a", 0)
         decide(two_partitions, "d", 0)
         with half_taken(two_partitions, "other") as later:
             decide(two_partitions, "d", 5)
             decide(two_partitions, "a", 5)
-            assert two_partitions.owner(0) == first.plan.run and not first.ended()
-            with running(later.plan, share=(0, 2)):
+            assert two_partitions.owning_run(0) == first.plan.run and not first.has_ended()
+            with running_owners(later.plan, share=(0, 2)):
                 assert isinstance(first.error(), TakenOverError)
-                assert all(isinstance(ending.error, TakenOverError) for ending in first.endings)
+                assert all(isinstance(ending.error, TakenOverError) for ending in first.results)
                 decide(two_partitions, "a", 10)
     two_partitions.check("other")
 
@@ -50,19 +50,19 @@ def test_owner_works_until_its_own_takeover(two_partitions: TopicHarness) -> Non
 @pytest.mark.covers("one-owner")
 def test_driver_fences_nothing_meanwhile(two_partitions: TopicHarness) -> None:
     """After a task has lost its partition to a later run, the other task decides until the later run takes over."""
-    plan, context = two_partitions.plan(once=False), Cluster(2, works)
-    with driven(context, plan, 2, [], next_claim_timeout=60.0) as run:
+    plan, context = two_partitions.plan(once=False), FakeCluster(2, separate_owner_task)
+    with running_driver(context, plan, 2, [], next_claim_timeout=60.0) as run:
         decide(two_partitions, "a", 0)
         decide(two_partitions, "d", 0)
         with half_taken(two_partitions, "other") as later:
             eventually(lambda: len(context.running) == 1)
             decide(two_partitions, "a", 5)
-            _, before = two_partitions.standing(0)
-            with running(later.plan, share=(0, 2)):
+            _, before = two_partitions.position_and_claim(0)
+            with running_owners(later.plan, share=(0, 2)):
                 with pytest.raises(TakenOverError, match="took over these topics"):
                     run.result(60)
                 decide(two_partitions, "a", 10)
-                _, after = two_partitions.standing(0)
+                _, after = two_partitions.position_and_claim(0)
                 assert before and after and (before.run, after.n) == (plan.run, before.n + 1)
     two_partitions.check("other")
 
@@ -70,10 +70,10 @@ def test_driver_fences_nothing_meanwhile(two_partitions: TopicHarness) -> None:
 def test_rest_is_not_kept_for_ever(two_partitions: TopicHarness) -> None:
     """The later run died, or takes no more partitions. The earlier run gives up its remaining partitions."""
     plan = two_partitions.plan(once=False)
-    with driven(Cluster(1, works), plan, 1, [], next_claim_timeout=0.3) as run:
+    with running_driver(FakeCluster(1, separate_owner_task), plan, 1, [], next_claim_timeout=0.3) as run:
         decide(two_partitions, "a", 0)
         with half_taken(two_partitions, "other"):
             with pytest.raises(TakenOverError):
                 run.result(60)
-            _, claim = two_partitions.standing(0)
+            _, claim = two_partitions.position_and_claim(0)
             assert claim and claim.run == plan.run and claim.attempt == TERMINAL

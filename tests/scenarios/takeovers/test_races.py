@@ -19,47 +19,47 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 from tests.deciding.repartitioned_counters import SUBJECTS
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly
-from tests.support.repartitioning import grow
+from tests.support.owners import run_plan, run_plan_for_error
+from tests.support.repartitioning import repartition_topics
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("one-owner")
 def test_a_fence_without_claim_is_harmless(counters: TopicHarness) -> None:
-    counters.send(*increments(5))
+    counters.send(*increment_commands(5))
     stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
     with failpoints.call_at("offsets.after", lambda: stranger.init_transactions(10)):
-        quietly(counters.plan())
+        run_plan(counters.plan())
     counters.check()
 
 
 def test_a_contradiction_during_takeover_is_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counters.send(*increments(10))
+    counters.send(*increment_commands(10))
     bounds, plan, unseen = OwnerSession.bounds, counters.plan(), ["outcomes"]
 
     def late(session: OwnerSession, kind: Kind) -> tuple[int, int]:
         ends = bounds(session, kind)
         if kind in unseen:
             unseen.remove(kind)
-            quietly(counters.plan(machine="other"))
+            run_plan(counters.plan(machine="other"))
         return ends
 
     monkeypatch.setattr(OwnerSession, "bounds", late)
-    assert isinstance(owned(plan), TakenOverError)
+    assert isinstance(run_plan_for_error(plan), TakenOverError)
     counters.check("other")
 
 
 def test_briefly_short_log_contradicts_nothing(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    counters.send(*increments(5, first=5))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    counters.send(*increment_commands(5, first=5))
     bounds, stale = OwnerSession.bounds, iter([True, True])
 
     def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
@@ -67,7 +67,7 @@ def test_briefly_short_log_contradicts_nothing(
         return start, start if kind == "outcomes" and next(stale, False) else end
 
     monkeypatch.setattr(OwnerSession, "bounds", shown)
-    quietly(counters.plan(timing=Timing(inconsistency_timeout=60.0)))
+    run_plan(counters.plan(timing=Timing(inconsistency_timeout=60.0)))
     assert next(stale, None) is None
     counters.check()
 
@@ -82,11 +82,11 @@ def test_brokers_that_lag_cause_no_second_decision(
     Old position and old logs agree with each other, but the first record gets another offset than expected. The stale
     read also moved the committed position back, which stops the run.
     """
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    then = {kind: counters.end(kind) for kind in KINDS}
-    counters.send(*increments(5, first=5))
-    quietly(counters.plan())
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    then = {kind: counters.stable_end(kind) for kind in KINDS}
+    counters.send(*increment_commands(5, first=5))
+    run_plan(counters.plan())
     bounds, committed = OwnerSession.bounds, OwnerSession.read_commit
     stale = iter([True] * 5)
 
@@ -101,16 +101,16 @@ def test_brokers_that_lag_cause_no_second_decision(
     lagging = iter([True])
     monkeypatch.setattr(OwnerSession, "bounds", shown)
     monkeypatch.setattr(OwnerSession, "read_commit", stood)
-    error = owned(counters.plan(machine="other"))
+    error = run_plan_for_error(counters.plan(machine="other"))
     assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
     assert counters.decided_offsets() == list(range(10))
 
 
 @pytest.mark.usefixtures("without_warm_up")
 def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    counters.send(*increments(5, first=5))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    counters.send(*increment_commands(5, first=5))
     complete, stale = PartitionLog.read, iter([True, True])
 
     def elsewhere(log: PartitionLog, kind: Kind, start: int, end: int, *rest: Any) -> Any:
@@ -119,7 +119,7 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
 
     plan = counters.plan(machine="other")
     monkeypatch.setattr(PartitionLog, "read", elsewhere)
-    quietly(plan)
+    run_plan(plan)
     assert next(stale, None) is None
     counters.check("other")
 
@@ -131,8 +131,8 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
             store.take_ownership("9.9.other", "")
             return position
 
-    counters.send(*increments(5))
-    quietly(counters.plan())
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
     plan = counters.plan()
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window
     log = Late(plan.connection, counters.topics, 0)
@@ -143,15 +143,15 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
 @pytest.mark.covers("one-outcome")
 def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
     """A shard is not warmed after its activation: with own decisions it would never import the old data."""
-    quietly(counters.plan())
-    grow(counters, 2)
+    run_plan(counters.plan())
+    repartition_topics(counters, 2)
     plan, child = counters.plan(), Partition("counter", 1)
-    name = next(subject for subject in SUBJECTS if counters.home(subject) == 1)
+    name = next(subject for subject in SUBJECTS if counters.partition_of(subject) == 1)
 
     def late() -> AssignedKeys:
         before = plan.read_assigned_keys(child)
-        counters.send(*increments(3, name))
-        quietly(counters.plan())
+        counters.send(*increment_commands(3, name))
+        run_plan(counters.plan())
         return before
 
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window

@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import parse_claim
-from tests.support.project import LOCAL, Project, decided, increments
+from tests.support.project import LOCAL_MASTER, Project, await_decided, counter_increments
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -45,19 +45,19 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
     project.cqrs("init", "counter")
 
     def run(folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":
-        return project.running("run", "counter", *LOCAL, "--state-dir", str(tmp_path / folder))
+        return project.running("run", "counter", *LOCAL_MASTER, "--state-dir", str(tmp_path / folder))
 
     with run("one") as first:
-        project.send(increments(50))
-        decided(project, 50, COUNTER)
+        project.send(counter_increments(50))
+        await_decided(project, 50, COUNTER)
         before = owners(project)
         with run("two") as second:
             _, output = first.communicate(timeout=90)
             assert first.returncode == 6 and "took over these topics" in output
             taken_over(project, before)
             owner_claims = claims(project)
-            project.send(increments(50))
-            decided(project, 100, COUNTER)
+            project.send(counter_increments(50))
+            await_decided(project, 100, COUNTER)
             assert all(now <= then + 1 for now, then in zip(claims(project), owner_claims, strict=True))
             before = owners(project)
             with run("one") as third:
@@ -66,8 +66,8 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
                 second.communicate(timeout=90)
                 assert second.returncode in (6, 143)
                 taken_over(project, before)
-                project.send(increments(50))
-                decided(project, 150, COUNTER)
+                project.send(counter_increments(50))
+                await_decided(project, 150, COUNTER)
                 assert third.poll() is None
                 third.send_signal(signal.SIGTERM)
                 third.communicate(timeout=60)
@@ -86,20 +86,20 @@ def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
         log = tmp_path / f"{name}.log"
         with log.open("wb") as log_file:
             place = ("--state-dir", str(tmp_path / name))
-            runs.append(project.start_logging(log_file, "run", "counter", "--standby", *LOCAL, *place))
+            runs.append(project.start_logging(log_file, "run", "counter", "--standby", *LOCAL_MASTER, *place))
         eventually(lambda: "in standby mode" in log.read_text() or len(runs) == 1, within=90)
 
     try:
         begin("one")
-        project.send(increments(50))
-        decided(project, 50, COUNTER)
+        project.send(counter_increments(50))
+        await_decided(project, 50, COUNTER)
         for number, name in enumerate(("two", "three")):
             begin(name)
             before = owners(project)
             os.killpg(runs[-2].pid, signal.SIGKILL)
             taken_over(project, before)
-            project.send(increments(50))
-            decided(project, 100 + 50 * number, COUNTER)
+            project.send(counter_increments(50))
+            await_decided(project, 100 + 50 * number, COUNTER)
         assert runs[-1].poll() is None
     finally:
         for run in runs:

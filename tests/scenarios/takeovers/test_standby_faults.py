@@ -4,11 +4,16 @@ import pytest
 
 from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.standby import HeartbeatSender
-from tests.support.commands import increments
+from tests.support.commands import increment_commands
 from tests.support.failpoints import ALWAYS_PASSED
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process
-from tests.support.standby_runs import LONG_AFTER, beating, has_claimed, standing_by
+from tests.support.owners import OwnerProcess
+from tests.support.standby_runs import (
+    LONG_STANDBY_TIMEOUT,
+    has_claimed,
+    running_with_heartbeats,
+    standby_plan,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -36,17 +41,21 @@ def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
 
     The dying run took over from the standby before, and sends heartbeats until its death.
     """
-    plan = standing_by(counters, "second", LONG_AFTER)
-    with beating(counters, plan) as ready:
-        counters.send(*increments(30))
+    plan = standby_plan(counters, "second", LONG_STANDBY_TIMEOUT)
+    with running_with_heartbeats(counters, plan) as ready:
+        counters.send(*increment_commands(30))
         counters.await_outcomes(30)
         dying = counters.plan(once=False)
-        heart = HeartbeatSender(dying.connection, dying.run, dying.claim_slots().values(), LONG_AFTER)
+        heart = HeartbeatSender(
+            dying.connection, dying.run, dying.claim_slots().values(), LONG_STANDBY_TIMEOUT
+        )
         with heart, ClaimReader(dying.connection, dying.claim_slots()) as reader:
-            victim = Process(dying, f"{point}:{LATER.get(point, 1)}:kill", most=10, apply_every=20)
-            eventually(lambda: victim.ended() or has_claimed(dying, reader))
-            counters.send(*increments(170, first=30))
-            assert victim.killed()
+            victim = OwnerProcess(
+                dying, f"{point}:{LATER.get(point, 1)}:kill", batch_limit=10, apply_every=20
+            )
+            eventually(lambda: victim.has_ended() or has_claimed(dying, reader))
+            counters.send(*increment_commands(170, first=30))
+            assert victim.was_killed()
         counters.await_outcomes(200)
-        assert ready.error is None and counters.owner() == plan.run
+        assert ready.error is None and counters.owning_run() == plan.run
     counters.check("second")

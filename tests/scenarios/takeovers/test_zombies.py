@@ -29,9 +29,9 @@ from cqrs_cli.ownership.signals import ClaimLost, LaterClaim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.store import Store
-from tests.support.commands import mixture
+from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, owned_here, quietly
+from tests.support.owners import OwnerProcess, run_plan, run_plan_task
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -50,24 +50,26 @@ HASTY = Timing(idle_check_interval=0.1, inconsistency_timeout=0.0, shard_limits=
 @pytest.fixture
 def behind(single_bank: TopicHarness) -> TopicHarness:
     """Bank accounts on one partition: 200 decided commands and 500 undecided commands."""
-    commands = list(mixture(700))
+    commands = list(mixed_commands(700))
     single_bank.send(*commands[:200])
-    quietly(single_bank.plan())
+    run_plan(single_bank.plan())
     single_bank.send(*commands[200:])
     return single_bank
 
 
-def paused_until_its_transaction_is_aborted(behind: TopicHarness) -> Process:
-    sleeper = Process(behind.plan(), IN_A_TRANSACTION, most=50, apply_every=150, transaction_timeout=TIMEOUT)
-    eventually(sleeper.stopped)
-    assert behind.transaction() == "Ongoing"
-    eventually(lambda: behind.transaction() == "CompleteAbort")
+def paused_until_its_transaction_is_aborted(behind: TopicHarness) -> OwnerProcess:
+    sleeper = OwnerProcess(
+        behind.plan(), IN_A_TRANSACTION, batch_limit=50, apply_every=150, transaction_timeout=TIMEOUT
+    )
+    eventually(sleeper.is_paused)
+    assert behind.transaction_state() == "Ongoing"
+    eventually(lambda: behind.transaction_state() == "CompleteAbort")
     return sleeper
 
 
 def ends(behind: TopicHarness) -> list[int]:
     kinds: list[Kind] = ["events", "outcomes", "dead-letters"]
-    return [behind.end(kind) for kind in kinds]
+    return [behind.stable_end(kind) for kind in kinds]
 
 
 @pytest.mark.covers("one-owner")
@@ -75,7 +77,7 @@ def test_a_paused_owner_writes_nothing_late(
     behind: TopicHarness,
 ) -> None:
     sleeper = paused_until_its_transaction_is_aborted(behind)
-    quietly(behind.plan())
+    run_plan(behind.plan())
     before = ends(behind)
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)
@@ -86,10 +88,10 @@ def test_a_paused_owner_writes_nothing_late(
 @pytest.mark.covers("one-owner")
 def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
     sleeper = paused_until_its_transaction_is_aborted(behind)
-    owner = behind.owner()
+    owner = behind.owning_run()
     sleeper.signal(signal.SIGCONT)
     assert sleeper.error() is None
-    assert behind.owner() == owner
+    assert behind.owning_run() == owner
     behind.check()
 
 
@@ -160,9 +162,9 @@ def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
-    sleeper = Process(behind.plan(), IN_A_CHANGE, most=50, apply_every=150)
-    eventually(sleeper.stopped)
-    (verdict,) = owned_here(behind.plan(timing=HASTY))
+    sleeper = OwnerProcess(behind.plan(), IN_A_CHANGE, batch_limit=50, apply_every=150)
+    eventually(sleeper.is_paused)
+    (verdict,) = run_plan_task(behind.plan(timing=HASTY))
     assert verdict.error is None
     assert "a stopped process holds its lock in the middle of a change" in verdict.notes[0]
     behind.check()
@@ -188,10 +190,10 @@ def in_a_change(shard: Path) -> Iterator[None]:
 
 
 def test_a_stuck_shard_ends_its_owner(behind: TopicHarness) -> None:
-    owner = Process(behind.plan(once=False), stuck_shard_timeout=3.0)
+    owner = OwnerProcess(behind.plan(once=False), stuck_shard_timeout=3.0)
     eventually(lambda: len(behind.outcomes()) == 700)
     with in_a_change(behind.shard_path()):
-        behind.send(*list(mixture(800))[700:])
-        assert owner.lost()
-        quietly(behind.plan(timing=HASTY))
+        behind.send(*list(mixed_commands(800))[700:])
+        assert owner.exited_by_watchdog()
+        run_plan(behind.plan(timing=HASTY))
         behind.check()

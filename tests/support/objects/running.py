@@ -52,7 +52,7 @@ class ObjectServer:
         """Stop responding, but keep the connections."""
         self.process.send_signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Respond again."""
         self.process.send_signal(signal.SIGCONT)
 

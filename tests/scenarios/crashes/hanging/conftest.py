@@ -5,18 +5,18 @@ from collections.abc import Iterator
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.hanging_transactions import credulous_broker
-from tests.support.raw_requests import Raw, raw
+from tests.support.hanging_transactions import unverifying_broker
+from tests.support.raw_requests import RawClient, raw_client
 
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """A connection to a broker that does not verify the partitions of a transaction."""
-    with credulous_broker(tmp_path_factory.mktemp("credulous")) as connection:
+    with unverifying_broker(tmp_path_factory.mktemp("credulous")) as connection:
         yield connection
 
 
 @pytest.fixture
-def broker(connection: Connection) -> Iterator[Raw]:
-    with raw(connection) as broker:
+def broker(connection: Connection) -> Iterator[RawClient]:
+    with raw_client(connection) as broker:
         yield broker

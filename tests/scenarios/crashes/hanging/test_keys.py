@@ -7,10 +7,10 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.customers import CUSTOMER_STATE, customer_topics, decrypted_states, register_command
 from tests.support.hanging_transactions import Part, decide_hanging
-from tests.support.owners import quietly, running
-from tests.support.raw_requests import Raw
-from tests.support.sampling import sampled
-from tests.support.short_timeouts import impatience
+from tests.support.owners import run_plan, running_owners
+from tests.support.raw_requests import RawClient
+from tests.support.sampling import sample_cases
+from tests.support.short_timeouts import short_read_timeout
 
 pytestmark = pytest.mark.kafka
 
@@ -25,21 +25,21 @@ KEYED: dict[str, tuple[list[Part], list[Part]]] = {
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("half", sampled(KEYED, "keys missing", "keys alone"))
+@pytest.mark.parametrize("half", sample_cases(KEYED, "keys missing", "keys alone"))
 def test_half_a_transaction_with_keys(
-    connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
+    connection: Connection, prefix: str, tmp_path: Path, broker: RawClient, half: str
 ) -> None:
     """After a hanging transaction, a committed data key stays, and an uncommitted key is created again."""
     visible, hidden = KEYED[half]
     people = customer_topics(connection, prefix, tmp_path)
     people.send(register_command("c-1"))
-    quietly(people.plan())
+    run_plan(people.plan())
     decide_hanging(people, broker, [register_command("c-2"), register_command("c-3")], visible, hidden)
-    with impatience(), running(people.plan()) as owner:
+    with short_read_timeout(), running_owners(people.plan()) as owner:
         assert owner.error() is None
         (note,) = owner.notes()
     assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
-    quietly(people.plan(machine="other"))
+    run_plan(people.plan(machine="other"))
     assert (
         decrypted_states(people)
         == decrypted_states(people, "other")

@@ -21,28 +21,28 @@ from tests.deciding.repartitioned_counters import (
 )
 from tests.deciding.repartitioned_counters import counters as counters_on
 from tests.following.processes.process_harness import ProcessHarness, expected_payments
-from tests.support import ROOT, hanging_repartitioning
-from tests.support.checkout import verified
-from tests.support.commands import increments
+from tests.support import ROOT, repartitioning_transactions
+from tests.support.checkout import verify_reactions
+from tests.support.commands import increment_commands
 from tests.support.hanging_transactions import (
-    Hanging,
+    HangingTransaction,
     Part,
     ReactionPart,
     decide_hanging,
     react_hanging,
 )
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly, running
-from tests.support.raw_requests import Producer, Raw
-from tests.support.repartitioning import finals, grow, stale
-from tests.support.sampling import sampled
-from tests.support.short_timeouts import impatience
+from tests.support.owners import run_plan, run_plan_for_error, running_owners
+from tests.support.raw_requests import Producer, RawClient
+from tests.support.repartitioning import final_statuses, repartition_topics, with_stale_partition
+from tests.support.sampling import sample_cases
+from tests.support.short_timeouts import short_read_timeout
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-def hang(harness: TopicHarness, broker: Raw, kind: Kind) -> Producer:
+def hang(harness: TopicHarness, broker: RawClient, kind: Kind) -> Producer:
     """Leave a transaction open that no coordinator knows."""
     id = f"{harness.topics.prefix}foreign"
     producer = broker.init_producer(id)
@@ -65,11 +65,11 @@ def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
     def stall() -> None:
         raise readers.StalledError("no record is visible at offset 3, though the log ends at 4")
 
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    counters.send(*increments(5, first=5))
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    counters.send(*increment_commands(5, first=5))
     with failpoints.call_at("recover.events", stall, times=2):
-        quietly(counters.plan())
+        run_plan(counters.plan())
     counters.check()
 
 
@@ -77,31 +77,31 @@ def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_a_hanging_transaction_blocks_until_aborted(
     counters: TopicHarness,
-    broker: Raw,
+    broker: RawClient,
     kind: Kind,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    counters.send(*increments(5))
-    quietly(counters.plan())
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
     hanging = hang(counters, broker, kind)
-    counters.send(*increments(5, first=5))
-    offset, topic = counters.end(kind), counters.topics.name(kind)
-    with impatience():
-        error: Any = owned(counters.plan())
+    counters.send(*increment_commands(5, first=5))
+    offset, topic = counters.stable_end(kind), counters.topics.name(kind)
+    with short_read_timeout():
+        error: Any = run_plan_for_error(counters.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction of an unknown id (producer id {hanging.id})" in error.message
     how = f"abort --topic {topic} --partition 0 --start-offset {offset}"
     assert how in error.hint
-    assert len(counters.records("commands")) == 10 and counters.end("outcomes") == (
+    assert len(counters.records("commands")) == 10 and counters.stable_end("outcomes") == (
         6 if kind == "events" else offset
     )
     monkeypatch.chdir(tmp_path)
     status, output = doctor(counters, tmp_path, capfd)
     assert status == 4 and f"{topic} partition 0 is blocked" in output and how in output
     broker.abort(topic, 0, hanging)
-    quietly(counters.plan())
+    run_plan(counters.plan())
     counters.check()
     assert "none hanging" in doctor(counters, tmp_path, capfd)[1]
 
@@ -123,20 +123,20 @@ HALVES: dict[str, tuple[list[Part], list[Part]]] = {
 
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
-    "half", sampled(HALVES, "nothing visible", "position visible", "events missing", "position missing")
+    "half", sample_cases(HALVES, "nothing visible", "position visible", "events missing", "position missing")
 )
-def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half: str) -> None:
+def test_half_a_transaction_is_settled(counters: TopicHarness, broker: RawClient, half: str) -> None:
     """The next owner commits the transaction if a part of it is visible, and aborts it otherwise."""
     visible, hidden = HALVES[half]
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    decide_hanging(counters, broker, increments(3, first=5), visible, hidden)
-    with impatience(), running(counters.plan()) as owner:
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    decide_hanging(counters, broker, increment_commands(3, first=5), visible, hidden)
+    with short_read_timeout(), running_owners(counters.plan()) as owner:
         assert owner.error() is None
         (note,) = owner.notes()
     assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
-    counters.send(*increments(2, first=8))
-    quietly(counters.plan())
+    counters.send(*increment_commands(2, first=8))
+    run_plan(counters.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
     counters.check()
 
@@ -164,9 +164,11 @@ REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
 @pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize(
     "half",
-    sampled(REACTIONS, "one command left"),
+    sample_cases(REACTIONS, "one command left"),
 )
-def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker: Raw, half: str) -> None:
+def test_half_a_reaction_is_settled(
+    connection: Connection, prefix: str, broker: RawClient, half: str
+) -> None:
     """The next owner of the process manager resolves the transaction: no command is sent twice, and none is lost."""
     visible, hidden = REACTIONS[half]
     harness = ProcessHarness(connection, prefix)
@@ -174,31 +176,63 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
     harness.run_once(beginning=True)
     harness.place_orders(3, 2)
     react_hanging(harness, broker, visible, hidden)
-    with impatience():
+    with short_read_timeout():
         results = harness.run_once()
         notes = [note for result in results for note in result.notes]
         harness.place_orders(5, 2)
         harness.run_once()
         assert harness.payment_requests() == expected_payments(0, 7)
-        report = verified(harness)
+        report = verify_reactions(harness)
     assert (report.listed, report.changed_commands) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
 
 
 #: Visible and open parts of the transactions of a repartitioning.
-GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]]] = {
-    "no split visible": (hanging_repartitioning.split, [], ["lineage", "position"]),
-    "split missing": (hanging_repartitioning.split, ["position"], ["lineage"]),
-    "claim of a split missing": (hanging_repartitioning.split, ["lineage"], ["position"]),
-    "no beginning visible": (hanging_repartitioning.begin, [], ["entries", "lineage", "position"]),
-    "beginning missing": (hanging_repartitioning.begin, ["entries", "position"], ["lineage"]),
-    "beginning visible": (hanging_repartitioning.begin, ["lineage"], ["entries", "position"]),
-    "entries visible": (hanging_repartitioning.begin, ["entries"], ["lineage", "position"]),
-    "claim of a beginning missing": (hanging_repartitioning.begin, ["entries", "lineage"], ["position"]),
-    "no moved command visible": (hanging_repartitioning.forward, [], ["commands", "outcomes", "position"]),
-    "moved commands missing": (hanging_repartitioning.forward, ["outcomes", "position"], ["commands"]),
-    "moved commands visible": (hanging_repartitioning.forward, ["commands"], ["outcomes", "position"]),
-    "moved commands left": (hanging_repartitioning.forward, [], ["commands"]),
+GROWTHS: dict[str, tuple[Callable[[TopicHarness], HangingTransaction], list[str], list[str]]] = {
+    "no split visible": (repartitioning_transactions.split_transaction, [], ["lineage", "position"]),
+    "split missing": (repartitioning_transactions.split_transaction, ["position"], ["lineage"]),
+    "claim of a split missing": (repartitioning_transactions.split_transaction, ["lineage"], ["position"]),
+    "no beginning visible": (
+        repartitioning_transactions.activation_transaction,
+        [],
+        ["entries", "lineage", "position"],
+    ),
+    "beginning missing": (
+        repartitioning_transactions.activation_transaction,
+        ["entries", "position"],
+        ["lineage"],
+    ),
+    "beginning visible": (
+        repartitioning_transactions.activation_transaction,
+        ["lineage"],
+        ["entries", "position"],
+    ),
+    "entries visible": (
+        repartitioning_transactions.activation_transaction,
+        ["entries"],
+        ["lineage", "position"],
+    ),
+    "claim of a beginning missing": (
+        repartitioning_transactions.activation_transaction,
+        ["entries", "lineage"],
+        ["position"],
+    ),
+    "no moved command visible": (
+        repartitioning_transactions.forward_transaction,
+        [],
+        ["commands", "outcomes", "position"],
+    ),
+    "moved commands missing": (
+        repartitioning_transactions.forward_transaction,
+        ["outcomes", "position"],
+        ["commands"],
+    ),
+    "moved commands visible": (
+        repartitioning_transactions.forward_transaction,
+        ["commands"],
+        ["outcomes", "position"],
+    ),
+    "moved commands left": (repartitioning_transactions.forward_transaction, [], ["commands"]),
 }
 
 
@@ -206,23 +240,23 @@ GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
     "half",
-    sampled(GROWTHS, "split missing", "moved commands missing"),
+    sample_cases(GROWTHS, "split missing", "moved commands missing"),
 )
 def test_half_a_growth_is_settled(
-    connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
+    connection: Connection, prefix: str, tmp_path: Path, broker: RawClient, half: str
 ) -> None:
     """The next owners resolve the transaction: the owner of each key decides its commands once."""
     hanging, visible, hidden = GROWTHS[half]
     single = counters_on(connection, prefix, tmp_path, 1)
     run_first_rounds(single)
-    grow(single, 2)
-    hanging_repartitioning.reach(single, broker, hanging)
-    hanging(single).leave(connection, broker, visible, hidden)
-    with impatience(), running(single.plan()) as owner:
+    repartition_topics(single, 2)
+    repartitioning_transactions.advance_to(single, broker, hanging)
+    hanging(single).write(connection, broker, visible, hidden)
+    with short_read_timeout(), running_owners(single.plan()) as owner:
         assert owner.error() is None
         assert any("KAFKA-20734" in note for note in owner.notes())
-    rounds = (0, 2, 3, 1) if hanging is hanging_repartitioning.forward else (0, 3, 1)
-    single.send(*(stale(command, 1) for command in [*round_commands(3), *release_commands(1)]))
-    with running(single.plan(once=False)):
-        eventually(lambda: len(finals(single)) == 12 * (len(rounds) + 1))
+    rounds = (0, 2, 3, 1) if hanging is repartitioning_transactions.forward_transaction else (0, 3, 1)
+    single.send(*(with_stale_partition(command, 1) for command in [*round_commands(3), *release_commands(1)]))
+    with running_owners(single.plan(once=False)):
+        eventually(lambda: len(final_statuses(single)) == 12 * (len(rounds) + 1))
     check_decided_once(single, *rounds)

@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.event import read_event
 from tests.support.harness import TopicHarness
 
 #: The versions of each account, in the order of arrival.
-Heard = dict[str, list[int]]
+VersionsByAccount = dict[str, list[int]]
 
 #: The process manager sends one command for each event, to a counter whose name starts with its own prefix.
 PROCESS = """
@@ -64,7 +64,7 @@ projection = cqrs.Projection(project, metadata)
 """
 
 
-def write_followers(folder: Path, *processes: str) -> None:
+def write_subscribers(folder: Path, *processes: str) -> None:
     """Write the projection `stories` and these process managers into a project with aggregates."""
     codes = {"processes": {name: PROCESS.replace("NAME", name) for name in processes}}
     for package, named in {**codes, "projections": {"stories": PROJECTION}}.items():
@@ -74,7 +74,7 @@ def write_followers(folder: Path, *processes: str) -> None:
             (folder / package / f"{name}.py").write_text(code)
 
 
-def told(bank: TopicHarness) -> Heard:
+def logged_versions(bank: TopicHarness) -> VersionsByAccount:
     """Return the versions of each account in the log, along the partitions of its key."""
     versions = defaultdict[str, list[int]](list)
     for partition in range(bank.partitions):  # a parent's number is lower than its target's
@@ -84,7 +84,7 @@ def told(bank: TopicHarness) -> Heard:
     return dict(versions)
 
 
-def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
+def reaction_versions(bank: TopicHarness, counters: TopicHarness, name: str) -> VersionsByAccount:
     """Return the versions to which a process manager has reacted, in the order of its commands to each counter."""
     versions = {
         event.id: event.aggregateversion
@@ -101,25 +101,25 @@ def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
     return dict(versions_by_id)
 
 
-def rows(database: Path) -> Heard:
+def projected_versions(database: Path) -> VersionsByAccount:
     """Return the projected versions of each account, in order."""
     with closing(sqlite3.connect(database)) as db:
         found_rows = db.execute("select id, versions from stories").fetchall()
     return {name: [int(version) for version in versions.split()] for name, versions in found_rows}
 
 
-class Told(NamedTuple):
+class StreamEvent(NamedTuple):
     """An event of a stream. `at` is the position after it, in all partitions."""
 
-    at: str
+    position: str
     account: str
     version: int
 
 
-class Listener(threading.Thread):
+class StreamClient(threading.Thread):
     """A client of a gateway's stream, which reconnects with its last position when the stream ends."""
 
-    def __init__(self, address: Callable[[], str | None], so_far: Iterable[Told] = ()) -> None:
+    def __init__(self, address: Callable[[], str | None], so_far: Iterable[StreamEvent] = ()) -> None:
         """`address` returns the gateway's address, or None while it starts. `so_far` are the events received before."""
         super().__init__(daemon=True)
         self.events = [*so_far]
@@ -127,7 +127,7 @@ class Listener(threading.Thread):
         self._address = address
         self.start()
 
-    def heard(self) -> Heard:
+    def versions(self) -> VersionsByAccount:
         """Return the versions of each account that it has received."""
         versions = defaultdict[str, list[int]](list)
         for event in [*self.events]:
@@ -143,7 +143,7 @@ class Listener(threading.Thread):
     def _listen(self, address: str) -> None:
         url, headers = f"{address}/bank_account", {"Accept": "text/event-stream"}
         if self.events:
-            headers["Last-Event-ID"] = self.events[-1].at
+            headers["Last-Event-ID"] = self.events[-1].position
         else:
             url += "?from=beginning"
         with urlopen(Request(url, headers=headers), timeout=20) as stream:
@@ -152,13 +152,15 @@ class Listener(threading.Thread):
                 name, _, members[name] = line.decode().rstrip("\n").partition(": ")
                 if not name and "data" in members:
                     event = json.loads(members["data"])
-                    self.events.append(Told(members["id"], event["subject"], event["aggregateversion"]))
+                    self.events.append(
+                        StreamEvent(members["id"], event["subject"], event["aggregateversion"])
+                    )
                     members = {}
                 if self.stopping.is_set():
                     return
 
 
-def served_at(log: Path) -> str | None:
+def gateway_address(log: Path) -> str | None:
     """Return the address that a gateway has printed, or None."""
     matches = re.findall(r"http://[\d.]+:\d+", log.read_text())
     return matches[0] if matches else None

@@ -16,14 +16,14 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-class Owner:
+class SimpleOwner:
     """Decides for all partitions of an aggregate."""
 
     def __init__(self, connection: Connection, topics: Topics, aggregate: Aggregate) -> None:
         self.connection, self.topics, self.aggregate = connection, topics, aggregate
         self.positions = dict.fromkeys(range(readers.partition_count(connection, topics.commands)), 0)
         self.states: dict[str, VersionedState] = {}
-        self.remembered: dict[tuple[str, str], DedupEntry] = {}
+        self.dedup_entries: dict[tuple[str, str], DedupEntry] = {}
 
     def decide(self) -> None:
         """Decide all commands that exist now."""
@@ -35,33 +35,38 @@ class Owner:
                 context = BatchContext(
                     partition,
                     self.states.get,
-                    lambda subject, id: self.remembered.get((subject, id)),
+                    lambda subject, id: self.dedup_entries.get((subject, id)),
                     lambda: time.time_ns() // 1_000_000,
                     topic=self.topics.commands,
                 )
-                decided = decide_batch(self.aggregate, records, context)
-                self.states |= decided.states
-                self.remembered |= decided.dedup_entries
-                self._write(partition, decided)
+                decisions = decide_batch(self.aggregate, records, context)
+                self.states |= decisions.states
+                self.dedup_entries |= decisions.dedup_entries
+                self._write(partition, decisions)
 
-    def _write(self, partition: int, decided: Decisions) -> None:
+    def _write(self, partition: int, decisions: Decisions) -> None:
         producer = clients.producer(self.connection)
         for topic, outputs in (
-            (self.topics.events, decided.events),
-            (self.topics.outcomes, decided.outcomes),
+            (self.topics.events, decisions.events),
+            (self.topics.outcomes, decisions.outcomes),
         ):
             for value, key, timestamp in outputs:
                 producer.produce(topic, value, key, partition, timestamp=timestamp, headers=list(HEADERS))
-        for dead in decided.dead_letters:
-            headers: list[tuple[str, str | bytes | None]] = list(dead.headers)
+        for dead_letter in decisions.dead_letters:
+            headers: list[tuple[str, str | bytes | None]] = list(dead_letter.headers)
             topic = self.topics.dead_letters
             producer.produce(
-                topic, dead.value, dead.key, partition, timestamp=dead.timestamp, headers=headers
+                topic,
+                dead_letter.value,
+                dead_letter.key,
+                partition,
+                timestamp=dead_letter.timestamp,
+                headers=headers,
             )
         producer.flush()
 
     @contextmanager
-    def deciding(self) -> Iterator[None]:
+    def decide_in_background(self) -> Iterator[None]:
         """Decide in the background while the block lasts."""
         stop = threading.Event()
 
