@@ -23,12 +23,12 @@ INTRODUCTION = """\
 Every command, option and exit code; `python docs/generate_cli.py` writes this page.
 
 Data goes to stdout, everything else to stderr. With `-o json` a one-shot command prints one JSON document, a stream
-(`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. As text an
-error is one line, `error: cause; what to do`. [settings.md](settings.md) lists the settings of the files.
+(`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. In text
+mode an error is one line, `error: cause; what to do`. [settings.md](settings.md) lists the settings.
 """
 
 PICTURES = """\
-`cqrs run` reports what it decides, `cqrs top` watches all partitions, `cqrs trace` draws what belongs together:
+`cqrs run` reports progress, `cqrs top` watches all partitions, `cqrs trace` draws commands, outcomes and events:
 
 ![cqrs run at work](pictures/run.svg)
 
@@ -46,7 +46,7 @@ def reference() -> str:
     parts = [INTRODUCTION, overview(commands), PICTURES]
     parts += [section(path, command) for path, command in commands]
     common = [param for param in commands[0][1].params if param.rich_help_panel == COMMON_PANEL]
-    parts.append("## Options of every command\n\n" + table("option", common))
+    parts.append("## Options of every command\n\n" + descriptions("Options", common))
     parts.append(f"## Exit codes\n\n```\n{inspect.cleandoc(errors.__doc__ or '')}\n```\n")
     return "\n".join(parts)
 
@@ -91,23 +91,23 @@ def section(path: str, command: Any) -> str:
     required = [spelled(option) for option in options if option.required]
     usage = [path, *(spelled(param) for param in arguments), *required, "[OPTIONS]"]
     parts = [f"## {path}\n", f"```\n{' '.join(usage)}\n```\n", f"{unescaped(command.help)}\n"]
-    parts += [table("argument", arguments)] if arguments else []
-    parts += [table("option", options)] if options else []
+    parts += [descriptions("Arguments", arguments)] if arguments else []
+    parts += [descriptions("Options", options)] if options else []
     parts.append("```console\n" + "\n".join(f"$ {example}" for example in examples(command)) + "\n```\n")
     return "\n".join(parts)
 
 
-def table(heading: str, params: list[Any]) -> str:
-    rows = [f"| {heading} | |", "|---|---|"]
+def descriptions(heading: str, params: list[Any]) -> str:
+    """A list of arguments or options, below its heading."""
+    items = [f"{heading}:\n"]
     for param in params:
-        text = unescaped(param.help or "").replace("|", "\\|")
         default = (
             f" Default: {param.default}."
             if isinstance(param.default, (str, int)) and param.default not in ("", False)
             else ""
         )
-        rows.append(f"| `{spelled(param).replace('|', chr(92) + '|')}` | {text}{default} |")
-    return "\n".join(rows) + "\n"
+        items.append(f"- `{spelled(param)}`: {unescaped(param.help or '')}{default}")
+    return "\n".join(items) + "\n"
 
 
 def spelled(param: Any) -> str:

@@ -74,7 +74,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 def test_reference_names_the_choices() -> None:
     text = GENERATOR["reference"]()
-    assert "`--from beginning\\|end`" in text and "`--reason NOT_YET\\|LATER`" in text
+    assert "`--from beginning|end`" in text and "`--reason NOT_YET|LATER`" in text
 
 
 def test_every_command_has_a_panel() -> None:
