@@ -96,7 +96,7 @@ def cancel_deferred(
 ) -> None:
     """Cancel deferred commands: their outcome is rejected, CANCELLED.
 
-    It sends a request for each command. If the command is being decided meanwhile, the request comes too late, and
+    It sends a request for each command. If the command is decided before the request, the request has no effect, and
     its outcome reports this.
     """
     _request(cli, aggregate, selection, select_all, is_dry_run, "cancel")

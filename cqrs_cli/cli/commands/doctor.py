@@ -53,7 +53,7 @@ def doctor(
     It changes nothing, except a small file that it writes to the checkpoint store and deletes. Each failure has a
     remedy.
 
-    --for selects the permissions to check; read stands for show, tail, trace, replay, export, verify, status and top.
+    --for selects the permissions to check; read means show, tail, trace, replay, export, verify, status and top.
     With --gateway it checks a running gateway, too.
 
     The command exits with 0, or with the exit code of the first failure. docs/operations.md lists the checks.

@@ -33,7 +33,7 @@ def status(
 ) -> None:
     """Show lag, owner, speed and state of each partition.
 
-    Without names it shows process managers, too. The state is that of the shard on this machine. Below the table it
+    Without names it shows process managers, too. The state comes from the shard on this machine. Below the table it
     reports open transactions that hide commands, suspect commands, stopped process managers and the progress of a
     repartitioning, each with the remedy.
 
