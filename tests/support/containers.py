@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.wheels import pack_installed
 
 #: The files that the Dockerfile copies.
-_COPIED = (
+_DOCKERFILE_INPUTS = (
     *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "constraints.txt", "pyproject.toml"),
     *("aggregates", "cqrs_cli", "deploy", "processes", "projections"),
 )
@@ -42,8 +42,8 @@ def _require(command: Sequence[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (subprocess.CalledProcessError, OSError) as error:
-        why = getattr(error, "stderr", "") or str(error)
-        pytest.skip(f"{' '.join(command)}: {why.strip().splitlines()[-1]}")
+        error_text = getattr(error, "stderr", "") or str(error)
+        pytest.skip(f"{' '.join(command)}: {error_text.strip().splitlines()[-1]}")
 
 
 def require_image(engine: docker.DockerClient, name: str) -> None:
@@ -54,7 +54,7 @@ def require_image(engine: docker.DockerClient, name: str) -> None:
         try:
             engine.images.pull(name)
         except docker.errors.APIError as error:
-            pytest.skip(f"the image {name} is neither here nor to be had: {error.explanation}")
+            pytest.skip(f"the image {name} is not on this machine and cannot be pulled: {error.explanation}")
 
 
 def run_command(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
@@ -79,7 +79,7 @@ def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
     """
     base = os.environ.get("PYTHON_IMAGE", "python:3.13-slim")
     require_image(engine, base)
-    for name in _COPIED:
+    for name in _DOCKERFILE_INPUTS:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     arguments = ["--build-arg", f"PYTHON={base}"]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 #: The tests with the run's Spark session. They share one process, and take the longest.
-_SESSION = "session"
+_SPARK_GROUP = "session"
 
-_WAITING = {"kafka", "spark", "docker"}
+_WAITING_MARKS = {"kafka", "spark", "docker"}
 
 
 def rank(item: pytest.Item) -> tuple[bool, bool]:
     """Return a sort key: first the longest tests, then tests that wait, because pure tests can use the CPU then."""
     marks = {mark.name for mark in item.iter_markers()}
-    return _group(item.nodeid) != _SESSION and "docker" not in marks, not marks & _WAITING
+    return _group(item.nodeid) != _SPARK_GROUP and "docker" not in marks, not marks & _WAITING_MARKS
 
 
 def grouped(config: pytest.Config, log: object) -> Any:
@@ -39,7 +39,7 @@ def _group(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     marks = _marks(file)
     if "spark" in marks:
-        return _SESSION
+        return _SPARK_GROUP
     return file if marks else nodeid
 
 

@@ -7,6 +7,6 @@ kill there).
 
 from cqrs_cli.failpoints import POINTS
 
-_SOMETIMES = ("checkpoint.", "again.", "split.", "adopt.", "forward.", "grow.", "upkeep.")
+_CONDITIONAL_PREFIXES = ("checkpoint.", "again.", "split.", "adopt.", "forward.", "grow.", "upkeep.")
 
-ALWAYS_PASSED = tuple(point for point in POINTS if not point.startswith(_SOMETIMES))
+ALWAYS_PASSED = tuple(point for point in POINTS if not point.startswith(_CONDITIONAL_PREFIXES))

@@ -22,14 +22,14 @@ def find_helm() -> Path:
     folder = Path(sys.executable).parent
     if path := shutil.which("helm") or shutil.which("helm", path=str(folder)):
         return Path(path)
-    pytest.skip("no helm is there")
+    pytest.skip("helm is not installed")
 
 
 def run_helm(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
     """Run `helm lint` or `helm template` on the chart with these values."""
-    named = [verb, "shop"] if verb == "template" else [verb]
+    arguments = [verb, "shop"] if verb == "template" else [verb]
     return subprocess.run(
-        [str(helm), *named, str(CHART), *_KUBERNETES, "--values", "-"],
+        [str(helm), *arguments, str(CHART), *_KUBERNETES, "--values", "-"],
         input=yaml.safe_dump(values),
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ from tests.support.absent_broker import free_port
 from tests.support.waiting import eventually
 
 #: Options of every program: the machine's configuration is ignored.
-_ALONE = ["--no-defaults"]
+_NO_DEFAULTS = ["--no-defaults"]
 
 
 def server_programs() -> tuple[str, str] | None:
@@ -42,16 +42,18 @@ class MariaDb:
         self._process = self._run_server()
 
     def _run(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        how: dict[str, Any] = {"user": self._user, "group": None, "extra_groups": []} if self._user else {}
+        user_options: dict[str, Any] = (
+            {"user": self._user, "group": None, "extra_groups": []} if self._user else {}
+        )
         call = [
             program,
-            *_ALONE,
+            *_NO_DEFAULTS,
             f"--datadir={self._folder / 'data'}",
             f"--tmpdir={self._folder}",
             *arguments,
         ]
         with (self._folder / "log").open("ab") as log:
-            return subprocess.Popen(call, stdout=log, stderr=log, cwd=self._folder, **how)
+            return subprocess.Popen(call, stdout=log, stderr=log, cwd=self._folder, **user_options)
 
     def _run_server(self) -> "subprocess.Popen[bytes]":
         process = self._run(
@@ -83,10 +85,10 @@ class MariaDb:
         finally:
             db.close()
 
-    def make_database(self, more: str = "") -> str:
-        """Create a database and return its URL. `more` is appended to the statement."""
+    def make_database(self, options: str = "") -> str:
+        """Create a database and return its URL. `options` is appended to the statement."""
         name = f"t{uuid.uuid4().hex[:8]}"
-        self.execute(f"CREATE DATABASE {name} {more}")
+        self.execute(f"CREATE DATABASE {name} {options}")
         return f"mariadb://root@127.0.0.1:{self.port}/{name}"
 
     def kill(self) -> None:

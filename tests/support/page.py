@@ -39,9 +39,9 @@ class Page:
 
 def typed_commands(block: str) -> list[tuple[str, str]]:
     """Return the commands of a console block, each with the lines that it prints."""
-    matches = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    assert sum(1 + printed.count("\n") for _, printed in matches) == block.count("\n"), block
-    return matches
+    commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    assert sum(1 + printed.count("\n") for _, printed in commands) == block.count("\n"), block
+    return commands
 
 
 def stable_words(printed: str) -> list[list[str]]:

@@ -8,17 +8,21 @@ from cqrs_cli.core.lineage import PartitionAmong, PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 
 
-def partitions_that_decide(lineage: PartitionLineage, home: PartitionAmong) -> list[int]:
+def partitions_that_decide(lineage: PartitionLineage, partition_among: PartitionAmong) -> list[int]:
     """Return the partitions that decide a key, by its partition among `count`. There is always exactly one."""
-    judging = ((number, lineage.active_count(number)) for number in range(lineage.counts[-1]))
-    return [partition for partition, count in judging if count is not None and home(count) == partition]
+    active_counts = ((number, lineage.active_count(number)) for number in range(lineage.counts[-1]))
+    return [
+        partition
+        for partition, count in active_counts
+        if count is not None and partition_among(count) == partition
+    ]
 
 
 def next_split(lineage: PartitionLineage, partition: int, number: int) -> Split:
     """Return the next split of a partition with empty logs."""
-    before, after = lineage.active_count(partition), lineage.next_count(partition, number)
-    assert before is not None and after is not None
-    return Split(partition, before, after, 0, 0, 0, 0, 0)
+    count, next_count = lineage.active_count(partition), lineage.next_count(partition, number)
+    assert count is not None and next_count is not None
+    return Split(partition, count, next_count, 0, 0, 0, 0, 0)
 
 
 def possible_records(lineage: PartitionLineage, multiples: list[int]) -> list[LineageRecord]:

@@ -42,10 +42,16 @@ class Postgres:
         self._process = self._run_server()
 
     def _run(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        how: dict[str, Any] = {"user": self._user, "group": None, "extra_groups": []} if self._user else {}
+        user_options: dict[str, Any] = (
+            {"user": self._user, "group": None, "extra_groups": []} if self._user else {}
+        )
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [str(self._bin / program), *arguments], stdout=log, stderr=log, cwd=self._folder, **how
+                [str(self._bin / program), *arguments],
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                **user_options,
             )
 
     def _run_server(self) -> "subprocess.Popen[bytes]":

@@ -40,7 +40,7 @@ class RawClient:
         from kafka.protocol.producer import InitProducerIdRequest
 
         while True:
-            answer = self.send(
+            response = self.send(
                 InitProducerIdRequest(
                     transactional_id=transactional_id,
                     transaction_timeout_ms=timeout_ms,
@@ -49,10 +49,10 @@ class RawClient:
                     max_version=4,
                 )
             )
-            if answer.error_code == 0:
-                return Producer(answer.producer_id, answer.producer_epoch)
-            if not for_code(answer.error_code).retriable:
-                raise for_code(answer.error_code)
+            if response.error_code == 0:
+                return Producer(response.producer_id, response.producer_epoch)
+            if not for_code(response.error_code).retriable:
+                raise for_code(response.error_code)
 
     def produce(self, topic: str, partition: int, value: bytes, producer: Producer, id: str) -> int:
         """Write one record in a transaction without telling its coordinator. Return the response's error code."""
@@ -79,18 +79,18 @@ class RawClient:
             batch.append(number, timestamp, key, value, [*headers])
         return self._produce(topic, partition, batch, id)
 
-    def commit_pending(self, group: str, place: TopicPartition, producer: Producer, id: str) -> None:
+    def commit_pending(self, group: str, offset: TopicPartition, producer: Producer, id: str) -> None:
         """Commit an offset in a transaction without telling its coordinator. The commit stays pending."""
         from kafka.protocol.producer import TxnOffsetCommitRequest
 
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         row = topic.TxnOffsetCommitRequestPartition(
-            partition_index=place.partition,
-            committed_offset=place.offset,
+            partition_index=offset.partition,
+            committed_offset=offset.offset,
             committed_leader_epoch=-1,
-            committed_metadata=place.metadata,
+            committed_metadata=offset.metadata,
         )
-        answer = self.send(
+        response = self.send(
             TxnOffsetCommitRequest(
                 transactional_id=id,
                 group_id=group,
@@ -99,16 +99,16 @@ class RawClient:
                 generation_id=-1,
                 member_id="",
                 group_instance_id=None,
-                topics=[topic(name=place.topic, partitions=[row])],
+                topics=[topic(name=offset.topic, partitions=[row])],
                 max_version=3,
             )
         )
-        assert answer.topics[0].partitions[0].error_code == 0
+        assert response.topics[0].partitions[0].error_code == 0
 
     def writer(self, id: str) -> Producer:
         """Return the current producer of a transactional id."""
-        known = self._client.describe_transactions([id])[id]
-        return Producer(known.producer_id, known.producer_epoch)
+        description = self._client.describe_transactions([id])[id]
+        return Producer(description.producer_id, description.producer_epoch)
 
     def state(self, id: str) -> str:
         """Return the state of a transactional id's transaction, as its coordinator reports it."""
@@ -135,31 +135,31 @@ class RawClient:
             def encode(self, *_: object) -> bytes:
                 return metadata
 
-        place = OffsetCommitRequest.OffsetCommitRequestTopic
-        row = place.OffsetCommitRequestPartition(
+        topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
+        row = topic_type.OffsetCommitRequestPartition(
             partition_index=partition,
             committed_offset=offset,
             committed_leader_epoch=-1,
             committed_metadata=Metadata("x"),
         )
-        answer = self.send(
+        response = self.send(
             OffsetCommitRequest(
                 group_id=group,
                 generation_id_or_member_epoch=-1,
                 member_id="",
                 group_instance_id=None,
-                topics=[place(name=topic, partitions=[row])],
+                topics=[topic_type(name=topic, partitions=[row])],
                 max_version=7,
             )
         )
-        assert answer.topics[0].partitions[0].error_code == 0
+        assert response.topics[0].partitions[0].error_code == 0
 
     def _produce(self, topic: str, partition: int, batch: Any, id: str | None) -> int:
         from kafka.protocol.producer import ProduceRequest
 
         data = ProduceRequest.TopicProduceData
         rows = [data.PartitionProduceData(index=partition, records=bytes(batch.build()))]
-        answer = self.send(
+        response = self.send(
             ProduceRequest(
                 transactional_id=id,
                 acks=-1,
@@ -168,7 +168,7 @@ class RawClient:
                 max_version=9,
             )
         )
-        return int(answer.responses[0].partition_responses[0].error_code)
+        return int(response.responses[0].partition_responses[0].error_code)
 
     def configure_broker(self, name: str, value: str) -> None:
         """Change a setting of the running broker."""
@@ -184,18 +184,18 @@ class RawClient:
         entry = AlterClientQuotasRequest.EntryData
         entity = entry.EntityData(entity_type="client-id", entity_name=client_id)
         operation = entry.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)
-        answer = self.send(
+        response = self.send(
             AlterClientQuotasRequest(entries=[entry(entity=[entity], ops=[operation])], validate_only=False)
         )
-        assert [row.error_code for row in answer.entries] == [0]
+        assert [row.error_code for row in response.entries] == [0]
 
     def abort(self, topic: str, partition: int, producer: Producer) -> None:
         """Abort a hanging transaction, as `kafka-transactions.sh abort` does."""
         from kafka import TopicPartition
         from kafka.admin import AbortTransactionSpec
 
-        place = TopicPartition(topic, partition)
-        self._client.abort_transaction(AbortTransactionSpec(place, producer.id, producer.epoch))
+        topic_partition = TopicPartition(topic, partition)
+        self._client.abort_transaction(AbortTransactionSpec(topic_partition, producer.id, producer.epoch))
 
 
 @contextmanager

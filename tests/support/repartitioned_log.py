@@ -36,26 +36,28 @@ class GrowingCounters:
         )
         return partition
 
-    def count(self, *subjects: str) -> None:
+    def increment(self, *subjects: str) -> None:
         """Append an event of each counter to the current partition of its key."""
         for subject in subjects:
-            home = self.partition_of(subject)
+            partition = self.partition_of(subject)
             self.versions[subject] += 1
-            value = counter_event(subject, self.versions[subject], id=f"{home}/{self._events[home]}/0")
-            self._producer.produce(self.topics.events, value, subject, home, headers=HEADERS)  # type: ignore[arg-type]
-            self._events[home] += 1
+            value = counter_event(
+                subject, self.versions[subject], id=f"{partition}/{self._events[partition]}/0"
+            )
+            self._producer.produce(self.topics.events, value, subject, partition, headers=HEADERS)  # type: ignore[arg-type]
+            self._events[partition] += 1
         assert self._producer.flush(30) == 0
 
-    def end(self, partition: int) -> int:
+    def stable_end(self, partition: int) -> int:
         """Return the end of a partition's events."""
         return readers.bounds(self.connection, self.topics.events, [partition])[partition][1]
 
-    def grow(self, count: int) -> None:
+    def request_repartitioning(self, count: int) -> None:
         """Write the repartition request and extend the topics. No partition is split yet."""
         if not self.lineage.was_repartitioned:
             with Admin(self.connection) as admin:
                 admin.create(self.topics.lineage, 1, 1, LINEAGE_CONFIGS)
-        self._note(Grow(self.lineage.counts[-1], count))
+        self._append_record(Grow(self.lineage.counts[-1], count))
         admin_client = AdminClient(self.connection.librdkafka())
         names = [self.topics.name(kind) for kind in KINDS]
         for future in admin_client.create_partitions([NewPartitions(name, count) for name in names]).values():
@@ -67,23 +69,23 @@ class GrowingCounters:
 
     def split(self, *partitions: int) -> None:
         """Split these partitions, or all partitions that have not split yet."""
-        for partition in partitions or self._all("settle"):
-            before, after = (
+        for partition in partitions or self._partitions_in_phase("settle"):
+            count, next_count = (
                 self.lineage.active_count(partition),
                 self.lineage.next_count(partition, self.lineage.counts[-1]),
             )
-            assert before is not None and after is not None
-            self._note(Split(partition, before, after, 0, self.end(partition), 0, 0, 0))
-            for child in self._all("adopt"):
-                self._note(Begun(child))
+            assert count is not None and next_count is not None
+            self._append_record(Split(partition, count, next_count, 0, self.stable_end(partition), 0, 0, 0))
+            for target in self._partitions_in_phase("adopt"):
+                self._append_record(Begun(target))
 
-    def _all(self, phase: str) -> Iterable[int]:
+    def _partitions_in_phase(self, phase: str) -> Iterable[int]:
         last = self.lineage.counts[-1]
         return [number for number in range(last) if self.lineage.phase(number, last) == phase]
 
-    def _note(self, growth: LineageRecord) -> None:
-        self.lineage = self.lineage.with_record(growth)
-        self._producer.produce(self.topics.lineage, lineage_value(growth))
+    def _append_record(self, record: LineageRecord) -> None:
+        self.lineage = self.lineage.with_record(record)
+        self._producer.produce(self.topics.lineage, lineage_value(record))
         assert self._producer.flush(30) == 0
 
 

@@ -35,9 +35,9 @@ def add_partitions_by_hand(harness: TopicHarness, count: int) -> None:
         add_partitions(admin, harness.topics, count)
 
 
-def with_stale_partition(sent: CommandRecord, count: int) -> CommandRecord:
+def with_stale_partition(record: CommandRecord, count: int) -> CommandRecord:
     """Return a record as a client with an outdated partition count sends it."""
-    return sent._replace(partition=target_partition("murmur2", sent.key or b"", count))
+    return record._replace(partition=target_partition("murmur2", record.key or b"", count))
 
 
 def final_statuses(harness: TopicHarness) -> dict[str, list[str]]:
@@ -58,14 +58,14 @@ def count_reasons(harness: TopicHarness, partition: int) -> Counter[str]:
 
 def event_history(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
-    known = current_lineage(harness)
-    lines = []
-    for partition in known.segments(target_partition("murmur2", subject.encode(), known.counts[-1])):
+    history = current_lineage(harness)
+    versions = []
+    for partition in history.segments(target_partition("murmur2", subject.encode(), history.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
-        lines += [
+        versions += [
             (event.aggregateversion, event.causationid or "") for event in events if event.subject == subject
         ]
-    return lines
+    return versions
 
 
 def replay_total(plan: ReplayPlan) -> Total:

@@ -44,11 +44,11 @@ class Soak:
 
     def __init__(self, project: Project, broker: Broker, seed: int, report: Callable[[str], None]) -> None:
         self.project, self.broker, self.seed, self.report = project, broker, seed, report
-        self.random = random.Random(seed)
+        self.generator = random.Random(seed)
         self.bank = self.project.harness(partitions=4)
         self.project.harness("counter", partitions=1)
         self.project.cqrs("init")  # also creates the topic of the process manager's positions
-        self.companions = Companions(project, self.bank, self.random)
+        self.companions = Companions(project, self.bank, self.generator)
         self.start_time = time.monotonic()
         self.sent = [0] * SENDERS
         self.stopping = threading.Event()
@@ -77,7 +77,7 @@ class Soak:
             self._await_progress("the first run")
             deadline = time.monotonic() + 60 * minutes
             while time.monotonic() < deadline:
-                self._await_progress(self.random.choice(self.faults)())
+                self._await_progress(self.generator.choice(self.faults)())
         finally:
             self.stopping.set()
             for sender in senders:
@@ -121,7 +121,7 @@ class Soak:
         return "killed the driver, started again"
 
     def pause_worker(self) -> str:
-        worker, seconds = self._worker(), self.random.uniform(0.5, 5)
+        worker, seconds = self._worker(), self.generator.uniform(0.5, 5)
         os.kill(worker, signal.SIGSTOP)
         self.stopping.wait(seconds)
         os.kill(worker, signal.SIGCONT)
@@ -163,7 +163,7 @@ class Soak:
         return "killed the broker, started again"
 
     def pause_broker(self) -> str:
-        seconds = self.random.uniform(0.5, 5)
+        seconds = self.generator.uniform(0.5, 5)
         self.broker.signal(signal.SIGSTOP)
         self.stopping.wait(seconds)
         self.broker.signal(signal.SIGCONT)
@@ -176,7 +176,7 @@ class Soak:
 
     def restart_with_failpoint(self) -> str:
         """Restart the run with a random failpoint, at which a worker kills itself when it reaches the failpoint."""
-        failpoint = f"{self.random.choice(list(POINTS))}:{self.random.randrange(1, 10)}"
+        failpoint = f"{self.generator.choice(list(POINTS))}:{self.generator.randrange(1, 10)}"
         self._end(signal.SIGTERM, 143)
         self.run = self._start(**{VARIABLE: f"{failpoint}:kill@{self.project.folder / uuid.uuid4().hex}"})
         return f"stopped, started again with {failpoint}"
@@ -194,7 +194,7 @@ class Soak:
 
     def _worker(self) -> int:
         workers = eventually(lambda: python_workers(process_tree(self.run.pid)), within=PROGRESS_TIMEOUT)
-        return self.random.choice(sorted(workers))
+        return self.generator.choice(sorted(workers))
 
     def _send(self, number: int) -> None:
         bank, delays = self.project.harness(partitions=4), random.Random(number)

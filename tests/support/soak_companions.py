@@ -53,16 +53,16 @@ accounts = Table(
 
 
 def project(db: Connection, events: Sequence[cqrs.Recorded[Opened | Deposited | Withdrawn | Closed]]) -> None:
-    for one in events:
-        key, new = {"id": one.aggregate_id}, {"version": one.version, "events": 1}
-        upsert(db, accounts, key, new, {"version": one.version, "events": accounts.c.events + 1})
+    for event in events:
+        key, new = {"id": event.aggregate_id}, {"version": event.version, "events": 1}
+        upsert(db, accounts, key, new, {"version": event.version, "events": accounts.c.events + 1})
 
 
 projection = cqrs.Projection(project, metadata)
 """
 
 #: Timeout in seconds until a killed companion has ended, and until a companion has caught up.
-WITHIN = 120.0
+TIMEOUT = 120.0
 
 ACCOUNTS = ("--to", "sqlite:///accounts.db", "--master", "local[1]")
 
@@ -84,10 +84,10 @@ class Companion:
         self.end()
         self._start()
 
-    def pause(self, resting: threading.Event, seconds: float) -> None:
+    def pause(self, stopping: threading.Event, seconds: float) -> None:
         """Stop its process for some seconds."""
         os.kill(self._running.pid, signal.SIGSTOP)
-        resting.wait(seconds)
+        stopping.wait(seconds)
         os.kill(self._running.pid, signal.SIGCONT)
 
     def revive(self) -> None:
@@ -101,35 +101,35 @@ class Companion:
 
     def end(self) -> None:
         """Kill all its processes with SIGKILL."""
-        everybody = living_processes(process_tree(self._running.pid))
-        for pid in everybody:
+        pids = living_processes(process_tree(self._running.pid))
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        self._running.wait(WITHIN)
-        eventually(lambda: not living_processes(everybody))
+        self._running.wait(TIMEOUT)
+        eventually(lambda: not living_processes(pids))
 
 
 class Companions:
     """The companions of one soak."""
 
-    def __init__(self, project: Project, bank: TopicHarness, choice: random.Random) -> None:
-        self._project, self._bank, self._random = project, bank, choice
+    def __init__(self, project: Project, bank: TopicHarness, generator: random.Random) -> None:
+        self._project, self._bank, self._random = project, bank, generator
         self._companions = {
             "projection": Companion(project, "project", "accounts", *ACCOUNTS),
             "gateway": Companion(project, "serve", "bank_account", "--port", "0"),
         }
 
-    def faults(self, resting: threading.Event) -> list[Callable[[], str]]:
+    def faults(self, stopping: threading.Event) -> list[Callable[[], str]]:
         """Return the faults that a companion may get."""
-        return [self._kill, lambda: self._pause(resting)]
+        return [self._kill, lambda: self._pause(stopping)]
 
     def _kill(self) -> str:
         name = self._choose()
         self._companions[name].kill()
         return f"killed the {name}, started again"
 
-    def _pause(self, resting: threading.Event) -> str:
+    def _pause(self, stopping: threading.Event) -> str:
         name, seconds = self._choose(), self._random.uniform(0.5, 5)
-        self._companions[name].pause(resting, seconds)
+        self._companions[name].pause(stopping, seconds)
         return f"paused the {name} for {seconds:.1f} s"
 
     def _choose(self) -> str:
@@ -140,7 +140,7 @@ class Companions:
         """Check that every companion agrees with the log."""
         versions = self._versions()
         self._revive()
-        eventually(lambda: self._served(versions) == versions, WITHIN)
+        eventually(lambda: self._served(versions) == versions, TIMEOUT)
         self.end()
         self._project.cqrs("project", "accounts", "--once", *ACCOUNTS)
         with closing(sqlite3.connect(self._project.folder / "accounts.db")) as db:
@@ -187,5 +187,5 @@ def write_project(folder: Path) -> None:
 
 
 def _version(url: str) -> int:
-    with urlopen(url, timeout=10) as answer:
-        return int(json.load(answer)["version"])
+    with urlopen(url, timeout=10) as response:
+        return int(json.load(response)["version"])

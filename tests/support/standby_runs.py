@@ -20,8 +20,8 @@ STANDBY_TIMEOUT = 0.5
 LONG_STANDBY_TIMEOUT = 4.0
 
 
-def standby_plan(counters: TopicHarness, machine: str, after: float = STANDBY_TIMEOUT) -> Plan:
-    return counters.plan(once=False, machine=machine, timing=replace(SHORT_TIMEOUTS, standby_timeout=after))
+def standby_plan(counters: TopicHarness, machine: str, timeout: float = STANDBY_TIMEOUT) -> Plan:
+    return counters.plan(once=False, machine=machine, timing=replace(SHORT_TIMEOUTS, standby_timeout=timeout))
 
 
 def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
@@ -36,14 +36,14 @@ def running_with_heartbeats(counters: TopicHarness, plan: Plan) -> Iterator[Deci
     """Run an owner whose driver sends heartbeats while the run has claimed the partition."""
 
     with ClaimReader(plan.connection, plan.claim_slots()) as reader:
-        heart = HeartbeatSender(
+        heartbeat_sender = HeartbeatSender(
             plan.connection,
             plan.run,
             plan.claim_slots().values(),
             STANDBY_TIMEOUT,
             partial(has_claimed, plan, reader),
         )
-        with heart, running_without_heartbeats(counters, plan) as run:
+        with heartbeat_sender, running_without_heartbeats(counters, plan) as run:
             yield run
 
 

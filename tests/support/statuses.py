@@ -23,8 +23,8 @@ _PROCESSED: dict[str, Any] = {
 
 def decided_partition(partition: int = 0, name: str = "bank", **members: Any) -> PartitionStatus:
     """Return the status of a partition with ten decided commands, one per second, and none left."""
-    known = _PROCESSED | {"counts": Counts(accepted=10)} | members
-    return PartitionStatus(AGGREGATE, name, name, f"{name}.commands", partition, **known)
+    fields = _PROCESSED | {"counts": Counts(accepted=10)} | members
+    return PartitionStatus(AGGREGATE, name, name, f"{name}.commands", partition, **fields)
 
 
 def subscribed_partition(partition: int = 0, **members: Any) -> PartitionStatus:
@@ -34,8 +34,8 @@ def subscribed_partition(partition: int = 0, **members: Any) -> PartitionStatus:
 
 def projected_partition(partition: int = 0, **members: Any) -> PartitionStatus:
     """Return the status of a partition of orders with ten projected events."""
-    known: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PartitionOwner("p"), **members}
-    return PartitionStatus(PROJECTION, "recent", "order", "order.events", partition, **known)
+    fields: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PartitionOwner("p"), **members}
+    return PartitionStatus(PROJECTION, "recent", "order", "order.events", partition, **fields)
 
 
 def status_snapshot(*partitions: PartitionStatus, clock: int = 60_000) -> StatusSnapshot:

@@ -55,9 +55,9 @@ stories = Table("stories", metadata, Column("id", String, primary_key=True), Col
 
 
 def project(db: Connection, events: Sequence[cqrs.Recorded[Opened | Deposited | Withdrawn | Closed]]) -> None:
-    for one in events:
-        said = f"{one.version} "
-        upsert(db, stories, {"id": one.aggregate_id}, {"versions": said}, {"versions": stories.c.versions + said})
+    for event in events:
+        text = f"{event.version} "
+        upsert(db, stories, {"id": event.aggregate_id}, {"versions": text}, {"versions": stories.c.versions + text})
 
 
 projection = cqrs.Projection(project, metadata)
@@ -67,10 +67,10 @@ projection = cqrs.Projection(project, metadata)
 def write_subscribers(folder: Path, *processes: str) -> None:
     """Write the projection `stories` and these process managers into a project with aggregates."""
     codes = {"processes": {name: PROCESS.replace("NAME", name) for name in processes}}
-    for package, named in {**codes, "projections": {"stories": PROJECTION}}.items():
+    for package, modules in {**codes, "projections": {"stories": PROJECTION}}.items():
         (folder / package).mkdir()
         (folder / package / "__init__.py").touch()
-        for name, code in named.items():
+        for name, code in modules.items():
             (folder / package / f"{name}.py").write_text(code)
 
 
@@ -104,8 +104,8 @@ def reaction_versions(bank: TopicHarness, counters: TopicHarness, name: str) -> 
 def projected_versions(database: Path) -> VersionsByAccount:
     """Return the projected versions of each account, in order."""
     with closing(sqlite3.connect(database)) as db:
-        found_rows = db.execute("select id, versions from stories").fetchall()
-    return {name: [int(version) for version in versions.split()] for name, versions in found_rows}
+        rows = db.execute("select id, versions from stories").fetchall()
+    return {name: [int(version) for version in versions.split()] for name, versions in rows}
 
 
 class StreamEvent(NamedTuple):
@@ -119,10 +119,10 @@ class StreamEvent(NamedTuple):
 class StreamClient(threading.Thread):
     """A client of a gateway's stream, which reconnects with its last position when the stream ends."""
 
-    def __init__(self, address: Callable[[], str | None], so_far: Iterable[StreamEvent] = ()) -> None:
-        """`address` returns the gateway's address, or None while it starts. `so_far` are the events received before."""
+    def __init__(self, address: Callable[[], str | None], earlier_events: Iterable[StreamEvent] = ()) -> None:
+        """`address` returns the gateway's address, or None while it starts. `earlier_events` came before."""
         super().__init__(daemon=True)
-        self.events = [*so_far]
+        self.events = [*earlier_events]
         self.stopping = threading.Event()
         self._address = address
         self.start()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-#: Inherited by all processes of a test run that is measured; names the folder where workers note the current file.
+#: Inherited by all processes of a test run that is measured; names the folder where workers write the current file.
 FOLDER = "CQRS_TEST_TIMES"
 
 #: Seconds after its start in which a process starts up, by kind: measured on two cores with nothing else running.
@@ -29,7 +29,7 @@ _SHARED_BROKER = "(the shared broker)"
 
 
 class _Process(NamedTuple):
-    """One look at a process."""
+    """A snapshot of a process."""
 
     started: int
     parent: int
@@ -63,11 +63,11 @@ class Sampler:
 
     def __init__(self, folder: Path) -> None:
         self.rows: dict[str, Row] = defaultdict(Row)
-        self._mark = f"{FOLDER}={folder}\0".encode()
+        self._variable = f"{FOLDER}={folder}\0".encode()
         self._folder = folder
         self._owners: dict[tuple[int, int], tuple[str, str | None] | None] = {}
-        self._last: dict[tuple[int, int], float] = {}
-        self._began: dict[tuple[int, int], float] = {}
+        self._booked_seconds: dict[tuple[int, int], float] = {}
+        self._start_times: dict[tuple[int, int], float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="times", daemon=True)
         self._thread.start()
@@ -87,27 +87,30 @@ class Sampler:
             key = (pid, process.started)
             if key not in self._owners:
                 self._owners[key] = self._owner(pid, process.parent, current)
-                self._last[key] = 0.0
-                self._began[key] = monotonic()
+                self._booked_seconds[key] = 0.0
+                self._start_times[key] = monotonic()
             owner = self._owners[key]
-            used = process.seconds - self._last[key]
+            used = process.seconds - self._booked_seconds[key]
             if owner is None or used <= 0:
                 continue
-            self._last[key] = process.seconds
+            self._booked_seconds[key] = process.seconds
             kind, file = owner
             self._book(
                 self.rows[file or current.get(pid) or current.get(process.parent, "(start)")], kind, key, used
             )
 
     def _owner(self, pid: int, parent: int, current: dict[int, str]) -> tuple[str, str | None] | None:
-        """A process's kind and its test file; no file where it serves whatever file runs, None for other people's."""
+        """Return the kind and the test file of a process.
+
+        The file is None for a process that serves all files. The result is None for a process of another program.
+        """
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
             folder = str(Path(f"/proc/{pid}/cwd").readlink())
         except OSError:
             return None
-        if self._mark not in environment:
+        if self._variable not in environment:
             return None
         program = command.partition(b"\0")[0].rpartition(b"/")[2]
         kind = "java" if program == b"java" else "python" if b"python" in program else "other"
@@ -122,7 +125,7 @@ class Sampler:
         return kind, file
 
     def _book(self, row: Row, kind: str, key: tuple[int, int], used: float) -> None:
-        if monotonic() - self._began[key] > START_UP[kind] or kind == "other":
+        if monotonic() - self._start_times[key] > START_UP[kind] or kind == "other":
             row.work += used
         elif kind == "java":
             row.jvm_start += used
@@ -142,8 +145,8 @@ def _processes() -> Iterator[tuple[int, _Process]]:
         )
 
 
-class Measuring:
-    """The hooks of the main process: they collect wall times, and print the table."""
+class TimesPlugin:
+    """Hooks of the main process, which collect wall times and print the table."""
 
     def __init__(self, folder: Path) -> None:
         self._sampler = Sampler(folder)
@@ -164,7 +167,7 @@ class Measuring:
 
 
 def table(rows: dict[str, Row]) -> Iterator[str]:
-    """The lines of the table, the file that uses the processor most first; files below a second are one row."""
+    """Yield the lines of the table: most processor time first, and one row for all files below a second."""
     yield (
         f"{'wall':>8} {'fixtures':>8} {'waiting':>8} {'processor':>9} {'JVM start':>9} {'Python start':>12}"
         f" {'work':>8} {'JVMs':>5} {'Pythons':>7} {'tests':>5}  file"
@@ -195,16 +198,16 @@ def _line(row: Row, file: str) -> str:
     )
 
 
-class _Noting:
-    """In each worker: note which file runs."""
+class _FileRecorder:
+    """Records in each worker which file runs."""
 
     def __init__(self, folder: Path) -> None:
-        self._note, self._file = folder / str(os.getpid()), ""
+        self._record_file, self._file = folder / str(os.getpid()), ""
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if (file := nodeid.partition("::")[0]) != self._file:
             self._file = file
-            self._note.write_text(file)
+            self._record_file.write_text(file)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -218,5 +221,5 @@ def pytest_configure(config: pytest.Config) -> None:
         options = os.environ.get("PYTEST_ADDOPTS", "")
         os.environ["PYTEST_ADDOPTS"] = options.replace("--times", "")  # not for a pytest that a test starts
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="cqrs-times-")
-        config.pluginmanager.register(Measuring(Path(os.environ[FOLDER])))
-    config.pluginmanager.register(_Noting(Path(os.environ[FOLDER])))
+        config.pluginmanager.register(TimesPlugin(Path(os.environ[FOLDER])))
+    config.pluginmanager.register(_FileRecorder(Path(os.environ[FOLDER])))

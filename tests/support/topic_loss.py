@@ -48,11 +48,11 @@ def recreate_topics(harness: TopicHarness, *kinds: Kind) -> None:
     harness.make_topics()
 
 
-def delete_records_before(harness: TopicHarness, kind: Kind, below: int) -> None:
+def delete_records_before(harness: TopicHarness, kind: Kind, offset: int) -> None:
     """Delete the records of partition 0 before an offset, as retention does."""
-    place = TopicPartition(harness.topics.name(kind), 0, below)
+    topic_partition = TopicPartition(harness.topics.name(kind), 0, offset)
     with _admin(harness) as admin:
-        for future in admin.delete_records([place]).values():
+        for future in admin.delete_records([topic_partition]).values():
             future.result(10)
 
 
@@ -65,10 +65,10 @@ def delete_group(harness: TopicHarness) -> None:
 
 def set_group_offset(harness: TopicHarness, offset: int) -> None:
     """Commit another offset for partition 0, as `kafka-consumer-groups --reset-offsets` does."""
-    place = TopicPartition(harness.topics.commands, 0, offset)
-    moved = ConsumerGroupTopicPartitions(harness.topics.group, [place])
+    topic_partition = TopicPartition(harness.topics.commands, 0, offset)
+    group_offset = ConsumerGroupTopicPartitions(harness.topics.group, [topic_partition])
     with _admin(harness) as admin:
-        for future in admin.alter_consumer_group_offsets([moved]).values():
+        for future in admin.alter_consumer_group_offsets([group_offset]).values():
             future.result(10)
 
 

@@ -41,7 +41,7 @@ class Client(threading.Thread):
 
     def __init__(self, bank: TopicHarness, number: int, stale: bool, stopping: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.accounts = [f"acc-{number}-{one}" for one in range(ACCOUNTS_PER_CLIENT)]
+        self.accounts = [f"acc-{number}-{index}" for index in range(ACCOUNTS_PER_CLIENT)]
         self.sent: dict[str, Document] = {}
         self.rounds = 0
         self.error: BaseException | None = None
@@ -98,7 +98,7 @@ class Client(threading.Thread):
 
 @contextmanager
 def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[list[Client]]:
-    """Run clients while the block lasts. `stale` clients never learn of a repartitioning."""
+    """Run clients while the block lasts. `stale` clients never see a repartitioning."""
     stopping = threading.Event()
     all_clients = [Client(bank, number, number < stale, stopping) for number in range(clients)]
     for client in all_clients:
@@ -113,26 +113,31 @@ def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[li
 
 def final_outcomes(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
     """Return the final outcomes of each account's commands, in order along the partitions of its key."""
-    known, stories = current_lineage(bank), dict[str, list[OutcomeEnvelope]]()
+    history, outcomes_by_subject = current_lineage(bank), dict[str, list[OutcomeEnvelope]]()
     outcomes = [bank.outcomes(number) for number in range(bank.partitions)]
-    for home in range(known.counts[-1]):
-        for partition in known.segments(home):
+    for key_partition in range(history.counts[-1]):
+        for partition in history.segments(key_partition):
             for outcome in outcomes[partition]:
                 subject = outcome.subject or ""
                 final = outcome.data.status not in ("deferred", "duplicate")
-                if final and target_partition("murmur2", subject.encode(), known.counts[-1]) == home:
-                    stories.setdefault(subject, []).append(outcome)
-    return stories
+                if (
+                    final
+                    and target_partition("murmur2", subject.encode(), history.counts[-1]) == key_partition
+                ):
+                    outcomes_by_subject.setdefault(subject, []).append(outcome)
+    return outcomes_by_subject
 
 
 def decide_in_sequence(bank: TopicHarness, sent: list[Document]) -> Decisions:
     """Return the decisions on commands in sequence, in one partition. A deferred command is decided at once."""
     records = [
-        Record(number, 0, record["subject"].encode(), json.dumps(_ripe(record)).encode(), [*HEADERS])
+        Record(
+            number, 0, record["subject"].encode(), json.dumps(_without_due_time(record)).encode(), [*HEADERS]
+        )
         for number, record in enumerate(sent)
     ]
     return decide_batch(bank.aggregate, records, BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
 
 
-def _ripe(command: Document) -> Document:
+def _without_due_time(command: Document) -> Document:
     return {name: value for name, value in command.items() if name != "notbefore"}

@@ -13,27 +13,29 @@ _INSTALLERS = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
 def pack_installed(folder: Path, *requirements: str) -> None:
     """Put wheels of these packages and of all their requirements into `folder`, at the installed versions."""
     folder.mkdir(parents=True, exist_ok=True)
-    for package in _needed([Requirement(text) for text in requirements]):
+    for package in _required_packages([Requirement(text) for text in requirements]):
         _pack(package, folder)
 
 
-def _needed(waiting: list[Requirement]) -> list[Distribution]:
+def _required_packages(requirements: list[Requirement]) -> list[Distribution]:
     """Return the installed packages that are needed, without this project, which is built in the image."""
     distributions: dict[str, Distribution] = {}
-    seen = set[tuple[str, frozenset[str]]]()
-    while waiting:
-        requirement = waiting.pop()
+    visited = set[tuple[str, frozenset[str]]]()
+    while requirements:
+        requirement = requirements.pop()
         extras = frozenset(requirement.extras)
-        if (requirement.name, extras) in seen:
+        if (requirement.name, extras) in visited:
             continue
-        seen.add((requirement.name, extras))
+        visited.add((requirement.name, extras))
         try:
             installed = distributions[requirement.name] = distribution(requirement.name)
         except PackageNotFoundError:
             continue  # part of an extra that is not installed; the package that needs it will report it
-        for need in map(Requirement, installed.requires or ()):
-            if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras | {""}):
-                waiting.append(need)
+        for dependency in map(Requirement, installed.requires or ()):
+            if dependency.marker is None or any(
+                dependency.marker.evaluate({"extra": extra}) for extra in extras | {""}
+            ):
+                requirements.append(dependency)
     distributions.pop("cqrs-cli", None)
     return list(distributions.values())
 

@@ -47,32 +47,32 @@ def agrees_with_log(log: GrowingCounters, follower: AggregateFollower) -> bool:
 
 def test_follower_goes_on_over_growths(log: GrowingCounters, tmp_path: Path) -> None:
     """The counts are 2, 4 and 8, at any stage of the splits. A new gateway starts during the second repartitioning."""
-    log.count(*COUNTER_IDS)
+    log.increment(*COUNTER_IDS)
     with running_follower(log, tmp_path) as follower:
         eventually(lambda: agrees_with_log(log, follower))
-        log.grow(4)
-        log.count(*COUNTER_IDS[:30])
+        log.request_repartitioning(4)
+        log.increment(*COUNTER_IDS[:30])
         eventually(lambda: agrees_with_log(log, follower))
         log.split(0)
-        log.count(*COUNTER_IDS)
+        log.increment(*COUNTER_IDS)
         eventually(lambda: agrees_with_log(log, follower))
         assert follower.partition_count == 4
     log.split()
-    log.grow(8)
+    log.request_repartitioning(8)
     log.split(1)
-    log.count(*COUNTER_IDS)
+    log.increment(*COUNTER_IDS)
     with running_follower(log, tmp_path) as restarted:
         eventually(lambda: agrees_with_log(log, restarted))
         log.split()
-        log.count(*COUNTER_IDS)
+        log.increment(*COUNTER_IDS)
         eventually(lambda: agrees_with_log(log, restarted))
 
 
 def test_lost_replica_of_a_child_inherits_again(log: GrowingCounters, tmp_path: Path) -> None:
-    log.count(*COUNTER_IDS)
-    log.grow(4)
+    log.increment(*COUNTER_IDS)
+    log.request_repartitioning(4)
     log.split()
-    log.count(*COUNTER_IDS)
+    log.increment(*COUNTER_IDS)
     with running_follower(log, tmp_path / "a") as follower:
         eventually(lambda: agrees_with_log(log, follower))
         positions = {partition: replica.position for partition, replica in follower.replicas.items()}

@@ -40,14 +40,14 @@ def test_repartitioned_log_has_the_same_total(log: GrowingCounters, prefix: str)
     reference = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
 
     def count_and_compare() -> None:
-        log.count(*COUNTER_IDS)
-        reference.count(*COUNTER_IDS)
+        log.increment(*COUNTER_IDS)
+        reference.increment(*COUNTER_IDS)
         assert replay(log) == replay(reference)
 
     count_and_compare()
-    positions, total_before = {number: log.end(number) for number in range(4)}, replay(reference)
+    positions, total_before = {number: log.stable_end(number) for number in range(4)}, replay(reference)
     for count in (8, 16):
-        log.grow(count)
+        log.request_repartitioning(count)
         count_and_compare()
         log.split(0, 1)
         count_and_compare()
@@ -60,10 +60,10 @@ def test_repartitioned_log_has_the_same_total(log: GrowingCounters, prefix: str)
 
 
 def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
-    log.count(*COUNTER_IDS)
-    log.grow(8)
+    log.increment(*COUNTER_IDS)
+    log.request_repartitioning(8)
     log.split()
-    log.count(*COUNTER_IDS)
+    log.increment(*COUNTER_IDS)
     plan = plan_export(log.connection, log.topics, "aggregates", ROOT, "murmur2")
     rows = [
         json.loads(row)
@@ -88,8 +88,8 @@ def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
 
 
 def test_fault_after_repartitioning_names_its_offset(log: GrowingCounters) -> None:
-    log.count(*COUNTER_IDS)
-    log.grow(8)
+    log.increment(*COUNTER_IDS)
+    log.request_repartitioning(8)
     log.split()
     subject = next(subject for subject in COUNTER_IDS if log.partition_of(subject) >= 4)
     append_records(log.connection, log.topics.events, log.partition_of(subject), [counter_event(subject, 3)])

@@ -44,10 +44,10 @@ class FolderOfBuckets:
         eventually(lambda: not file.is_fifo(), within=600)
         with self._lock:
             self._read(bucket)
-            answer = list(self._moto(environ, start_response))
+            response = list(self._moto(environ, start_response))
             if name and environ["REQUEST_METHOD"] not in ("GET", "HEAD") and (self._root / bucket).is_dir():
                 self._write(file, self._backend.buckets[bucket].keys.get(name))
-        return answer
+        return response
 
     def _read(self, bucket: str) -> None:
         folder, buckets = self._root / bucket, self._backend.buckets
@@ -81,7 +81,7 @@ class FolderOfBuckets:
             self._known[file] = (file.stat().st_ino, file.stat().st_mtime_ns)
 
 
-class _Quiet(WSGIRequestHandler):  # type: ignore[misc]  # its types are not looked at
+class _SilentRequestHandler(WSGIRequestHandler):  # type: ignore[misc]  # werkzeug has no types
     def log(self, type: str, message: str, *arguments: Any) -> None:
         """Log nothing."""
 
@@ -89,15 +89,15 @@ class _Quiet(WSGIRequestHandler):  # type: ignore[misc]  # its types are not loo
 def documented_policies() -> list[str]:
     """Return the documented policies for users with write access and with read access, for all buckets."""
     text = (ROOT / "docs" / "payloads.md").read_text(encoding="utf-8")
-    whole = next(
+    policy_text = next(
         block for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if "Statement" in block
     ).replace("company-payloads", "*")
     # Amazon's S3 includes HeadBucket in the right to list.
-    whole = whole.replace('"s3:ListBucket"', '"s3:ListBucket", "s3:HeadBucket"')
-    reading = json.loads(whole)
-    for statement in reading["Statement"]:
+    policy_text = policy_text.replace('"s3:ListBucket"', '"s3:ListBucket", "s3:HeadBucket"')
+    read_policy = json.loads(policy_text)
+    for statement in read_policy["Statement"]:
         statement["Action"] = [action for action in statement["Action"] if action in _READING]
-    return [whole, json.dumps(reading)]
+    return [policy_text, json.dumps(read_policy)]
 
 
 def main(folder: str, port: str) -> None:
@@ -113,7 +113,9 @@ def main(folder: str, port: str) -> None:
         key.secret_access_key = credentials["AWS_SECRET_ACCESS_KEY"]
     settings.INITIAL_NO_AUTH_ACTION_COUNT = 0
     buckets = FolderOfBuckets(Path(folder))
-    server = make_server("127.0.0.1", int(port), buckets, threaded=True, request_handler=_Quiet)
+    server = make_server(
+        "127.0.0.1", int(port), buckets, threaded=True, request_handler=_SilentRequestHandler
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print("serving", flush=True)
     sys.stdin.read()
