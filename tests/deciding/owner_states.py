@@ -15,7 +15,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys
 from cqrs_cli.state.memory import MemoryStore
-from tests.core.personal.batches import AT
+from tests.core.personal.batches import TIMESTAMP
 from tests.core.personal.customer import CUSTOMER, Customer
 
 _UNREACHABLE_LOG = PartitionLog(Connection("127.0.0.1:1"), Topics("customer"), 0)
@@ -63,7 +63,7 @@ class LogsInMemory:
     def append_keys(self, records: list[tuple[bytes | None, bytes]]) -> None:
         """Append records to the keys. A record is (value, subject)."""
         for value, subject in records:
-            self.keys.records.append(Record(len(self.keys.records), AT, subject, value))
+            self.keys.records.append(Record(len(self.keys.records), TIMESTAMP, subject, value))
 
     def compact(self) -> None:
         """Keep only the last record of each subject, and no tombstone."""
@@ -85,7 +85,7 @@ class OwnerStates:
         keyring: Keyring = KEYRING,
     ) -> None:
         self.logs = logs
-        self.store = MemoryStore(AT) if store is None else store
+        self.store = MemoryStore(TIMESTAMP) if store is None else store
         self.cache = MemoryKeys(("k", "e")) if cache is None else cache
         self.keys = OwnerKeys(CUSTOMER, logs.keys, 0, keyring, self.cache)
         self.states = StateCache(CUSTOMER, self.store, "", keys=self.keys)
@@ -107,12 +107,12 @@ class OwnerStates:
         """Decide, commit and stage."""
         with self.states.reading():
             context = BatchContext(
-                0, self.states.state, lambda *_: None, lambda: AT, data_key_of=self.keys.key_of
+                0, self.states.state, lambda *_: None, lambda: TIMESTAMP, data_key_of=self.keys.key_of
             )
             decided = decide_batch(CUSTOMER, list(commands), context)
         self.logs.append_keys(self.keys.records(decided.data_keys))
         self.logs.events += [
-            Record(len(self.logs.events) + number, AT, key, value)
+            Record(len(self.logs.events) + number, TIMESTAMP, key, value)
             for number, (value, key, _) in enumerate(decided.events)
         ]
         end = len(self.logs.events)

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
-from tests.core.personal.batches import PLAIN, erase, register
+from tests.core.personal.batches import PLAIN_TEXTS, erase, register
 from tests.core.personal.customer import CUSTOMER, Customer
 from tests.deciding.owner_states import KEYRING, LogsInMemory, OwnerStates
 
@@ -44,7 +44,7 @@ def again(owner: OwnerStates, cache: bool = True, shard: bool = True) -> OwnerSt
 
 def test_state_in_shard_is_sealed(owner: OwnerStates) -> None:
     owner.states.flush()
-    assert not any(plain in owner.stored_bytes() for plain in PLAIN)
+    assert not any(plain in owner.stored_bytes() for plain in PLAIN_TEXTS)
     assert again(owner).recover().state() == owner.state() == ANN
 
 
@@ -247,7 +247,7 @@ def test_cache_on_disk_serves_the_same(logs: LogsInMemory, tmp_path: Path) -> No
     with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
         assert cache.offsets == KeyOffsets(("k", "e"), 1, 1)
         assert OwnerStates(logs, owner.store, cache).recover().state() == ANN
-    assert not any(plain in file.read_bytes() for plain in PLAIN for file in tmp_path.iterdir())
+    assert not any(plain in file.read_bytes() for plain in PLAIN_TEXTS for file in tmp_path.iterdir())
 
 
 def test_standby_needs_the_newest_master(owner: OwnerStates, logs: LogsInMemory) -> None:

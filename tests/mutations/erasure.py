@@ -13,7 +13,7 @@ ERASURE = [
         "a misfit of damaged data is quoted",
         "cqrs_cli/core/personal/redaction.py",
         (("        return UNSEARCHABLE_TEXT\n", "        pass\n"),),
-        "tests/core/personal/test_redaction.py::test_misfit_tells_no_value",
+        "tests/core/personal/test_redaction.py::test_decoding_error_shows_no_value",
     ),
     Mutation(
         "a reader takes one lost key for an erased one",
@@ -107,19 +107,19 @@ ERASURE = [
                 "event.type, event.data)\n    except PROCESS_ERRORS as error:\n        raise",
             ),
         ),
-        "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
+        "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
         "an error of the process is told with what led to it",
         "cqrs_cli/core/aggregate/errors.py",
         (("copy.__suppress_context__ = True", "pass"),),
-        "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
+        "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
         "a replay tells the words of an error of the process",
         "cqrs_cli/scans/replay/fold.py",
         (("self._aggregate.raise_redacted(error)", "raise"),),
-        "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
+        "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
         "a traceback on the terminal has the words",
@@ -160,18 +160,18 @@ ERASURE = [
         "an upcaster gets null for a declared placeholder",
         "cqrs_cli/core/personal/encrypted_data.py",
         (('redacted_values.get(name, b"null")\n', 'b"null"\n'),),
-        "tests/core/personal/test_encrypted_data.py::test_undeclared_placeholder_is_null",
+        "tests/core/personal/test_encrypted_data.py::test_unknown_redacted_value_is_null",
     ),
     Mutation(
         "an event of `decide` with a seal is taken for one that is not sealed",
         "cqrs_cli/core/batch_state.py",
         (("aggregate.quick_encode, aggregate.step_decided", "aggregate.quick_encode, aggregate.step"),),
-        "tests/core/personal/test_batches.py::test_decide_may_not_seal",
+        "tests/core/personal/test_batches.py::test_decide_may_not_return_encrypted_values",
     ),
     Mutation(
         "a command is not searched for what its class does not know",
         "cqrs_cli/core/aggregate/aggregate.py",
         ((" | upcast | lenient", " | upcast"),),
-        "tests/core/personal/test_batches.py::test_lenient_commands_may_not_seal",
+        "tests/core/personal/test_batches.py::test_unknown_members_may_not_be_encrypted",
     ),
 ]

@@ -116,7 +116,7 @@ REPARTITIONING = [
                 "        if True:\n            return f",
             ),
         ),
-        "tests/core/deferral/test_deciding.py::test_inherited_entries_share_no_key",
+        "tests/core/deferral/test_deciding.py::test_inherited_entries_have_other_keys",
     ),
     Mutation(
         "an inherited decision forgets its partition",

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import read_deferral
-from tests.core.deferral.random_histories import played
-from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
+from tests.core.deferral.random_histories import random_world
+from tests.core.deferral.world import SCENARIOS, TOPIC, World, first_world, steps
 from tests.proof.deferral_histories import DECIDED, WAITING, simulate, violations_in, violations_in_pieces
 from tests.proof.history import seeds
 
@@ -21,7 +21,7 @@ SAMPLE_SIZE = 40
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "skipped"])
 def test_clean_deferrals_are_silent(scenario: str) -> None:
     """A correct history has no violation at any moment: deferred, resubmitted, cancelled, decided."""
-    unvisited = [begun(scenario)]
+    unvisited = [first_world(scenario)]
     worlds = dict.fromkeys(unvisited)
     while unvisited and len(worlds) < 20 * SAMPLE_SIZE:
         for next_world in steps(unvisited.pop(0)):
@@ -39,7 +39,7 @@ def test_clean_deferrals_are_silent(scenario: str) -> None:
 @given(seeds)
 def test_any_commands_cause_no_violation(seed: int) -> None:
     """No commands of clients, about any ids and decided at any time, cause a violation."""
-    assert violations_in(played(seed)) == []
+    assert violations_in(random_world(seed)) == []
 
 
 def outcome(number: int, old: bytes, new: bytes) -> Callable[[World], World]:

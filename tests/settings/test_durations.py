@@ -24,7 +24,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1h", "1.5h", "1y", "1 h", "1h x", "٣d", "9" * 15 + "d"])
-def test_anything_else_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         parse_duration(text)
 

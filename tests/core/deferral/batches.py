@@ -13,15 +13,15 @@ from cqrs_cli.core.messages.record import Record
 from tests.core.deferral.world import TOPIC, WAY
 from tests.support.commands import command
 
-AT = 1_000_000
+TIMESTAMP = 1_000_000
 
 
 def record(offset: int = 0, type: str = "way.Go", data: Any = None, **attributes: Any) -> Record:
-    sent = command(type, "a", attributes.pop("id", "x"), data, **attributes)
-    return Record(offset, AT, sent.key, sent.value, [*HEADERS])
+    sent_command = command(type, "a", attributes.pop("id", "x"), data, **attributes)
+    return Record(offset, TIMESTAMP, sent_command.key, sent_command.value, [*HEADERS])
 
 
-def decided(
+def decide(
     *records: Record, table: DeferralTable | None = None, limits: DeferralLimits | None = None
 ) -> Decisions:
     return decide_batch(WAY, records, context(table or DeferralTable(), limits))
@@ -29,17 +29,17 @@ def decided(
 
 def context(table: DeferralTable, limits: DeferralLimits | None = None) -> BatchContext:
     deferrals = Deferrals(lambda: table, TOPIC, 0, limits or DeferralLimits(), not table.is_empty())
-    return BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, clock=AT, deferrals=deferrals)
+    return BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, clock=TIMESTAMP, deferrals=deferrals)
 
 
-def verdicts(done: Decisions) -> list[dict[str, Any]]:
-    return [json.loads(value)["data"] for value, _, _ in done.outcomes]
+def verdicts(decisions: Decisions) -> list[dict[str, Any]]:
+    return [json.loads(value)["data"] for value, _, _ in decisions.outcomes]
 
 
-def result(done: Decisions) -> list[str]:
-    return [data.get("reason", data["status"]) for data in verdicts(done)]
+def reasons(decisions: Decisions) -> list[str]:
+    return [data.get("reason", data["status"]) for data in verdicts(decisions)]
 
 
-def parked(done: Decisions) -> Deferral:
-    (entry,) = (entry for entry in done.deferral_changes.values() if entry is not None)
+def deferred_entry(decisions: Decisions) -> Deferral:
+    (entry,) = (entry for entry in decisions.deferral_changes.values() if entry is not None)
     return entry

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """A shard that is being folded, and the records of the deferred topic."""
+    """A shard during recovery, and the records of the deferred topic."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -36,6 +36,6 @@ class Cache:
         self.table.apply_changes(deferred)
 
     def read(self, kind: str, start: int, end: int) -> Iterator[list[Record]]:
-        for offset, one in enumerate(self.world.topic[start:end], start):
-            if one is not None:
-                yield [Record(offset, 0, one[0].encode(), one[1])]
+        for offset, entry in enumerate(self.world.topic[start:end], start):
+            if entry is not None:
+                yield [Record(offset, 0, entry[0].encode(), entry[1])]

@@ -10,25 +10,27 @@ from tests.support.commands import command
 IDS = "wxyz"
 
 
-def played(seed: int, rules: DecisionRules = RULES, most: int = 1000) -> World:
-    """Run `most` random steps: clients send, an owner decides and resubmits, and time passes."""
+def random_world(seed: int, rules: DecisionRules = RULES, max_steps: int = 1000) -> World:
+    """Run `max_steps` random steps: clients send, an owner decides and resubmits, and time passes."""
     choice = random.Random(seed)
-    world = World(tuple(_drawn(choice) for _ in range(8)), (), rules=rules)
-    for _ in range(most):
-        if not (after := list(steps(world))):
+    world = World(tuple(_random_command(choice) for _ in range(8)), (), rules=rules)
+    for _ in range(max_steps):
+        if not (next_worlds := list(steps(world))):
             break
-        world = choice.choice(after)
+        world = choice.choice(next_worlds)
     return world
 
 
-def _drawn(choice: random.Random) -> str:
+def _random_command(choice: random.Random) -> str:
     """Return a command, or a request about one, possibly about itself. There are few ids, so requests find commands."""
-    waits = {"notbefore": f"1970-01-01T00:00:0{choice.randrange(1, 5)}Z"} if choice.random() < 0.6 else {}
-    ends = {"expirytime": f"1970-01-01T00:00:0{choice.randrange(1, 6)}Z"} if choice.random() < 0.2 else {}
-    kind, data = choice.choice([_go, _request])(choice)
-    sent = command(kind, "a", choice.choice(IDS), data, **waits, **ends)
-    assert sent.value is not None
-    return sent.value.decode()
+    not_before = (
+        {"notbefore": f"1970-01-01T00:00:0{choice.randrange(1, 5)}Z"} if choice.random() < 0.6 else {}
+    )
+    expiry = {"expirytime": f"1970-01-01T00:00:0{choice.randrange(1, 6)}Z"} if choice.random() < 0.2 else {}
+    type, data = choice.choice([_go, _request])(choice)
+    sent_command = command(type, "a", choice.choice(IDS), data, **not_before, **expiry)
+    assert sent_command.value is not None
+    return sent_command.value.decode()
 
 
 def _go(choice: random.Random) -> tuple[str, dict[str, Any]]:

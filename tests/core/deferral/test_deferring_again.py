@@ -20,9 +20,9 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from tests.core.deferral.world import TOPIC
 from tests.support.commands import command
 
-AT = 1_000_000
-RECORD = Record(0, AT, b"a", command("way.Go", "a", "x").value, [*HEADERS])
-PARKED = Deferral(TOPIC, 0, "a", "x", 5, 0, AT, AT + 7, 1, "LATER", b"{}")
+TIMESTAMP = 1_000_000
+RECORD = Record(0, TIMESTAMP, b"a", command("way.Go", "a", "x").value, [*HEADERS])
+ENTRY = Deferral(TOPIC, 0, "a", "x", 5, 0, TIMESTAMP, TIMESTAMP + 7, 1, "LATER", b"{}")
 
 
 def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
@@ -30,25 +30,27 @@ def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
     return Deferrals(lambda: table, TOPIC, 0, DeferralLimits(attempts=attempts), bool(entries))
 
 
-def put_off(later: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
+def defer_error(later: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
     """Defer a command with at most two attempts, and return the error."""
     envelope = read_command(RECORD)
     return deferrals(attempts=2).defer_for_later(RECORD, envelope, entry, 5, 0, later)
 
 
-def test_wait_depends_on_id_and_attempt() -> None:
+def test_delay_depends_on_id_and_attempt() -> None:
     later = cqrs.Later(timedelta(minutes=1), "closed")
-    for entry, attempt in ((None, 1), (PARKED, 2)):
-        refused = put_off(later, entry)
-        due = next_attempt_time(later.after, attempt, "x", AT)
-        assert (refused.reason, refused.message) == (Reason.LATER, "closed")
-        assert refused.outcome_fields == {"due": rfc3339(due), "attempt": attempt}
+    for entry, attempt in ((None, 1), (ENTRY, 2)):
+        failed_check = defer_error(later, entry)
+        due = next_attempt_time(later.after, attempt, "x", TIMESTAMP)
+        assert (failed_check.reason, failed_check.message) == (Reason.LATER, "closed")
+        assert failed_check.outcome_fields == {"due": rfc3339(due), "attempt": attempt}
 
 
-@pytest.mark.parametrize(("reason", "said"), [("closed", "put off 2 times: closed"), ("", "put off 2 times")])
-def test_giving_up_says_why(reason: str, said: str) -> None:
-    refused = put_off(cqrs.Later(reason=reason), replace(PARKED, attempt=2))
-    assert (refused.reason, str(refused)) == (Reason.GAVE_UP, said)
+@pytest.mark.parametrize(
+    ("reason", "message"), [("closed", "put off 2 times: closed"), ("", "put off 2 times")]
+)
+def test_giving_up_has_the_reason(reason: str, message: str) -> None:
+    failed_check = defer_error(cqrs.Later(reason=reason), replace(ENTRY, attempt=2))
+    assert (failed_check.reason, str(failed_check)) == (Reason.GAVE_UP, message)
 
 
 def test_reason_is_the_text_of_later() -> None:
@@ -67,7 +69,7 @@ def test_reason_is_the_text_of_later() -> None:
         (timedelta(microseconds=1), 1, "x", 1),
     ],
 )
-def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id: str, due: int) -> None:
+def test_delay_must_not_change(after: timedelta, attempt: int, command_id: str, due: int) -> None:
     """Owners of all versions compute the same time. Otherwise each would resubmit at another time."""
     assert next_attempt_time(after, attempt, command_id, 0) == due
     assert due <= 1.1 * MAX_RETRY_DELAY
@@ -77,18 +79,20 @@ def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id:
 @pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
 def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
     """An entry that is resubmitted already keeps its offset, and is not deferred again."""
-    for entry in (PARKED, replace(PARKED, resubmitted_offset=3, resubmitted_topic=TOPIC)):
-        table = deferrals(replace(entry, cancelled=cancelled))
-        target = table.cancel_or_release("a", "r", request_)
+    for entry in (ENTRY, replace(ENTRY, resubmitted_offset=3, resubmitted_topic=TOPIC)):
+        changes = deferrals(replace(entry, cancelled=cancelled))
+        target = changes.cancel_or_release("a", "r", request_)
         assert (target.id, target.offset) == ("x", 0)
         ends = cancelled or isinstance(request_, Cancel)
-        assert table.changed_entries == {PARKED.key: replace(entry, due=0, cancelled=ends)}
+        assert changes.changed_entries == {ENTRY.key: replace(entry, due=0, cancelled=ends)}
 
 
-@pytest.mark.parametrize("kind", [Cancel, Release])
-@pytest.mark.parametrize(("subject", "mine", "wanted"), [("a", "r", "y"), ("b", "r", "x"), ("a", "x", "x")])
-def test_request_needs_its_command(subject: str, mine: str, wanted: str, kind: Any) -> None:
+@pytest.mark.parametrize("request_class", [Cancel, Release])
+@pytest.mark.parametrize(
+    ("subject", "own_id", "target_id"), [("a", "r", "y"), ("b", "r", "x"), ("a", "x", "x")]
+)
+def test_request_needs_its_command(subject: str, own_id: str, target_id: str, request_class: Any) -> None:
     """A request with the id of its own target is refused: once decided, the request no longer waits."""
-    with pytest.raises(CheckFailed, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
-        deferrals(PARKED).cancel_or_release(subject, mine, kind(wanted))
-    assert refusal.value.reason is Reason.NOT_FOUND
+    with pytest.raises(CheckFailed, match=f"no command '{target_id}' of '{subject}' is deferred") as raised:
+        deferrals(ENTRY).cancel_or_release(subject, own_id, request_class(target_id))
+    assert raised.value.reason is Reason.NOT_FOUND

@@ -74,11 +74,11 @@ class Shard(NamedTuple):
 class World(NamedTuple):
     """The model's state.
 
-    `left` has the number of remaining faults of each kind, `sends` the commands still to be sent.
+    `faults_left` has the number of remaining faults of each kind, `sends` the commands still to be sent.
     """
 
     sends: tuple[str, ...]
-    left: tuple[tuple[str, int], ...]
+    faults_left: tuple[tuple[str, int], ...]
     commands: tuple[tuple[bytes, int], ...] = ()  # value, timestamp
     outcomes: tuple[tuple[bytes, int], ...] = ()
     events: tuple[tuple[bytes, int], ...] = ()
@@ -101,17 +101,17 @@ class World(NamedTuple):
 
     def is_over(self) -> bool:
         """True if no further step can change the world."""
-        waits = any(entry.is_parked for entry in self.shard.entries)
-        return self.is_up and not self.sends and self.position == len(self.commands) and not waits
+        has_deferred = any(entry.is_parked for entry in self.shard.entries)
+        return self.is_up and not self.sends and self.position == len(self.commands) and not has_deferred
 
 
-def sent(name: str, world: World) -> bytes | None:
+def client_command(name: str, world: World) -> bytes | None:
     """Return a client's command by name or JSON; None if it is not possible yet. A copy repeats an owner's record."""
     if name.startswith("{"):
         return name.encode()
     if name == "copy":
-        said = [value for value, _ in world.commands if b"deferredfrom" in value]
-        return said[-1] if said else None
+        resubmitted = [value for value, _ in world.commands if b"deferredfrom" in value]
+        return resubmitted[-1] if resubmitted else None
     if name in ("cancel", "release"):
         return command(f"cqrs.{name.title()}", "a", "stop", {"id": "x"}).value
     attributes = {"notbefore": "1970-01-01T00:00:02Z"} if name == "x" else {}
@@ -120,41 +120,43 @@ def sent(name: str, world: World) -> bytes | None:
 
 def steps(world: World) -> Iterator[World]:
     """Yield every possible next world."""
-    if world.sends and (value := sent(world.sends[0], world)) is not None:
-        stamped = max(0, world.now - 1) * SECOND  # the broker's clock lags the owner's
-        yield world._replace(sends=world.sends[1:], commands=(*world.commands, (value, stamped)))
+    if world.sends and (value := client_command(world.sends[0], world)) is not None:
+        timestamp = max(0, world.now - 1) * SECOND  # the broker's clock lags the owner's
+        yield world._replace(sends=world.sends[1:], commands=(*world.commands, (value, timestamp)))
     if world.now < END:
         yield world._replace(now=world.now + 1)
-    yield from faults(world)
+    yield from after_faults(world)
     if not world.is_up:
-        yield recovered(world)
+        yield recover(world)
         return
     for after, shard in transactions(world):
         yield after._replace(shard=shard)
-        if (crashed := spent(after, "crash")) is not None:
-            yield crashed._replace(is_up=False)
+        if (after_crash := with_one_fault_less(after, "crash")) is not None:
+            yield after_crash._replace(is_up=False)
 
 
-def faults(world: World) -> Iterator[World]:
-    if (after := spent(world, "lose")) is not None:
+def after_faults(world: World) -> Iterator[World]:
+    if (after := with_one_fault_less(world, "lose")) is not None:
         yield after._replace(shard=Shard(), is_up=False)
-    if (after := spent(world, "switch")) is not None:
+    if (after := with_one_fault_less(world, "switch")) is not None:
         yield after._replace(shard=world.other, other=world.shard, is_up=False)
-    if (after := spent(world, "skip")) is not None and world.position < len(world.commands):
+    if (after := with_one_fault_less(world, "skip")) is not None and world.position < len(world.commands):
         yield after._replace(position=len(world.commands), is_up=False)  # an accepted loss
-    if (after := spent(world, "compact")) is not None:
-        last = {one[0]: number for number, one in enumerate(world.topic) if one is not None}
-        kept = {number for number in last.values() if (world.topic[number] or ("", None))[1] is not None}
+    if (after := with_one_fault_less(world, "compact")) is not None:
+        latest = {entry[0]: number for number, entry in enumerate(world.topic) if entry is not None}
+        kept_offsets = {
+            number for number in latest.values() if (world.topic[number] or ("", None))[1] is not None
+        }
         yield after._replace(
-            topic=tuple(one if number in kept else None for number, one in enumerate(world.topic))
+            topic=tuple(entry if number in kept_offsets else None for number, entry in enumerate(world.topic))
         )
 
 
-def spent(world: World, fault: str) -> World | None:
-    left = dict(world.left)
-    if not left.get(fault):
+def with_one_fault_less(world: World, fault: str) -> World | None:
+    faults_left = dict(world.faults_left)
+    if not faults_left.get(fault):
         return None
-    return world._replace(left=tuple(sorted({**left, fault: left[fault] - 1}.items())))
+    return world._replace(faults_left=tuple(sorted({**faults_left, fault: faults_left[fault] - 1}.items())))
 
 
 def transactions(world: World) -> Iterator[tuple[World, Shard]]:
@@ -165,41 +167,49 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
         length = sum(outcome.data.events for outcome in world.read())
         state = VersionedState(length, Way(length), 0, 0) if length else None
         ids = dict(world.shard.ids)
-        clock = max((timestamp for _, timestamp in world.commands[: world.position]), default=0)
+        batch_clock = max((timestamp for _, timestamp in world.commands[: world.position]), default=0)
         context = world.rules.batch_context(
-            lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, clock, deferrals, {}
+            lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, batch_clock, deferrals, {}
         )
-        done = decide_batch(WAY, [world.record(world.position)], context)
+        decisions = decide_batch(WAY, [world.record(world.position)], context)
         after = world._replace(
             position=world.position + 1,
-            outcomes=(*world.outcomes, *((value, timestamp) for value, _, timestamp in done.outcomes)),
+            outcomes=(*world.outcomes, *((value, timestamp) for value, _, timestamp in decisions.outcomes)),
             events=(
                 *world.events,
-                *((with_payload_data(value, done.payloads), time) for value, _, time in done.events),
+                *(
+                    (with_payload_data(value, decisions.payloads), time)
+                    for value, _, time in decisions.events
+                ),
             ),
             letters=(
                 *world.letters,
-                *((one.value, one.timestamp, tuple(one.headers)) for one in done.dead_letters),
+                *(
+                    (letter.value, letter.timestamp, tuple(letter.headers))
+                    for letter in decisions.dead_letters
+                ),
             ),
         )
-        yield committed(after, done.deferral_changes, tuple(sorted({**ids, **done.dedup_entries}.items())))
+        yield commit(
+            after, decisions.deferral_changes, tuple(sorted({**ids, **decisions.dedup_entries}.items()))
+        )
         return
-    own, known = world.now * SECOND, BrokerClock(world.rules.limits.clock_tolerance)
-    known.lead = world.ahead
-    if due := deferrals.due_entries(int(known.now(own)), 9, 1e9):
-        said: list[tuple[bytes, int]] = []
+    owner_time, owner_clock = world.now * SECOND, BrokerClock(world.rules.limits.clock_tolerance)
+    owner_clock.lead = world.ahead
+    if due := deferrals.due_entries(int(owner_clock.now(owner_time)), 9, 1e9):
+        resubmitted: list[tuple[bytes, int]] = []
         for entry in due:
-            deferrals.set_resubmitted_offset(entry, len(world.commands) + len(said))
-            said.append((deferrals.resubmission_document(entry), max(0, world.now - 1) * SECOND))
-        known.learn_from_timestamps(own, (stamp for _, stamp in said))
-        after = world._replace(commands=(*world.commands, *said), ahead=known.lead)
-        yield committed(after, deferrals.changed_entries, world.shard.ids)
+            deferrals.set_resubmitted_offset(entry, len(world.commands) + len(resubmitted))
+            resubmitted.append((deferrals.resubmission_document(entry), max(0, world.now - 1) * SECOND))
+        owner_clock.learn_from_timestamps(owner_time, (stamp for _, stamp in resubmitted))
+        after = world._replace(commands=(*world.commands, *resubmitted), ahead=owner_clock.lead)
+        yield commit(after, deferrals.changed_entries, world.shard.ids)
 
 
-def committed(world: World, changed: Mapping[str, Deferral | None], ids: Any) -> tuple[World, Shard]:
-    topic = (*world.topic, *((key.decode(), value) for value, key in values(changed)))
+def commit(world: World, changed_entries: Mapping[str, Deferral | None], ids: Any) -> tuple[World, Shard]:
+    topic = (*world.topic, *((key.decode(), value) for value, key in values(changed_entries)))
     table = DeferralTable(world.shard.entries)
-    table.apply_changes(changed)
+    table.apply_changes(changed_entries)
     shard = Shard(_sorted(table), ids, len(world.outcomes), len(topic))
     return world._replace(topic=topic), shard
 
@@ -208,7 +218,7 @@ def _sorted(table: DeferralTable) -> tuple[Deferral, ...]:
     return tuple(table._entries[key] for key in sorted(table._entries))
 
 
-def recovered(world: World) -> World:
+def recover(world: World) -> World:
     """Recover as in step 4 of an owner: fold the deferred topic, then the outcomes, then defer lost commands again."""
     cache = Cache(world)
     fold.fold_deferred(cast(PartitionLog, cache), cache, (0, len(world.topic)))
@@ -241,8 +251,8 @@ SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
 }
 
 
-def begun(scenario: str) -> World:
+def first_world(scenario: str) -> World:
     """Return the first world of a scenario. Scenarios `ahead…` tolerate no difference of clocks."""
-    sends, left = SCENARIOS[scenario]
+    sends, faults_left = SCENARIOS[scenario]
     limits = RULES.limits._replace(clock_tolerance=0) if scenario.startswith("ahead") else RULES.limits
-    return World(sends, tuple(sorted(left.items())), rules=replace(RULES, limits=limits))
+    return World(sends, tuple(sorted(faults_left.items())), rules=replace(RULES, limits=limits))

@@ -1,4 +1,4 @@
-"""Envelopes, compared with the CloudEvents SDK: we read its messages, and it reads ours."""
+"""Envelopes, compared with the CloudEvents SDK: cqrs reads messages of the SDK, and the SDK reads those of cqrs."""
 
 import json
 from datetime import UTC, datetime
@@ -22,14 +22,14 @@ from cqrs_cli.core.messages.record import Record
 FORMAT = JSONFormat()
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
-plain = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9) | words
-datas = st.dictionaries(words, plain | st.lists(plain, max_size=3), max_size=4)
-moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+json_values = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9) | words
+datas = st.dictionaries(words, json_values | st.lists(json_values, max_size=3), max_size=4)
+times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 extensions = st.fixed_dictionaries(
     {},
     optional={
         "expectedversion": st.sampled_from(["7", "any", "none", "exists", ">=3", "0"]),
-        "expirytime": moments.map(lambda moment: moment.isoformat()),
+        "expirytime": times.map(lambda moment: moment.isoformat()),
         "correlationid": words,
         "causationid": words,
         "traceparent": words,
@@ -37,19 +37,21 @@ extensions = st.fixed_dictionaries(
     },
 )
 events = st.builds(
-    lambda named, more, time, data: CloudEvent({**named, **more, **({"time": time} if time else {})}, data),
+    lambda required, optional, time, data: CloudEvent(
+        {**required, **optional, **({"time": time} if time else {})}, data
+    ),
     st.fixed_dictionaries({"id": words, "source": words, "type": words, "subject": words}),
     extensions,
-    st.none() | moments,
+    st.none() | times,
     datas,
 )
 
 
-def written(message: KafkaMessage) -> CommandEnvelope:
+def read_message(message: KafkaMessage) -> CommandEnvelope:
     return read_command(Record(0, 0, b"key", message.value, list(message.headers.items())))
 
 
-def agree(envelope: CommandEnvelope, event: CloudEvent) -> None:
+def check_equal(envelope: CommandEnvelope, event: CloudEvent) -> None:
     attributes = event.get_attributes()
     for name in ("id", "source", "type", "subject", "correlationid", "causationid", "traceparent"):
         assert getattr(envelope, name) == attributes.get(name), name
@@ -61,22 +63,22 @@ def agree(envelope: CommandEnvelope, event: CloudEvent) -> None:
 
 @given(events)
 def test_structured_sdk_commands_are_read(event: CloudEvent) -> None:
-    agree(written(to_structured(event, FORMAT)), event)
+    check_equal(read_message(to_structured(event, FORMAT)), event)
 
 
 @given(events)
 def test_binary_sdk_commands_are_read(event: CloudEvent) -> None:
-    agree(written(to_binary(event, FORMAT)), event)
+    check_equal(read_message(to_binary(event, FORMAT)), event)
 
 
 @given(events)
-def test_both_modes_say_the_same(event: CloudEvent) -> None:
-    structured, binary = written(to_structured(event, FORMAT)), written(to_binary(event, FORMAT))
+def test_both_modes_are_read_alike(event: CloudEvent) -> None:
+    structured, binary = read_message(to_structured(event, FORMAT)), read_message(to_binary(event, FORMAT))
     assert structured.expected_text() == binary.expected_text()
     assert bytes(structured.data) == bytes(binary.data)
 
 
-class Say(cqrs.Command):
+class Speak(cqrs.Command):
     words: str
 
 
@@ -88,7 +90,7 @@ class Talk(cqrs.State):
     count: int = 0
 
 
-def decide(command: Say, talk: Talk) -> list[Spoken]:
+def decide(command: Speak, talk: Talk) -> list[Spoken]:
     if command.words == "no":
         raise cqrs.Rejected("nö", code="NO")
     return [Spoken(command.words)] * (command.words != "nothing")
@@ -101,13 +103,13 @@ def evolve(talk: Talk, event: Spoken) -> Talk:
 AGGREGATE = Aggregate.of("talk", cqrs.Decider(decide, evolve, Talk()))
 
 
-def decided(data: dict[str, Any], **attributes: Any) -> Decisions:
+def decide_command(data: dict[str, Any], **attributes: Any) -> Decisions:
     value = json.dumps(
         {
             "specversion": "1.0",
             "id": "c1",
             "source": "/t",
-            "type": "talk.Say",
+            "type": "talk.Speak",
             "subject": "süb",
             "data": data,
             **attributes,
@@ -119,7 +121,7 @@ def decided(data: dict[str, Any], **attributes: Any) -> Decisions:
     )
 
 
-def as_the_sdk_reads(output: tuple[bytes, bytes | None, int]) -> CloudEvent:
+def read_by_sdk(output: tuple[bytes, bytes | None, int]) -> CloudEvent:
     value, key, _ = output
     event = from_kafka(KafkaMessage(dict(HEADERS), key, value), FORMAT)
     assert isinstance(event, CloudEvent)
@@ -127,10 +129,10 @@ def as_the_sdk_reads(output: tuple[bytes, bytes | None, int]) -> CloudEvent:
 
 
 @given(words)
-def test_the_sdk_reads_our_events(text: str) -> None:
+def test_the_sdk_reads_events(text: str) -> None:
     if text in ("no", "nothing"):
         return
-    event = as_the_sdk_reads(decided({"words": text}, correlationid="order-9").events[0])
+    event = read_by_sdk(decide_command({"words": text}, correlationid="order-9").events[0])
     assert (event.get_id(), event.get_type(), event.get_subject()) == ("3/7/0", "talk.Spoken", "süb")
     assert event.get_time() == datetime(2025, 11, 21, 1, 2, 3, 456000, UTC)
     assert event.get_extension("causationid") == "c1"
@@ -140,22 +142,22 @@ def test_the_sdk_reads_our_events(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "attributes", "status", "kind"),
+    ("data", "attributes", "status", "type"),
     [
-        ({"words": "hi"}, {}, "accepted", "talk.Say.accepted"),
-        ({"words": "nothing"}, {}, "unchanged", "talk.Say.unchanged"),
-        ({"words": "no"}, {}, "rejected", "talk.Say.rejected"),
-        ({"words": "hi"}, {"expectedversion": ">=3"}, "rejected", "talk.Say.rejected"),
-        ({"words": "hi"}, {"expirytime": "2026-01-01T00:00:00Z"}, "rejected", "talk.Say.rejected"),
-        ({"words": 1}, {}, "failed", "talk.Say.failed"),
+        ({"words": "hi"}, {}, "accepted", "talk.Speak.accepted"),
+        ({"words": "nothing"}, {}, "unchanged", "talk.Speak.unchanged"),
+        ({"words": "no"}, {}, "rejected", "talk.Speak.rejected"),
+        ({"words": "hi"}, {"expectedversion": ">=3"}, "rejected", "talk.Speak.rejected"),
+        ({"words": "hi"}, {"expirytime": "2026-01-01T00:00:00Z"}, "rejected", "talk.Speak.rejected"),
+        ({"words": 1}, {}, "failed", "talk.Speak.failed"),
         ({"words": "hi"}, {"type": "talk.Shout"}, "failed", "cqrs.failed"),
     ],
 )
-def test_the_sdk_reads_our_outcomes(
-    data: dict[str, Any], attributes: dict[str, Any], status: str, kind: str
+def test_the_sdk_reads_outcomes(
+    data: dict[str, Any], attributes: dict[str, Any], status: str, type: str
 ) -> None:
-    event = as_the_sdk_reads(decided(data, **attributes).outcomes[0])
+    event = read_by_sdk(decide_command(data, **attributes).outcomes[0])
     verdict = event.get_data()
     assert isinstance(verdict, dict)
-    assert (event.get_id(), event.get_type(), event.get_subject()) == ("3/7", kind, "süb")
+    assert (event.get_id(), event.get_type(), event.get_subject()) == ("3/7", type, "süb")
     assert (verdict["status"], verdict["partition"], verdict["offset"]) == (status, 3, 7)

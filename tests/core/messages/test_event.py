@@ -14,15 +14,15 @@ def event(id: str) -> EventEnvelope:
     return read_event(json.dumps(members).encode())
 
 
-@pytest.mark.parametrize("place", [(0, 0, 0), (3, 18274, 2), (3, 2**63 - 1, 2**31 - 1)])
-def test_id_names_the_place(place: tuple[int, int, int]) -> None:
-    assert event("/".join(map(str, place))).position() == place
+@pytest.mark.parametrize("position", [(0, 0, 0), (3, 18274, 2), (3, 2**63 - 1, 2**31 - 1)])
+def test_id_has_the_position(position: tuple[int, int, int]) -> None:
+    assert event("/".join(map(str, position))).position() == position
 
 
 @pytest.mark.parametrize(
     "id", [f"3/{2**63}/0", f"3/0/{2**31}", "3/-1/0", "3/0/-1", "3/0", "3/0/x", "3/0/0/0"]
 )
-def test_foreign_id_has_no_place(id: str) -> None:
+def test_foreign_id_has_no_position(id: str) -> None:
     with pytest.raises(ValueError):
         event(id).position()
 
@@ -33,6 +33,6 @@ def test_deep_event_is_refused() -> None:
         read_event(b'{"data":' + b"[" * 100_000)
 
 
-def test_negative_place_is_named() -> None:
+def test_negative_position_is_named() -> None:
     with pytest.raises(ValueError, match=r"^not a place in a topic: '0/-1/0'$"):
         event("0/-1/0").position()

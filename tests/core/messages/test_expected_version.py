@@ -10,46 +10,46 @@ from cqrs_cli.core.messages.reasons import Reason
 versions = st.integers(0, MAX_VERSION)
 
 
-def refusal(text: str, version: int) -> str | None:
-    said = parse_expected(text).mismatch(version)
-    return said[0].name if said else None
+def mismatch_reason(text: str, version: int) -> str | None:
+    mismatch = parse_expected(text).mismatch(version)
+    return mismatch[0].name if mismatch else None
 
 
 @given(versions)
 def test_any_is_always_satisfied(version: int) -> None:
-    assert refusal("any", version) is None
+    assert mismatch_reason("any", version) is None
 
 
 @given(versions)
-def test_none_wants_absence_and_exists_presence(version: int) -> None:
-    assert refusal("none", version) == ("ALREADY_EXISTS" if version else None)
-    assert refusal("exists", version) == (None if version else "NOT_FOUND")
+def test_none_and_exists_are_opposites(version: int) -> None:
+    assert mismatch_reason("none", version) == ("ALREADY_EXISTS" if version else None)
+    assert mismatch_reason("exists", version) == (None if version else "NOT_FOUND")
 
 
 @given(versions, versions)
-def test_a_number_wants_exactly_that_version(wanted: int, version: int) -> None:
-    assert refusal(str(wanted), version) == (None if version == wanted else "VERSION_CONFLICT")
-    assert refusal(str(wanted), wanted) is None
+def test_number_means_exactly_this_version(expected: int, version: int) -> None:
+    assert mismatch_reason(str(expected), version) == (None if version == expected else "VERSION_CONFLICT")
+    assert mismatch_reason(str(expected), expected) is None
 
 
 @given(versions, versions)
-def test_at_least_accepts_later_versions(wanted: int, version: int) -> None:
-    assert refusal(f">={wanted}", version) == (None if version >= wanted else "VERSION_CONFLICT")
+def test_at_least_accepts_later_versions(expected: int, version: int) -> None:
+    assert mismatch_reason(f">={expected}", version) == (None if version >= expected else "VERSION_CONFLICT")
 
 
 def test_zero_fails_as_a_conflict() -> None:
-    assert refusal("0", 0) is None
-    assert refusal("0", 3) == "VERSION_CONFLICT"
+    assert mismatch_reason("0", 0) is None
+    assert mismatch_reason("0", 3) == "VERSION_CONFLICT"
 
 
-def test_the_message_says_both_versions() -> None:
+def test_message_has_both_versions() -> None:
     assert parse_expected("7").mismatch(9) == (Reason.VERSION_CONFLICT, "expected version 7, is 9")
     assert parse_expected(">=7").mismatch(6) == (Reason.VERSION_CONFLICT, "expected version >=7, is 6")
     assert parse_expected("exists").mismatch(0) == (Reason.NOT_FOUND, "expected exists, is 0")
     assert parse_expected("none").mismatch(2) == (Reason.ALREADY_EXISTS, "expected none, is 2")
 
 
-WRONG = [
+INVALID_TEXTS = [
     "",
     " ",
     "07",
@@ -69,19 +69,32 @@ WRONG = [
     "None",
     "true",
 ]
-WRONG += ["null", ">= 7", ">=07", ">=", ">=-1", ">7", "<=7", "==7", "0x7", "[1]", "any,none", "exists7"]
-WRONG += [str(MAX_VERSION + 1), f">={MAX_VERSION + 1}", str(2**63), "9" * 5000]
+INVALID_TEXTS += [
+    "null",
+    ">= 7",
+    ">=07",
+    ">=",
+    ">=-1",
+    ">7",
+    "<=7",
+    "==7",
+    "0x7",
+    "[1]",
+    "any,none",
+    "exists7",
+]
+INVALID_TEXTS += [str(MAX_VERSION + 1), f">={MAX_VERSION + 1}", str(2**63), "9" * 5000]
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", INVALID_TEXTS)
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an expected version"):
         parse_expected(text)
 
 
-def test_the_largest_version_is_one() -> None:
-    assert refusal(str(MAX_VERSION), MAX_VERSION) is None
-    assert refusal(f">={MAX_VERSION}", MAX_VERSION) is None
+def test_largest_version_is_valid() -> None:
+    assert mismatch_reason(str(MAX_VERSION), MAX_VERSION) is None
+    assert mismatch_reason(f">={MAX_VERSION}", MAX_VERSION) is None
 
 
 @given(st.text(max_size=30))
@@ -90,12 +103,12 @@ def test_no_text_means_any_by_mistake(text: str) -> None:
         expected = parse_expected(text)
     except ValueError:
         return
-    spelled = {"any": "any", "none": "none", "exists": "exists", "exactly": f"{expected.number}"}
-    assert text == spelled.get(expected.kind, f">={expected.number}")
+    texts = {"any": "any", "none": "none", "exists": "exists", "exactly": f"{expected.number}"}
+    assert text == texts.get(expected.kind, f">={expected.number}")
 
 
 @given(st.from_regex(r"(>=)?[0-9+\-._ ]{1,18}", fullmatch=True))
-def test_number_has_one_spelling(text: str) -> None:
+def test_number_has_one_form(text: str) -> None:
     try:
         expected = parse_expected(text)
     except ValueError:

@@ -11,8 +11,8 @@ from cqrs_cli.core.messages.json import encode_json
 
 @given(st.dictionaries(st.text(), st.integers(0, 9)))
 def test_mappings_have_one_order(members: dict[str, int]) -> None:
-    backwards = dict(reversed(members.items()))
-    assert encode_json(members) == encode_json(backwards)
+    reversed_members = dict(reversed(members.items()))
+    assert encode_json(members) == encode_json(reversed_members)
 
 
 def test_sets_have_one_order() -> None:
@@ -25,7 +25,7 @@ class Address:
     zip: str = ""
 
 
-def test_slots_write_unsent_defaults() -> None:
+def test_slots_write_omitted_defaults() -> None:
     """docs/aggregates.md documents this for `slots=True`. Without it the default is omitted."""
-    sent = msgspec.json.decode(b'{"city":"Leipzig"}', type=Address)
-    assert encode_json(sent) == encode_json(Address("Leipzig")) == b'{"city":"Leipzig","zip":""}'
+    decoded = msgspec.json.decode(b'{"city":"Leipzig"}', type=Address)
+    assert encode_json(decoded) == encode_json(Address("Leipzig")) == b'{"city":"Leipzig","zip":""}'

@@ -51,46 +51,46 @@ def evolve(notes: Notes, event: Noted) -> Notes:
 NOTES = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
 
-def nested(levels: int) -> bytes:
+def nested_lists(levels: int) -> bytes:
     return b"[" * levels + b"]" * levels
 
 
-def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
-    data = b'{"body":%b,"boxes":%d}' % (nested(levels), boxes)
+def decide_note(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
+    data = b'{"body":%b,"boxes":%d}' % (nested_lists(levels), boxes)
     value = json.dumps(document("notes.Note", "a", "1", 0)).encode().replace(b'"data": 0', b'"data":' + data)
     record = Record(0, 0, b"a", value, STRUCTURED_HEADERS)
-    done = decide_batch(NOTES, [record], BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
-    return read_outcome(done.outcomes[0][0]).data, [event[0] for event in done.events]
+    decisions = decide_batch(NOTES, [record], BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
+    return read_outcome(decisions.outcomes[0][0]).data, [event[0] for event in decisions.events]
 
 
 @pytest.mark.covers("bad-input")
 def test_events_are_read_at_depth() -> None:
-    verdict, (event,) = noted(MAX_NESTING - 1)
+    verdict, (event,) = decide_note(MAX_NESTING - 1)
     assert verdict.status == "accepted"
 
-    def deeper(levels: int) -> None:
+    def recurse(levels: int) -> None:
         if levels:
-            deeper(levels - 1)
+            recurse(levels - 1)
         else:
             fold_event(NOTES, None, read_event(event))
 
-    deeper(500)
+    recurse(500)
 
 
 def test_deeply_nested_command_is_refused() -> None:
     for levels in (MAX_NESTING, MAX_ENVELOPE_NESTING - 2):
-        verdict, events = noted(levels)
+        verdict, events = decide_note(levels)
         assert (verdict.reason, events) == ("INVALID_PAYLOAD", [])
         assert verdict.message == f"nested more than {MAX_NESTING} levels deep"
 
 
 @pytest.mark.covers("bad-input")
-def test_readers_stack_does_not_matter() -> None:
-    def reason(levels: int, deeper: int) -> str | None:
-        if deeper:
-            return reason(levels, deeper - 1)
+def test_stack_depth_of_the_reader_does_not_matter() -> None:
+    def reason(levels: int, depth: int) -> str | None:
+        if depth:
+            return reason(levels, depth - 1)
         extension = command("notes.Note", "a", "1", {"body": 1}, ext=0).value or b""
-        value = extension.replace(b'"ext": 0', b'"ext": ' + nested(levels))
+        value = extension.replace(b'"ext": 0', b'"ext": ' + nested_lists(levels))
         try:
             read_command(Record(0, 0, b"a", value, STRUCTURED_HEADERS))
         except CheckFailed as error:
@@ -104,7 +104,7 @@ def test_readers_stack_does_not_matter() -> None:
 
 
 def test_deeply_nested_event_is_refused() -> None:
-    verdict, events = noted(MAX_NESTING - 5, boxes=5)
+    verdict, events = decide_note(MAX_NESTING - 5, boxes=5)
     assert (verdict.reason, events) == ("HANDLER_ERROR", [])
 
 
@@ -117,13 +117,13 @@ class Grown(cqrs.Event):
 
 
 def test_only_recursive_types_may_nest() -> None:
-    def grow(command: counter.Increment, tree: Tree) -> list[Grown]:
+    def decide_tree(command: counter.Increment, tree: Tree) -> list[Grown]:
         return [Grown(tree)]
 
-    def after(tree: Tree, event: Grown) -> Tree:
+    def evolve_tree(tree: Tree, event: Grown) -> Tree:
         return Tree(event.tree)
 
-    assert Aggregate.of("tree", cqrs.Decider(grow, after, Tree())).may_nest
+    assert Aggregate.of("tree", cqrs.Decider(decide_tree, evolve_tree, Tree())).may_nest
     for module in (bank_account, counter, order, sensor):
         assert not Aggregate.of("flat", module.decider).may_nest
 
@@ -136,17 +136,17 @@ def test_only_recursive_types_may_nest() -> None:
 def test_brackets_in_strings_do_not_count(value: Any) -> None:
     check_nesting(json.dumps([value, '[{"\\' * 60, "]" * 60]).encode())
     with pytest.raises(ValueError, match="levels deep"):
-        check_nesting(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested(MAX_NESTING) + b"]")
+        check_nesting(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested_lists(MAX_NESTING) + b"]")
 
 
-@pytest.mark.parametrize("before", [b"", b"[]" * 200, b'{"a":[]}' * 200, nested(90) * 3])
-def test_limit_is_exact(before: bytes) -> None:
+@pytest.mark.parametrize("prefix", [b"", b"[]" * 200, b'{"a":[]}' * 200, nested_lists(90) * 3])
+def test_limit_is_exact(prefix: bytes) -> None:
     """Closed brackets do not count."""
-    check_nesting(before + nested(MAX_NESTING))
+    check_nesting(prefix + nested_lists(MAX_NESTING))
     with pytest.raises(ValueError, match="more than 100 levels"):
-        check_nesting(before + nested(MAX_NESTING + 1))
+        check_nesting(prefix + nested_lists(MAX_NESTING + 1))
     with pytest.raises(ValueError, match="more than 100 levels"):
-        check_nesting(before + b"[" * 60 + b"[]" + b"[" * 41)
+        check_nesting(prefix + b"[" * 60 + b"[]" + b"[" * 41)
 
 
 @pytest.mark.covers("bad-input")

@@ -19,12 +19,12 @@ def test_lone_surrogates_are_question_marks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("value", "message"),
     [
         (None, "a null value is not an outcome"),
         (b'{"x":' + b"[" * 100_000, "nested too deeply|Input data was truncated"),
     ],
 )
-def test_other_records_are_refused(value: bytes | None, why: str) -> None:
-    with pytest.raises(ValueError, match=f"^({why})$"):
+def test_other_records_are_refused(value: bytes | None, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^({message})$"):
         read_outcome(value)

@@ -26,38 +26,40 @@ NAMES = st.text("abcdefghij", min_size=1).filter(lambda name: not name.startswit
 
 
 @given(attributes=st.dictionaries(NAMES, JSON, max_size=4), data=st.dictionaries(st.text(), JSON, max_size=3))
-def test_reference_stands_for_the_data(attributes: dict[str, object], data: dict[str, object]) -> None:
+def test_reference_replaces_the_data(attributes: dict[str, object], data: dict[str, object]) -> None:
     payload = msgspec.json.encode(data)
     document = msgspec.json.encode({**attributes, "data": msgspec.Raw(payload)})
-    referring = with_reference(document, "order", reference_to(payload))
+    document_with_reference = with_reference(document, "order", reference_to(payload))
     assert find_reference(document) is None
     assert data_of_document(document) == payload
-    assert data_of_document(referring) is None
-    assert find_reference(referring) == reference_to(payload)
-    assert msgspec.json.decode(referring)["dataref"] == f"order/{reference_to(payload).sha256}"
-    assert msgspec.json.decode(with_data(referring, payload)) == msgspec.json.decode(document)
-    assert with_payload_data(referring, {reference_to(payload): payload}) == with_data(referring, payload)
+    assert data_of_document(document_with_reference) is None
+    assert find_reference(document_with_reference) == reference_to(payload)
+    assert msgspec.json.decode(document_with_reference)["dataref"] == f"order/{reference_to(payload).sha256}"
+    assert msgspec.json.decode(with_data(document_with_reference, payload)) == msgspec.json.decode(document)
+    assert with_payload_data(document_with_reference, {reference_to(payload): payload}) == with_data(
+        document_with_reference, payload
+    )
     assert with_payload_data(document, {reference_to(payload): payload}) == document
-    assert with_payload_data(referring, {}) == referring
+    assert with_payload_data(document_with_reference, {}) == document_with_reference
 
 
-def test_folder_follows_the_topic() -> None:
+def test_folder_is_the_aggregate_of_the_topic() -> None:
     assert payload_folder("shop.order.commands") == payload_folder("shop.order.events") == "shop.order"
 
 
-@given(data=st.binary(max_size=40), at=st.integers(0, 39), bit=st.integers(0, 7))
-def test_no_other_bytes_are_accepted(data: bytes, at: int, bit: int) -> None:
+@given(data=st.binary(max_size=40), index=st.integers(0, 39), bit=st.integers(0, 7))
+def test_no_other_bytes_are_accepted(data: bytes, index: int, bit: int) -> None:
     reference = reference_to(data)
     assert reference.matches(data)
     assert not reference.matches(data + b"\0")
-    if at < len(data):
+    if index < len(data):
         changed = bytearray(data)
-        changed[at] ^= 1 << bit
+        changed[index] ^= 1 << bit
         assert not reference.matches(bytes(changed))
 
 
 @pytest.mark.parametrize(
-    ("sum", "size"),
+    ("digest", "size"),
     [
         (None, 1),
         ("", 1),
@@ -72,12 +74,12 @@ def test_no_other_bytes_are_accepted(data: bytes, at: int, bit: int) -> None:
         ("a" * 64, MAX_PAYLOAD + 1),
     ],
 )
-def test_malformed_references_are_refused(sum: str | None, size: int | str | None) -> None:
+def test_malformed_references_are_refused(digest: str | None, size: int | str | None) -> None:
     with pytest.raises(ValueError, match="data"):
-        parse_reference(sum, size)
+        parse_reference(digest, size)
     assert parse_reference("a" * 64, "7") == parse_reference("a" * 64, 7)
-    for most in (0, MAX_PAYLOAD):
-        assert parse_reference("a" * 64, most).size == most
+    for size_limit in (0, MAX_PAYLOAD):
+        assert parse_reference("a" * 64, size_limit).size == size_limit
 
 
 @pytest.mark.parametrize("document", [None, b"no JSON", b'{"data":{"datasha256":"x"}}'])

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source, read_reaction_id
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.errors import UsageError
-from tests.core.deferral.batches import AT, decided, record, result
+from tests.core.deferral.batches import TIMESTAMP, decide, reasons, record
 from tests.support.commands import document
 
 ID = "checkout/x.order.events/0/7/0@1777593600000/0"
@@ -18,26 +18,26 @@ ID = "checkout/x.order.events/0/7/0@1777593600000/0"
 
 def test_guessed_id_is_refused() -> None:
     """The process manager's own command with this id is decided, although guessed commands came before."""
-    first, own = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
-    done = decided(first, record(2, id=ID, source="/cqrs/process/other"), own)
-    assert result(done) == ["INVALID_ENVELOPE", "INVALID_ENVELOPE", "accepted"]
-    assert len(done.dead_letters) == 2
+    first, own_command = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
+    decisions = decide(first, record(2, id=ID, source="/cqrs/process/other"), own_command)
+    assert reasons(decisions) == ["INVALID_ENVELOPE", "INVALID_ENVELOPE", "accepted"]
+    assert len(decisions.dead_letters) == 2
 
 
-def test_guessed_id_does_not_wait() -> None:
+def test_guessed_id_is_not_deferred() -> None:
     far = "2999-01-01T00:00:00Z"
-    own = record(1, id=ID, notbefore=far, source="/cqrs/process/checkout")
-    done = decided(record(id=ID, notbefore=far), own)
-    assert result(done) == ["INVALID_ENVELOPE", "NOT_YET"]
+    own_command = record(1, id=ID, notbefore=far, source="/cqrs/process/checkout")
+    decisions = decide(record(id=ID, notbefore=far), own_command)
+    assert reasons(decisions) == ["INVALID_ENVELOPE", "NOT_YET"]
 
 
 @pytest.mark.parametrize(
-    ("source", "found"), [("/t", "INVALID_ENVELOPE"), (process_source("checkout"), "accepted")]
+    ("source", "reason"), [("/t", "INVALID_ENVELOPE"), (process_source("checkout"), "accepted")]
 )
-def test_binary_mode_is_no_way_round(source: str, found: str) -> None:
+def test_rule_applies_to_binary_mode(source: str, reason: str) -> None:
     attributes = {"specversion": "1.0", "id": ID, "source": source, "type": "way.Go", "subject": "a"}
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
-    assert result(decided(Record(0, AT, b"a", b"{}", headers))) == [found]
+    assert reasons(decide(Record(0, TIMESTAMP, b"a", b"{}", headers))) == [reason]
 
 
 @pytest.mark.parametrize(
@@ -52,32 +52,32 @@ def test_binary_mode_is_no_way_round(source: str, found: str) -> None:
         "me@example.org",
     ],
 )
-def test_other_ids_are_anybodys(id: str) -> None:
+def test_other_ids_are_not_reserved(id: str) -> None:
     assert read_reaction_id(id) is None
-    assert result(decided(record(id=id))) == ["accepted"]
+    assert reasons(decide(record(id=id))) == ["accepted"]
 
 
 def test_id_is_read_as_it_is_written() -> None:
-    found = ReactionId("checkout", "x.order.events", "0/7/0", 1777593600000, 0)
-    assert (str(found), read_reaction_id(ID)) == (ID, found)
-    assert found.origin == ID.removesuffix("/0")
+    reaction_id = ReactionId("checkout", "x.order.events", "0/7/0", 1777593600000, 0)
+    assert (str(reaction_id), read_reaction_id(ID)) == (ID, reaction_id)
+    assert reaction_id.origin == ID.removesuffix("/0")
 
 
-def test_clients_are_told_at_once() -> None:
-    given = Attributes(id=ID)
+def test_clients_fail_before_sending() -> None:
+    attributes = Attributes(id=ID)
     with pytest.raises(UsageError, match=r"--id: the id 'checkout/.*' is one that process checkout gives"):
-        write_command("way", "a", "way.Go", b"{}", "/cqrs/gateway", given)
-    assert write_command("way", "a", "way.Go", b"{}", process_source("checkout"), given).id == ID
+        write_command("way", "a", "way.Go", b"{}", "/cqrs/gateway", attributes)
+    assert write_command("way", "a", "way.Go", b"{}", process_source("checkout"), attributes).id == ID
 
 
 @pytest.mark.parametrize("source", [{}, {"source": "/t"}])
-def test_lines_of_files_are_told_at_once(source: dict[str, str]) -> None:
+def test_lines_of_files_are_checked(source: dict[str, str]) -> None:
     line = {"id": ID, "type": "way.Go", "subject": "a"} | source
     with pytest.raises(ValueError, match="nobody else may"):
         complete_line(msgspec.json.encode(line))
 
 
-def test_processes_lines_may_be_sent_again() -> None:
+def test_commands_of_processes_may_be_resent() -> None:
     line = document("way.Go", "a", ID) | {"source": process_source("checkout")}
     assert complete_line(msgspec.json.encode(line)).id == ID
-    assert read_command(Record(0, AT, b"a", msgspec.json.encode(line), [*HEADERS])).id == ID
+    assert read_command(Record(0, TIMESTAMP, b"a", msgspec.json.encode(line), [*HEADERS])).id == ID

@@ -8,7 +8,7 @@ def test_counters_count_every_status() -> None:
     assert Counts.__struct_fields__ == (*STATUSES, "events", "first", "last")
 
 
-def test_shards_number_statuses_alike() -> None:
+def test_order_of_remembered_statuses_is_fixed() -> None:
     assert REMEMBERED == ("accepted", "unchanged", "rejected")
 
 

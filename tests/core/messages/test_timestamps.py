@@ -13,8 +13,8 @@ def test_timestamp_is_read_back(milliseconds: int) -> None:
 
 
 @given(st.integers(0, 253_402_300_799_999), st.integers(0, 253_402_300_799_999))
-def test_texts_sort_as_timestamps_do(one: int, other: int) -> None:
-    assert (rfc3339(one) < rfc3339(other)) == (one < other)
+def test_texts_sort_as_timestamps_do(first: int, second: int) -> None:
+    assert (rfc3339(first) < rfc3339(second)) == (first < second)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_rfc_3339_is_rounded_down(text: str, milliseconds: int) -> None:
     "text",
     ["", "now", "2026-11-21", "2026-11-21T01:02:03", "2026-13-21T01:02:03Z", "0001-01-01T00:00:00+14:00"],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a time"):
         parse_timestamp(text)
 

@@ -19,38 +19,40 @@ _texts = st.just(TRACE) | st.text(st.characters(exclude_categories=["Cs"]), min_
 _numbers = st.integers(-1, 4)
 
 
-def fed(*records: Record) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def events_and_outcomes(*records: Record) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Decide these records, and return their events and outcomes."""
     partition = Partition()
     partition.decide(*records)
     events, outcomes = (
-        [json.loads(value) for value, _, _ in written] for written in (partition.events, partition.outcomes)
+        [json.loads(value) for value, _, _ in records] for records in (partition.events, partition.outcomes)
     )
     return events, outcomes
 
 
-def binary(trace: dict[str, str], number: int) -> Record:
+def binary_record(trace: dict[str, str], number: int) -> Record:
     attributes = {"specversion": "1.0", "id": "1", "source": "/t", "type": "tally.Add", "subject": "a"}
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in {**attributes, **trace}.items()]
     return Record(0, 5000, b"a", b'{"n":%d}' % number, headers)
 
 
 @given(_texts, _numbers, st.booleans())
-def test_any_trace_is_handed_on_unchanged(trace: str, number: int, in_headers: bool) -> None:
+def test_any_trace_is_propagated_unchanged(trace: str, number: int, in_headers: bool) -> None:
     """The commands are accepted, unchanged and rejected, in both modes."""
     structured = record(0, command(data={"n": number}, traceparent=trace))
-    events, outcomes = fed(binary({"traceparent": trace}, number) if in_headers else structured)
-    assert [one["traceparent"] for one in (*events, *outcomes)] == [trace] * (1 + max(0, number))
+    events, outcomes = events_and_outcomes(
+        binary_record({"traceparent": trace}, number) if in_headers else structured
+    )
+    assert [message["traceparent"] for message in (*events, *outcomes)] == [trace] * (1 + max(0, number))
 
 
 @given(_texts, _numbers)
 def test_trace_changes_nothing_else(trace: str, number: int) -> None:
     data = {"n": number}
-    with_trace = fed(record(0, command(data=data, traceparent=trace)))
-    without = fed(record(0, command(data=data)))
-    for traced, plain in zip(with_trace, without, strict=True):
-        assert [{**one, "traceparent": trace} for one in plain] == traced
-        assert not any("traceparent" in one for one in plain)
+    with_trace = events_and_outcomes(record(0, command(data=data, traceparent=trace)))
+    without_trace = events_and_outcomes(record(0, command(data=data)))
+    for traced, plain in zip(with_trace, without_trace, strict=True):
+        assert [{**message, "traceparent": trace} for message in plain] == traced
+        assert not any("traceparent" in message for message in plain)
 
 
 @given(
@@ -60,36 +62,40 @@ def test_tracestate_goes_with_traceparent(
     trace: str | None, state: str | None, number: int, in_headers: bool
 ) -> None:
     """The result has both, only the trace, or neither. A tracestate that is too long or empty is omitted."""
-    given = {"traceparent": trace, "tracestate": state}
+    attributes = {"traceparent": trace, "tracestate": state}
     if in_headers:
-        sent = binary({name: text for name, text in given.items() if text is not None}, number)
+        command_record = binary_record(
+            {name: text for name, text in attributes.items() if text is not None}, number
+        )
     else:
-        sent = record(0, command(data={"n": number}, traceparent=trace, tracestate=state))
-    wanted = {}
+        command_record = record(0, command(data={"n": number}, traceparent=trace, tracestate=state))
+    expected = {}
     if trace:
-        wanted = {"traceparent": trace} | ({"tracestate": state} if state and len(state) <= 512 else {})
-    events, outcomes = fed(sent)
-    for one in (*events, *outcomes):
-        assert {name: text for name, text in one.items() if name.startswith("trace")} == wanted
+        expected = {"traceparent": trace} | ({"tracestate": state} if state and len(state) <= 512 else {})
+    events, outcomes = events_and_outcomes(command_record)
+    for message in (*events, *outcomes):
+        assert {name: text for name, text in message.items() if name.startswith("trace")} == expected
 
 
 def test_duplicate_has_its_own_trace() -> None:
     """The trace does not count for the fingerprint."""
     second = TRACE.replace("4bf9", "5bf9")
-    events, outcomes = fed(record(0, command(traceparent=TRACE)), record(1, command(traceparent=second)))
-    assert [one["data"]["status"] for one in outcomes] == ["accepted", "duplicate"]
-    assert [one["traceparent"] for one in outcomes] == [TRACE, second]
-    assert [one["traceparent"] for one in events] == [TRACE]
+    events, outcomes = events_and_outcomes(
+        record(0, command(traceparent=TRACE)), record(1, command(traceparent=second))
+    )
+    assert [outcome["data"]["status"] for outcome in outcomes] == ["accepted", "duplicate"]
+    assert [outcome["traceparent"] for outcome in outcomes] == [TRACE, second]
+    assert [event["traceparent"] for event in events] == [TRACE]
 
 
 @pytest.mark.parametrize("empty", [None, ""])
 def test_empty_trace_is_none(empty: str | None) -> None:
-    events, outcomes = fed(record(0, command(traceparent=empty)))
-    assert not any("traceparent" in one for one in (*events, *outcomes))
+    events, outcomes = events_and_outcomes(record(0, command(traceparent=empty)))
+    assert not any("traceparent" in message for message in (*events, *outcomes))
 
 
 def test_outcome_without_subject_has_no_trace() -> None:
-    _, (outcome,) = fed(record(0, command(traceparent=TRACE), key=b"\xff"))
+    _, (outcome,) = events_and_outcomes(record(0, command(traceparent=TRACE), key=b"\xff"))
     assert outcome["data"]["reason"] == "KEY_MISMATCH"
     assert not {"subject", "traceparent"} & outcome.keys()
 
@@ -112,8 +118,8 @@ def test_readers_of_events_get_the_trace(
     assert (recorded.traceparent, recorded.tracestate) == trace
 
 
-def test_longest_tracestate_is_handed_on() -> None:
-    for length, kept in ((MAX_TRACESTATE, True), (MAX_TRACESTATE + 1, False)):
+def test_longest_tracestate_is_propagated() -> None:
+    for length, is_propagated in ((MAX_TRACESTATE, True), (MAX_TRACESTATE + 1, False)):
         partition = Partition()
         partition.decide(record(0, command(traceparent=TRACE, tracestate="a=" + "b" * (length - 2))))
-        assert ("tracestate" in partition.last()) == kept
+        assert ("tracestate" in partition.last()) == is_propagated

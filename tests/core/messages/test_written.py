@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, WrittenVerdict, outcome_writer
 
 
-class Begun(PropagatedAttributes, frozen=True, omit_defaults=True):
+class PropagatedEnvelope(PropagatedAttributes, frozen=True, omit_defaults=True):
     specversion: str
     id: str
     source: str
@@ -24,7 +24,7 @@ class Begun(PropagatedAttributes, frozen=True, omit_defaults=True):
     correlationid: str | UnsetType
 
 
-class WrittenEvent(Begun, frozen=True, kw_only=True, omit_defaults=True):
+class WrittenEvent(PropagatedEnvelope, frozen=True, kw_only=True, omit_defaults=True):
     """An event: the propagated attributes come between the members of its command and its own members."""
 
     aggregateversion: int
@@ -33,7 +33,7 @@ class WrittenEvent(Begun, frozen=True, kw_only=True, omit_defaults=True):
     data: Any
 
 
-class WrittenOutcome(Begun, frozen=True, kw_only=True, omit_defaults=True):
+class WrittenOutcome(PropagatedEnvelope, frozen=True, kw_only=True, omit_defaults=True):
     """An outcome: the propagated attributes come before its data."""
 
     data: WrittenVerdict
@@ -60,15 +60,15 @@ def members(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
 
 
 @given(sources, numbers, envelopes, numbers, numbers, numbers, numbers)
-def test_events_are_the_contract(
+def test_events_equal_the_contract(
     source: str, partition: int, envelope: CommandEnvelope, offset: int, index: int, version: int, count: int
 ) -> None:
-    place, mine, data = f"{partition}/{offset}/{index}", members(envelope), b'{"a":"%d"}'
-    numbered: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
-    more = {**numbered, "data": Raw(data), **envelope.propagated()}
-    wanted = WrittenEvent("1.0", place, source, "note.Nöted", *mine, **more)
-    given = (offset, index, envelope.shared_members(TIME), version, index, count, data)
-    assert event_writer(source, partition, "note.Nöted")(given) == encode_json(wanted)
+    id, shared, data = f"{partition}/{offset}/{index}", members(envelope), b'{"a":"%d"}'
+    numbers_of_event: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
+    members_of_event = {**numbers_of_event, "data": Raw(data), **envelope.propagated()}
+    expected = WrittenEvent("1.0", id, source, "note.Nöted", *shared, **members_of_event)
+    arguments = (offset, index, envelope.shared_members(TIME), version, index, count, data)
+    assert event_writer(source, partition, "note.Nöted")(arguments) == encode_json(expected)
 
 
 verdicts = st.builds(
@@ -83,17 +83,19 @@ verdicts = st.builds(
 
 
 @given(sources, numbers, st.none() | envelopes, numbers, texts, verdicts)
-def test_outcomes_are_the_contract(
+def test_outcomes_equal_the_contract(
     source: str,
     partition: int,
     envelope: CommandEnvelope | None,
     offset: int,
-    kind: str,
+    type: str,
     verdict: WrittenVerdict,
 ) -> None:
-    named = (UNSET, TIME, UNSET, UNSET) if envelope is None else members(envelope)
-    handed_on = {} if envelope is None else envelope.propagated()
-    wanted = WrittenOutcome("1.0", f"{partition}/{offset}", source, kind, *named, data=verdict, **handed_on)
+    envelope_members = (UNSET, TIME, UNSET, UNSET) if envelope is None else members(envelope)
+    propagated = {} if envelope is None else envelope.propagated()
+    expected = WrittenOutcome(
+        "1.0", f"{partition}/{offset}", source, type, *envelope_members, data=verdict, **propagated
+    )
     shared = shared_members_of_unreadable(TIME) if envelope is None else envelope.shared_members(TIME)
-    given = (offset, encode_json(kind), shared, encode_json(verdict))
-    assert outcome_writer(source, partition)(given) == encode_json(wanted)
+    arguments = (offset, encode_json(type), shared, encode_json(verdict))
+    assert outcome_writer(source, partition)(arguments) == encode_json(expected)

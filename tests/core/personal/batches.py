@@ -14,21 +14,21 @@ from cqrs_cli.core.personal.encrypted_data import kids_in
 from cqrs_cli.core.personal.encryption import KID_BYTES, SECRET_BYTES, DataKey
 from tests.support.commands import command
 
-AT = 1_000_000
+TIMESTAMP = 1_000_000
 
 ANN = {"name": "Ann Smith", "mail": "ann@home"}
-PLAIN = (b"Ann", b"ann@", b"Elm")
+PLAIN_TEXTS = (b"Ann", b"ann@", b"Elm")
 
 
-def keys() -> Callable[[], DataKey]:
+def key_generator() -> Callable[[], DataKey]:
     """Return a function that makes new keys, in the same sequence each time."""
     numbers = count(1)
     return lambda: DataKey.of_random(next(numbers).to_bytes(KID_BYTES + SECRET_BYTES, "little"))
 
 
-def record(offset: int, kind: str, data: Any = None, subject: str = "c", **attributes: Any) -> Record:
-    sent = command(kind, subject, f"id-{offset}", data, **attributes)
-    return Record(offset, AT, sent.key, sent.value, [*HEADERS])
+def record(offset: int, type: str, data: Any = None, subject: str = "c", **attributes: Any) -> Record:
+    sent_command = command(type, subject, f"id-{offset}", data, **attributes)
+    return Record(offset, TIMESTAMP, sent_command.key, sent_command.value, [*HEADERS])
 
 
 def register(offset: int, subject: str = "c", **attributes: Any) -> Record:
@@ -39,34 +39,34 @@ def erase(offset: int, subject: str = "c") -> Record:
     return record(offset, "cqrs.Erase", {}, subject)
 
 
-def context(key: DataKey | None = None, table: DeferralTable | None = None, **others: Any) -> BatchContext:
-    there = DeferralTable() if table is None else table
-    deferrals = Deferrals(lambda: there, "T", 0, active=table is not None)
+def context(key: DataKey | None = None, table: DeferralTable | None = None, **options: Any) -> BatchContext:
+    entries = DeferralTable() if table is None else table
+    deferrals = Deferrals(lambda: entries, "T", 0, active=table is not None)
     return BatchContext(
         0,
         lambda _: None,
         lambda *_: None,
-        lambda: AT,
+        lambda: TIMESTAMP,
         topic="customer.commands",
         deferrals=deferrals,
         data_key_of=lambda _: key,
-        new_data_key=keys(),
-        **others,
+        new_data_key=key_generator(),
+        **options,
     )
 
 
-def verdicts(done: Decisions) -> list[str]:
-    read = [json.loads(value)["data"] for value, _, _ in done.outcomes]
-    return [data.get("reason", data["status"]) for data in read]
+def verdicts(decisions: Decisions) -> list[str]:
+    documents = [json.loads(value)["data"] for value, _, _ in decisions.outcomes]
+    return [data.get("reason", data["status"]) for data in documents]
 
 
-def kids(done: Decisions) -> list[str]:
-    """Return the key of each event with encrypted members, and in brackets the keys that erasures end."""
-    found = []
-    for value, _, _ in done.events:
+def event_key_ids(decisions: Decisions) -> list[str]:
+    """Return the key ids of the events: of each encrypted event, and in brackets the key that an erasure deletes."""
+    key_ids = []
+    for value, _, _ in decisions.events:
         event = read_event(value)
         if event.type == "cqrs.Erased":
-            found.append(f"({json.loads(bytes(event.data))['key']})")
+            key_ids.append(f"({json.loads(bytes(event.data))['key']})")
         else:
-            found += kids_in(bytes(event.data))
-    return found
+            key_ids += kids_in(bytes(event.data))
+    return key_ids

@@ -8,65 +8,65 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.personal.personal_fields import Personal
 
-ANN = "Ann-Sophie"
+PERSONAL_NAME = "Ann-Sophie"
 
 
-class Say(cqrs.Command):
-    who: Personal[str]
-    how: str = ""
+class Greet(cqrs.Command):
+    name: Personal[str]
+    mode: str = ""
 
     def __post_init__(self) -> None:
-        if self.how == "unfit":
-            raise ValueError(f"{self.who} does not fit")
-        if self.how == "undone":
-            raise LookupError(self.who)
-        if self.how == "quit":
-            raise SystemExit(self.who)
+        if self.mode == "unfit":
+            raise ValueError(f"{self.name} does not fit")
+        if self.mode == "undone":
+            raise LookupError(self.name)
+        if self.mode == "quit":
+            raise SystemExit(self.name)
 
 
-class Said(cqrs.Event):
-    who: Personal[str]
-    how: str
+class Greeted(cqrs.Event):
+    name: Personal[str]
+    mode: str
 
 
-class Heard(cqrs.State):
-    who: Personal[str] = ""
+class Greeting(cqrs.State):
+    name: Personal[str] = ""
 
 
-def decide(command: Say, heard: Heard) -> Iterator[Said]:
-    match command.how:
+def decide(command: Greet, greeting: Greeting) -> Iterator[Greeted]:
+    match command.mode:
         case "raise":
-            raise RuntimeError(command.who)
+            raise RuntimeError(command.name)
         case "reject":
-            raise cqrs.Rejected(f"{command.who.upper()} may not", code="WHO")
+            raise cqrs.Rejected(f"{command.name.upper()} may not", code="NAME")
         case "code":
-            raise cqrs.Rejected("no", code=command.who)
+            raise cqrs.Rejected("no", code=command.name)
         case "state":
-            raise cqrs.Rejected(f"it is {heard.who}")
+            raise cqrs.Rejected(f"it is {greeting.name}")
         case "later":
-            raise cqrs.Later(timedelta(hours=1), f"{command.who} sleeps")
+            raise cqrs.Later(timedelta(hours=1), f"{command.name} sleeps")
         case "rule":
             raise cqrs.Rejected("it may not")
-    yield Said(command.who, command.how)
+    yield Greeted(command.name, command.mode)
 
 
-def evolve(heard: Heard, event: Said) -> Heard:
-    match event.how:
+def evolve(greeting: Greeting, event: Greeted) -> Greeting:
+    match event.mode:
         case "fold":
-            raise KeyError(event.who)
+            raise KeyError(event.name)
         case "full":
-            raise OSError(f"no space left for {event.who}")
+            raise OSError(f"no space left for {event.name}")
         case "exit":
-            raise SystemExit(event.who)
-    return Heard(event.who)
+            raise SystemExit(event.name)
+    return Greeting(event.name)
 
 
-def upcast(old: dict[str, Any]) -> Said:
-    if old["how"] == "raise":
-        raise KeyError(old["who"])
-    if old["how"] == "short":
-        raise MemoryError(old["who"])
+def upcast(old: dict[str, Any]) -> Greeted:
+    if old["mode"] == "raise":
+        raise KeyError(old["name"])
+    if old["mode"] == "short":
+        raise MemoryError(old["name"])
     return old  # type: ignore[return-value]
 
 
-HEARD = Aggregate.of("heard", cqrs.Decider(decide, evolve, Heard(), upcasters={"Old": upcast}))
+LEAKING = Aggregate.of("greeting", cqrs.Decider(decide, evolve, Greeting(), upcasters={"Old": upcast}))

@@ -21,54 +21,66 @@ from cqrs_cli.core.personal.encrypted_data import decrypt_data, has_encrypted_sh
 from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.core.personal.personal_fields import personal
-from tests.core.personal.batches import ANN, PLAIN, context, erase, keys, kids, record, register, verdicts
+from tests.core.personal.batches import (
+    ANN,
+    PLAIN_TEXTS,
+    context,
+    erase,
+    event_key_ids,
+    key_generator,
+    record,
+    register,
+    verdicts,
+)
 from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, evolve
 
 
-def test_events_open_at_their_place() -> None:
-    done = decide_batch(CUSTOMER, [register(7)], context())
-    (key,) = done.data_keys.values()
+def test_events_are_decrypted_at_their_location() -> None:
+    decisions = decide_batch(CUSTOMER, [register(7)], context())
+    (key,) = decisions.data_keys.values()
     assert key is not None
-    event = read_event(done.events[0][0])
-    assert not any(plain in value for plain in PLAIN for value, _, _ in done.events + done.outcomes)
-    opened = decrypt_data(
+    event = read_event(decisions.events[0][0])
+    assert not any(
+        plain in value for plain in PLAIN_TEXTS for value, _, _ in decisions.events + decisions.outcomes
+    )
+    decrypted = decrypt_data(
         Registered, bytes(event.data), {key.kid: key}.get, ValueLocation("customer", "c", "0/7/0", "")
     )
-    assert json.loads(opened) == {**ANN, "plan": "free"}
-    assert done.states["c"].state == Customer("Ann Smith", "ann@home", "free")
+    assert json.loads(decrypted) == {**ANN, "plan": "free"}
+    assert decisions.states["c"].state == Customer("Ann Smith", "ann@home", "free")
 
 
-def test_only_personal_values_need_a_key() -> None:
+def test_commands_without_personal_values_need_no_key() -> None:
     nameless = record(0, "customer.Register", {"name": "", "plan": "free"})
-    done = decide_batch(CUSTOMER, [nameless], context())
-    assert verdicts(done) == ["accepted"] and done.data_keys == {}
+    decisions = decide_batch(CUSTOMER, [nameless], context())
+    assert verdicts(decisions) == ["accepted"] and decisions.data_keys == {}
 
 
-def test_key_in_force_is_used() -> None:
-    key = keys()()
-    done = decide_batch(CUSTOMER, [register(0), register(1)], context(key))
-    assert kids(done) == [key.kid] * 2 and done.data_keys == {}
+def test_current_key_is_used() -> None:
+    key = key_generator()()
+    decisions = decide_batch(CUSTOMER, [register(0), register(1)], context(key))
+    assert event_key_ids(decisions) == [key.kid] * 2 and decisions.data_keys == {}
 
 
-def test_erase_ends_the_key_for_good() -> None:
-    done = decide_batch(CUSTOMER, [register(0), erase(1)], context())
-    first = kids(done)[0]
-    assert kids(done) == [first, f"({first})"]
-    assert done.data_keys == {"c": None} and done.states["c"].state == mask(Customer(plan="free"))
-    again = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
-    assert kids(again)[:2] == [first, f"({first})"] and kids(again)[2] != first
-    assert again.data_keys["c"] is not None and again.data_keys["c"].kid == kids(again)[2]
+def test_erase_deletes_the_key_permanently() -> None:
+    decisions = decide_batch(CUSTOMER, [register(0), erase(1)], context())
+    first = event_key_ids(decisions)[0]
+    assert event_key_ids(decisions) == [first, f"({first})"]
+    assert decisions.data_keys == {"c": None} and decisions.states["c"].state == mask(Customer(plan="free"))
+    later = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
+    assert event_key_ids(later)[:2] == [first, f"({first})"] and event_key_ids(later)[2] != first
+    assert later.data_keys["c"] is not None and later.data_keys["c"].kid == event_key_ids(later)[2]
 
 
 def test_erase_without_a_key_is_unchanged() -> None:
-    done = decide_batch(CUSTOMER, [erase(0), register(1), erase(2), erase(3)], context())
-    assert verdicts(done) == ["unchanged", "accepted", "accepted", "unchanged"]
+    decisions = decide_batch(CUSTOMER, [erase(0), register(1), erase(2), erase(3)], context())
+    assert verdicts(decisions) == ["unchanged", "accepted", "accepted", "unchanged"]
 
 
-def test_erase_is_no_command_without_marks() -> None:
-    plain = Aggregate.of("counter", counter.decider)
-    done = decide_batch(plain, [record(0, "cqrs.Erase", {})], context())
-    assert verdicts(done) == ["UNKNOWN_TYPE"]
+def test_erase_needs_personal_fields() -> None:
+    counter_aggregate = Aggregate.of("counter", counter.decider)
+    decisions = decide_batch(counter_aggregate, [record(0, "cqrs.Erase", {})], context())
+    assert verdicts(decisions) == ["UNKNOWN_TYPE"]
 
 
 @pytest.mark.parametrize(
@@ -80,17 +92,17 @@ def test_erase_is_no_command_without_marks() -> None:
     ],
 )
 @pytest.mark.parametrize("attributes", [{}, {"expirytime": "2999-01-01T00:00:00Z"}])
-def test_senders_may_not_seal(data: str, attributes: dict[str, str]) -> None:
-    sent = register(0, **attributes)
-    assert sent.value is not None
-    written = sent.value.replace(json.dumps(ANN).encode(), data.encode())
-    assert data.encode() in written
-    done = decide_batch(CUSTOMER, [replace(sent, value=written)], context())
-    assert verdicts(done) == ["INVALID_PAYLOAD"] and done.data_keys == {}
-    assert b"a member has the shape of a sealed value" in done.outcomes[0][0]
+def test_senders_may_not_encrypt(data: str, attributes: dict[str, str]) -> None:
+    command_record = register(0, **attributes)
+    assert command_record.value is not None
+    value = command_record.value.replace(json.dumps(ANN).encode(), data.encode())
+    assert data.encode() in value
+    decisions = decide_batch(CUSTOMER, [replace(command_record, value=value)], context())
+    assert verdicts(decisions) == ["INVALID_PAYLOAD"] and decisions.data_keys == {}
+    assert b"a member has the shape of a sealed value" in decisions.outcomes[0][0]
 
 
-def test_lenient_commands_may_not_seal() -> None:
+def test_unknown_members_may_not_be_encrypted() -> None:
     """Members that the class does not know are checked, too."""
 
     class Note(cqrs.Command, forbid_unknown_fields=False):
@@ -99,99 +111,102 @@ def test_lenient_commands_may_not_seal() -> None:
     def decide(command: Note, state: Customer) -> list[Registered]:
         return []
 
-    noted = Aggregate.of("customer", cqrs.Decider(decide, evolve, Customer()))
-    done = decide_batch(noted, [record(0, "customer.Note", {"x": {"$sealed": "AAAA"}})], context())
-    assert verdicts(done) == ["INVALID_PAYLOAD"]
+    aggregate = Aggregate.of("customer", cqrs.Decider(decide, evolve, Customer()))
+    decisions = decide_batch(aggregate, [record(0, "customer.Note", {"x": {"$sealed": "AAAA"}})], context())
+    assert verdicts(decisions) == ["INVALID_PAYLOAD"]
 
 
-@pytest.mark.parametrize("upcasts", [False, True])
+@pytest.mark.parametrize("has_upcaster", [False, True])
 @pytest.mark.parametrize(
     "annotation", [dict[str, str], Any, str | None, Annotated[str, personal], Annotated[Any, personal]]
 )
-def test_decide_may_not_seal(annotation: Any, upcasts: bool) -> None:
+def test_decide_may_not_return_encrypted_values(annotation: Any, has_upcaster: bool) -> None:
     """`decide` may not return encrypted values, even in untyped fields, and even if the class accepts such a value."""
-    Noted = defstruct("Noted", [("what", annotation)], bases=(cqrs.Event,), frozen=True)
+    NotedEvent = defstruct("Noted", [("what", annotation)], bases=(cqrs.Event,), frozen=True)
 
     class Note(cqrs.Command):
         pass
 
-    def decide(command: Note, state: Customer) -> list[Noted]:  # type: ignore[valid-type]
-        return [Noted({"$sealed": "A" * 40})]
+    def decide(command: Note, state: Customer) -> list[NotedEvent]:  # type: ignore[valid-type]
+        return [NotedEvent({"$sealed": "A" * 40})]
 
-    def fold(state: Customer, event: Noted) -> Customer:  # type: ignore[valid-type]
+    def fold(state: Customer, event: NotedEvent) -> Customer:  # type: ignore[valid-type]
         return state
 
     def upcast(old: dict[str, Any]) -> cqrs.Event:
-        return Noted(str(old["what"]))  # type: ignore[return-value]
+        return NotedEvent(str(old["what"]))  # type: ignore[return-value]
 
-    upcasters = {"Noted": upcast} if upcasts and annotation is not dict[str, str] else {}
-    noted = Aggregate.of("customer", cqrs.Decider(decide, fold, Customer(), upcasters=upcasters))
-    done = decide_batch(noted, [record(0, "customer.Note", {})], context())
-    assert verdicts(done) == ["HANDLER_ERROR"] and not done.events
-
-
-def test_payloads_are_summed_sealed() -> None:
-    done = decide_batch(CUSTOMER, [register(0)], context(payload_threshold=10))
-    ((reference, data),) = done.payloads.items()
-    assert find_reference(done.events[0][0]) == reference == reference_to(data)
-    assert has_encrypted_shape(data) and not any(plain in data for plain in PLAIN)
+    upcasters = {"Noted": upcast} if has_upcaster and annotation is not dict[str, str] else {}
+    aggregate = Aggregate.of("customer", cqrs.Decider(decide, fold, Customer(), upcasters=upcasters))
+    decisions = decide_batch(aggregate, [record(0, "customer.Note", {})], context())
+    assert verdicts(decisions) == ["HANDLER_ERROR"] and not decisions.events
 
 
-kinds = st.lists(
+def test_hashes_of_payloads_are_of_encrypted_data() -> None:
+    decisions = decide_batch(CUSTOMER, [register(0)], context(payload_threshold=10))
+    ((reference, data),) = decisions.payloads.items()
+    assert find_reference(decisions.events[0][0]) == reference == reference_to(data)
+    assert has_encrypted_shape(data) and not any(plain in data for plain in PLAIN_TEXTS)
+
+
+command_lists = st.lists(
     st.tuples(st.sampled_from(["register", "order", "erase"]), st.sampled_from("ab")), max_size=12
 )
 
 
-def made(offset: int, kind: str, subject: str) -> Record:
-    if kind == "erase":
+def record_of(offset: int, command_name: str, subject: str) -> Record:
+    if command_name == "erase":
         return erase(offset, subject)
-    if kind == "register":
+    if command_name == "register":
         return register(offset, subject)
     return record(offset, "customer.Order", {"street": ["Elm"], "amount": offset}, subject)
 
 
-def folded(done: list[bytes]) -> dict[str, VersionedState]:
+def fold_events(values: list[bytes]) -> dict[str, VersionedState]:
     """Fold all events without a key."""
     states: dict[str, VersionedState] = {}
-    for value in done:
+    for value in values:
         event = read_event(value)
         states[event.subject] = fold_event(CUSTOMER, states.get(event.subject), event)
     return states
 
 
-@given(kinds, st.integers(1, 5))
-def test_cuts_make_no_difference(stream: list[tuple[str, str]], size: int) -> None:
+@given(command_lists, st.integers(1, 5))
+def test_pieces_give_the_decisions_of_the_batch(stream: list[tuple[str, str]], size: int) -> None:
     """Folding the events without a key gives the redacted states."""
-    records = [made(offset, *one) for offset, one in enumerate(stream)]
-    whole = decide_batch(CUSTOMER, records, context())
+    records = [record_of(offset, *step) for offset, step in enumerate(stream)]
+    whole_batch = decide_batch(CUSTOMER, records, context())
     batch, events, outcomes = Batch(CUSTOMER, context()), [], []
     for start in range(0, len(records), size):
         piece = batch.decide_piece(records[start : start + size])
         events += piece.events
         outcomes += piece.outcomes
-    assert (events, outcomes) == (whole.events, whole.outcomes)
+    assert (events, outcomes) == (whole_batch.events, whole_batch.outcomes)
     assert {name: key and key.kid for name, key in batch.decisions.data_keys.items()} == {
-        name: key and key.kid for name, key in whole.data_keys.items()
+        name: key and key.kid for name, key in whole_batch.data_keys.items()
     }
-    states = {name: mask(one.state) for name, one in folded([value for value, _, _ in events]).items()}
-    assert states == {name: mask(one.state) for name, one in whole.states.items()}
+    states = {
+        name: mask(versioned.state)
+        for name, versioned in fold_events([value for value, _, _ in events]).items()
+    }
+    assert states == {name: mask(versioned.state) for name, versioned in whole_batch.states.items()}
 
 
 def test_evolve_can_fail_the_erasure() -> None:
     """A failure in `evolve` fails the command, and its key stays."""
 
-    def failing(customer: Customer, event: Registered | Ordered | cqrs.Erased) -> Customer:
+    def evolve_raising(customer: Customer, event: Registered | Ordered | cqrs.Erased) -> Customer:
         if isinstance(event, cqrs.Erased):
             raise RuntimeError(customer.plan)
         return evolve(customer, event)
 
-    broken = Aggregate.of("customer", replace_fold(failing))
-    done = decide_batch(broken, [register(0), erase(1), register(2)], context())
-    assert verdicts(done) == ["accepted", "HANDLER_ERROR", "accepted"]
-    assert len(set(kids(done))) == 1
+    aggregate = Aggregate.of("customer", decider_with(evolve_raising))
+    decisions = decide_batch(aggregate, [register(0), erase(1), register(2)], context())
+    assert verdicts(decisions) == ["accepted", "HANDLER_ERROR", "accepted"]
+    assert len(set(event_key_ids(decisions))) == 1
 
 
-def replace_fold(fold: Any) -> cqrs.Decider[Any, Any, Any]:
+def decider_with(evolve: Any) -> cqrs.Decider[Any, Any, Any]:
     from tests.core.personal.customer import decide
 
-    return cqrs.Decider(decide, fold, Customer())
+    return cqrs.Decider(decide, evolve, Customer())

@@ -29,7 +29,7 @@ def test_repetition_with_another_name_is_a_duplicate() -> None:
 
 
 @pytest.mark.parametrize("attributes", [{}, {"expirytime": "2099-01-01T00:00:00Z"}])
-def test_all_paths_leave_personal_fields_out(attributes: dict[str, Any]) -> None:
+def test_fingerprints_omit_personal_fields(attributes: dict[str, Any]) -> None:
     data = json.dumps({"street": ["Elm"], "amount": 1}).encode()
-    found = Customers().verdict(record(0, order(**attributes)))["fingerprint"]
-    assert found == fingerprint_function(CUSTOMER)("customer.Order", data, None)
+    fingerprint = Customers().verdict(record(0, order(**attributes)))["fingerprint"]
+    assert fingerprint == fingerprint_function(CUSTOMER)("customer.Order", data, None)

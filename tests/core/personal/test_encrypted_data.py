@@ -24,109 +24,111 @@ from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
 
 KEY = DataKey.of_random(bytes(range(72)))
-PLACE = ValueLocation("customer", "c-42", "state", "")
+LOCATION = ValueLocation("customer", "c-42", "state", "")
 
-KNOWN: FindKey = {KEY.kid: KEY}.get
-NONE: FindKey = dict[str, DataKey]().get
+FIND_KEY: FindKey = {KEY.kid: KEY}.get
+FIND_NO_KEY: FindKey = dict[str, DataKey]().get
 
 messages = messages_of([Register, Order, Registered, Ordered, Customer])
 
 
-def sealed(message: Struct) -> bytes:
-    return encrypt_data(type(message), encode_json(message), KEY, PLACE)
+def encrypt(message: Struct) -> bytes:
+    return encrypt_data(type(message), encode_json(message), KEY, LOCATION)
 
 
 @given(messages)
-def test_sealed_message_opens(message: Struct) -> None:
-    opened = decrypt_data(type(message), sealed(message), KNOWN, PLACE)
-    assert opened == encode_json(message)
+def test_encrypted_message_is_decrypted(message: Struct) -> None:
+    decrypted = decrypt_data(type(message), encrypt(message), FIND_KEY, LOCATION)
+    assert decrypted == encode_json(message)
 
 
 @given(messages)
-def test_message_without_its_key_is_masked(message: Struct) -> None:
+def test_message_without_its_key_is_redacted(message: Struct) -> None:
     """A reader without a keyring, who redacts a message himself, gets the same result."""
-    opened = decrypt_data(type(message), sealed(message), NONE, PLACE)
-    assert opened == encode_json(mask(message)) == mask_data(type(message), sealed(message))
+    decrypted = decrypt_data(type(message), encrypt(message), FIND_NO_KEY, LOCATION)
+    assert decrypted == encode_json(mask(message)) == mask_data(type(message), encrypt(message))
 
 
 @given(messages)
-def test_only_what_says_something_needs_a_key(message: Struct) -> None:
-    needs = mask(message) != message
-    assert bool(personal_values(type(message), encode_json(message))) == needs
-    assert kids_in(sealed(message)) == ({KEY.kid} if needs else set())
+def test_only_personal_values_need_a_key(message: Struct) -> None:
+    needs_key = mask(message) != message
+    assert bool(personal_values(type(message), encode_json(message))) == needs_key
+    assert kids_in(encrypt(message)) == ({KEY.kid} if needs_key else set())
 
 
 @given(messages)
-def test_sealed_members_are_read_as_placeholders(message: Struct) -> None:
-    read = redacting_decoder(Decoder(type(message)).decode, type(message))
-    assert read(sealed(message)) == mask(message)
-    assert read(encode_json(message)) == message
+def test_encrypted_members_are_read_as_redacted(message: Struct) -> None:
+    decode_redacted = redacting_decoder(Decoder(type(message)).decode, type(message))
+    assert decode_redacted(encrypt(message)) == mask(message)
+    assert decode_redacted(encode_json(message)) == message
 
 
-def test_no_plain_value_is_left() -> None:
-    data = sealed(Customer("Ann Smith", "ann@home", "free", {"Elm Street": 1}))
+def test_encrypted_message_has_no_plain_value() -> None:
+    data = encrypt(Customer("Ann Smith", "ann@home", "free", {"Elm Street": 1}))
     assert not any(plain in data for plain in (b"Ann", b"ann", b"Elm")) and b'"plan":"free"' in data
 
 
-def test_fields_cannot_be_exchanged() -> None:
-    data = decode(sealed(Registered("a@b", "c@d", "free")))
-    exchanged = encode_json({**data, "name": data["mail"], "mail": data["name"]})
+def test_fields_cannot_be_swapped() -> None:
+    data = decode(encrypt(Registered("a@b", "c@d", "free")))
+    swapped = encode_json({**data, "name": data["mail"], "mail": data["name"]})
     with pytest.raises(DamagedValueError):
-        decrypt_data(Registered, exchanged, KNOWN, PLACE)
+        decrypt_data(Registered, swapped, FIND_KEY, LOCATION)
 
 
-def test_values_of_before_the_mark_stay() -> None:
+def test_values_before_the_annotation_are_unchanged() -> None:
     data = encode_json(Registered("Ann", "ann@home", "free"))
-    assert decrypt_data(Registered, data, NONE, PLACE) is data
+    assert decrypt_data(Registered, data, FIND_NO_KEY, LOCATION) is data
 
 
-def test_broken_seal_is_no_value() -> None:
+def test_invalid_encrypted_value_raises() -> None:
     with pytest.raises(NotEncryptedError):
-        decrypt_data(Registered, b'{"name":{"$sealed":"AAAA"},"mail":"@","plan":""}', NONE, PLACE)
+        decrypt_data(Registered, b'{"name":{"$sealed":"AAAA"},"mail":"@","plan":""}', FIND_NO_KEY, LOCATION)
 
 
-def retired(message: Struct, find: FindKey) -> bytes:
+def decrypt_retired(message: Struct, find: FindKey) -> bytes:
     """Return the event as its upcaster gets it, with the redacted values of its former class."""
-    erased = {one.wire: one.redacted_json for one in personal_fields(type(message))}
-    return decrypt_by_shape(sealed(message), erased, find, PLACE)
+    redacted_values = {field.wire: field.redacted_json for field in personal_fields(type(message))}
+    return decrypt_by_shape(encrypt(message), redacted_values, find, LOCATION)
 
 
-@given(messages, st.sampled_from([KNOWN, NONE]))
-def test_retired_event_opens_as_with_its_class(message: Struct, find: FindKey) -> None:
-    assert retired(message, find) == decrypt_data(type(message), sealed(message), find, PLACE)
+@given(messages, st.sampled_from([FIND_KEY, FIND_NO_KEY]))
+def test_retired_event_is_decrypted_without_its_class(message: Struct, find: FindKey) -> None:
+    assert decrypt_retired(message, find) == decrypt_data(type(message), encrypt(message), find, LOCATION)
 
 
-def test_undeclared_placeholder_is_null() -> None:
-    opened = decrypt_by_shape(sealed(Registered("Ann", "ann@home", "free")), {"mail": b'"x"'}, NONE, PLACE)
-    assert opened == b'{"name":null,"mail":"x","plan":"free"}'
+def test_unknown_redacted_value_is_null() -> None:
+    decrypted = decrypt_by_shape(
+        encrypt(Registered("Ann", "ann@home", "free")), {"mail": b'"x"'}, FIND_NO_KEY, LOCATION
+    )
+    assert decrypted == b'{"name":null,"mail":"x","plan":"free"}'
 
 
 @given(messages)
-def test_retired_event_without_seals_stays(message: Struct) -> None:
+def test_plain_retired_event_is_unchanged(message: Struct) -> None:
     data = encode_json(message)
-    assert decrypt_by_shape(data, {}, NONE, PLACE) is data
+    assert decrypt_by_shape(data, {}, FIND_NO_KEY, LOCATION) is data
     assert not has_encrypted_shape(data)
-    assert has_encrypted_shape(sealed(message)) == bool(kids_in(sealed(message)))
+    assert has_encrypted_shape(encrypt(message)) == bool(kids_in(encrypt(message)))
 
 
-def test_moved_retired_value_never_opens() -> None:
-    data = sealed(Registered("Ann", "ann@home", "free"))
+def test_moved_retired_value_is_not_decrypted() -> None:
+    data = encrypt(Registered("Ann", "ann@home", "free"))
     with pytest.raises(DamagedValueError):
-        decrypt_by_shape(data, {}, KNOWN, PLACE._replace(subject="c-43"))
+        decrypt_by_shape(data, {}, FIND_KEY, LOCATION._replace(subject="c-43"))
     with pytest.raises(NotEncryptedError):
-        decrypt_by_shape(b'{"name":{"$sealed":"AAAA"}}', {}, KNOWN, PLACE)
+        decrypt_by_shape(b'{"name":{"$sealed":"AAAA"}}', {}, FIND_KEY, LOCATION)
 
 
-def test_value_of_an_earlier_name_opens() -> None:
+def test_value_of_an_earlier_field_name_is_decrypted() -> None:
     """The upcaster gets the value.
 
     Without its key the value is null, because no annotation defines its redacted value.
     """
-    data = encrypt_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, PLACE)
-    found = decrypt_data(Customer, data.replace(b'"mail"', b'"post"'), NONE, PLACE)
-    assert decode(found) == {"name": "", "post": None, "plan": "free"}
-    earlier = encrypt_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, PLACE)
-    assert decode(decrypt_data(Order, earlier, KNOWN, PLACE)) == {
+    data = encrypt_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, LOCATION)
+    decrypted = decrypt_data(Customer, data.replace(b'"mail"', b'"post"'), FIND_NO_KEY, LOCATION)
+    assert decode(decrypted) == {"name": "", "post": None, "plan": "free"}
+    encrypted = encrypt_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, LOCATION)
+    assert decode(decrypt_data(Order, encrypted, FIND_KEY, LOCATION)) == {
         "name": "Ann",
         "mail": "ann@home",
         "plan": "free",

@@ -22,8 +22,8 @@ from cqrs_cli.core.personal.encryption import (
 )
 
 KEY = DataKey.of_random(bytes(range(72)))
-PLACE = ValueLocation("customer", "c-42", "3/18274/0", "name")
-SEALED = KEY.encrypt(b'"Ann"', PLACE)
+LOCATION = ValueLocation("customer", "c-42", "3/18274/0", "name")
+ENCRYPTED = KEY.encrypt(b'"Ann"', LOCATION)
 
 #: Appendix A of RFC 5297: key, associated data, plaintext, output.
 VECTORS = {
@@ -49,81 +49,85 @@ VECTORS = {
 values = st.binary(min_size=1, max_size=100)
 keys = st.binary(min_size=72, max_size=72).map(DataKey.of_random)
 parts = st.text("ab/", max_size=3)
-places = st.builds(ValueLocation, parts, parts, st.just(STATE) | parts, parts)
+locations = st.builds(ValueLocation, parts, parts, st.just(STATE) | parts, parts)
 
 
 @pytest.mark.parametrize("vector", VECTORS)
 def test_cipher_gives_the_vectors_of_the_rfc(vector: str) -> None:
-    key, bound, plain, output = VECTORS[vector]
-    parts = [bytes.fromhex(one) for one in bound]
+    key, associated_data, plain, output = VECTORS[vector]
+    parts = [bytes.fromhex(part) for part in associated_data]
     assert aes_siv(bytes.fromhex(key)).encrypt(bytes.fromhex(plain), parts).hex() == output
 
 
-@given(keys, values, places)
-def test_sealed_value_opens(key: DataKey, value: bytes, place: ValueLocation) -> None:
-    sealed = key.encrypt(value, place)
-    assert key.decrypt(sealed, place) == value
-    assert key.encrypt(value, place) == sealed and is_encrypted(sealed) and kid_of(sealed) == key.kid
+@given(keys, values, locations)
+def test_encrypted_value_is_decrypted(key: DataKey, value: bytes, location: ValueLocation) -> None:
+    encrypted = key.encrypt(value, location)
+    assert key.decrypt(encrypted, location) == value
+    assert (
+        key.encrypt(value, location) == encrypted and is_encrypted(encrypted) and kid_of(encrypted) == key.kid
+    )
 
 
-@given(values, places, places)
-def test_moved_value_never_opens(value: bytes, here: ValueLocation, there: ValueLocation) -> None:
-    if here == there:
+@given(values, locations, locations)
+def test_moved_value_is_not_decrypted(
+    value: bytes, location: ValueLocation, other_location: ValueLocation
+) -> None:
+    if location == other_location:
         return
     with pytest.raises(DamagedValueError, match=f"with key {KEY.kid}, which it names"):
-        KEY.decrypt(KEY.encrypt(value, here), there)
+        KEY.decrypt(KEY.encrypt(value, location), other_location)
 
 
 @given(keys, keys, values)
-def test_value_of_another_key_names_it(one: DataKey, other: DataKey, value: bytes) -> None:
-    if one.kid == other.kid:
+def test_value_of_another_key_names_it(first_key: DataKey, second_key: DataKey, value: bytes) -> None:
+    if first_key.kid == second_key.kid:
         return
-    with pytest.raises(OtherKeyError) as refused:
-        other.decrypt(one.encrypt(value, PLACE), PLACE)
-    assert refused.value.kid == one.kid
+    with pytest.raises(OtherKeyError) as raised:
+        second_key.decrypt(first_key.encrypt(value, LOCATION), LOCATION)
+    assert raised.value.kid == first_key.kid
 
 
 def test_another_secret_under_the_id_is_damage() -> None:
     with pytest.raises(DamagedValueError):
-        DataKey(KEY.kid, bytes(64)).decrypt(SEALED, PLACE)
+        DataKey(KEY.kid, bytes(64)).decrypt(ENCRYPTED, LOCATION)
 
 
-@given(st.integers(0, len(from_base64url(SEALED[12:-2].decode())) - 1), st.integers(1, 255))
-def test_altered_value_never_opens(at: int, change: int) -> None:
-    data = bytearray(from_base64url(SEALED[12:-2].decode()))
-    data[at] ^= change
-    with pytest.raises(OtherKeyError if at < 8 else DamagedValueError):
-        KEY.decrypt(b'{"$sealed":"%b"}' % to_base64url(bytes(data)).encode(), PLACE)
+@given(st.integers(0, len(from_base64url(ENCRYPTED[12:-2].decode())) - 1), st.integers(1, 255))
+def test_altered_value_is_not_decrypted(index: int, change: int) -> None:
+    data = bytearray(from_base64url(ENCRYPTED[12:-2].decode()))
+    data[index] ^= change
+    with pytest.raises(OtherKeyError if index < 8 else DamagedValueError):
+        KEY.decrypt(b'{"$sealed":"%b"}' % to_base64url(bytes(data)).encode(), LOCATION)
 
 
 @pytest.mark.parametrize(
-    "sealed",
+    "encrypted",
     [
         b"null",
         b'"AAAA"',
         b"{}",
         b'{"$sealed":1}',
         b'{"$sealed":"AAAA"}',
-        SEALED[:-2] + b'="}',
-        SEALED[:-2] + b'!"}',
-        SEALED[:-1] + b',"more":1}',
+        ENCRYPTED[:-2] + b'="}',
+        ENCRYPTED[:-2] + b'!"}',
+        ENCRYPTED[:-1] + b',"more":1}',
         b'{"$sealed":"' + to_base64url(bytes(24)).encode() + b'"}',
     ],
 )
-def test_other_shapes_are_not_sealed(sealed: bytes) -> None:
+def test_other_shapes_are_not_encrypted(encrypted: bytes) -> None:
     with pytest.raises(NotEncryptedError):
-        KEY.decrypt(sealed, PLACE)
+        KEY.decrypt(encrypted, LOCATION)
 
 
-def test_equal_values_do_not_show() -> None:
-    assert KEY.encrypt(b'"Ann"', PLACE._replace(subject="c-43"))[30:] != SEALED[30:]
+def test_equal_values_have_different_ciphertexts() -> None:
+    assert KEY.encrypt(b'"Ann"', LOCATION._replace(subject="c-43"))[30:] != ENCRYPTED[30:]
 
 
-def test_changed_state_is_sealed_anew() -> None:
-    key, place = DataKey.of_random(bytes(range(72))), PLACE._replace(place=STATE)
-    first = key.encrypt(b'"Ann"', place)
-    assert key.encrypt(b'"Ann"', place) is first
-    assert key.decrypt(key.encrypt(b'"Bob"', place), place) == b'"Bob"'
+def test_changed_state_is_encrypted_again() -> None:
+    key, location = DataKey.of_random(bytes(range(72))), LOCATION._replace(place=STATE)
+    first = key.encrypt(b'"Ann"', location)
+    assert key.encrypt(b'"Ann"', location) is first
+    assert key.decrypt(key.encrypt(b'"Bob"', location), location) == b'"Bob"'
 
 
 def test_secret_is_not_shown() -> None:
@@ -145,5 +149,5 @@ def test_missing_library_is_named() -> None:
         "try: aes_siv(bytes(64))\n"
         "except Exception as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pip install 'cqrs-cli[personal]'" in done.stdout
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "pip install 'cqrs-cli[personal]'" in process.stdout

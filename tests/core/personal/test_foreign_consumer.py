@@ -9,24 +9,24 @@ from cqrs_cli.core.personal.encryption import DataKey, ValueLocation, aes_siv
 from cqrs_cli.keys.topic import key_value, wrap_key
 
 KEY = DataKey.of_random(bytes(range(72)))
-MASTER = bytes(range(64, 128))
+KEK = bytes(range(64, 128))
 
 
-def test_consumer_opens_a_value() -> None:
-    record = key_value(wrap_key(aes_siv(MASTER), "2026", "customer.keys", "c-é", KEY))
-    sealed = KEY.encrypt(b'"Ann"', ValueLocation("customer", "c-é", "3/7/0", "name"))
+def test_consumer_decrypts_a_value() -> None:
+    record = key_value(wrap_key(aes_siv(KEK), "2026", "customer.keys", "c-é", KEY))
+    encrypted = KEY.encrypt(b'"Ann"', ValueLocation("customer", "c-é", "3/7/0", "name"))
 
-    wrapped, value = json.loads(record or b""), _bytes(json.loads(sealed)["$sealed"])
-    secret = _opened(MASTER, _bytes(wrapped["key"]), "customer.keys", "c-é", wrapped["kid"])
+    key_document, value = json.loads(record or b""), _bytes(json.loads(encrypted)["$sealed"])
+    secret = _decrypt(KEK, _bytes(key_document["key"]), "customer.keys", "c-é", key_document["kid"])
 
-    assert urlsafe_b64encode(value[:8]).decode().rstrip("=") == wrapped["kid"]
-    assert _opened(secret, value[8:], "customer", "c-é", "3/7/0", "name") == b'"Ann"'
+    assert urlsafe_b64encode(value[:8]).decode().rstrip("=") == key_document["kid"]
+    assert _decrypt(secret, value[8:], "customer", "c-é", "3/7/0", "name") == b'"Ann"'
 
 
 def _bytes(text: str) -> bytes:
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _opened(key: bytes, closed: bytes, *place: str) -> bytes:
-    text = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
-    return AESSIV(key).decrypt(closed, [text.encode()])
+def _decrypt(key: bytes, ciphertext: bytes, *location: str) -> bytes:
+    text = json.dumps(location, separators=(",", ":"), ensure_ascii=False)
+    return AESSIV(key).decrypt(ciphertext, [text.encode()])

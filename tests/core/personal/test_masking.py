@@ -14,27 +14,27 @@ from tests.core.personal.customer import Customer, Order, Ordered, Register, Reg
 messages = messages_of([Register, Order, Registered, Ordered, Customer])
 
 
-def test_personal_values_are_gone() -> None:
+def test_personal_values_are_redacted() -> None:
     customer = Customer("Ann", "ann@home", "free", {"x": 1}, 3)
     assert mask(customer) == Customer(plan="free", amount=3)
 
 
-def test_unmarked_messages_stay() -> None:
+def test_messages_without_personal_fields_are_unchanged() -> None:
     assert mask(counter := Counter()) is counter
     assert mask_data(Counter, data := b" { } ") is data
 
 
 @given(messages)
-def test_mask_is_its_own_mask(message: Struct) -> None:
+def test_redacting_twice_changes_nothing(message: Struct) -> None:
     assert mask(mask(message)) == mask(message)
 
 
 @given(messages)
-def test_masked_json_is_json_of_mask(message: Struct) -> None:
+def test_redacted_json_is_json_of_redacted_message(message: Struct) -> None:
     assert mask_data(type(message), encode_json(message)) == encode_json(mask(message))
 
 
-def test_missing_field_is_masked() -> None:
+def test_missing_field_gets_its_redacted_value() -> None:
     """A field's default may differ from its redacted value."""
     assert decode(mask_data(Register, b'{"plan":"free"}'), type=Register) == Register("", "x@invalid", "free")
 

@@ -36,7 +36,7 @@ def event(annotation: Any, default: Any = NODEFAULT) -> type[Struct]:
     return defstruct("Moved", [("field", annotation, default)], bases=(cqrs.Event,), frozen=True)
 
 
-def placeholder(annotation: Any) -> Any:
+def redacted_value(annotation: Any) -> Any:
     [field] = personal_fields(event(annotation))
     return field.redacted_value()
 
@@ -66,17 +66,17 @@ def placeholder(annotation: Any) -> Any:
         (Annotated[Literal["a", "b"], personal(erased="b")], "b"),
     ],
 )
-def test_placeholder_goes_by_type(annotation: Any, erased: Any) -> None:
-    found = placeholder(annotation)
-    assert (type(found), found) == (type(erased), erased)
+def test_redacted_value_depends_on_the_type(annotation: Any, erased: Any) -> None:
+    value = redacted_value(annotation)
+    assert (type(value), value) == (type(erased), erased)
 
 
-def test_unmarked_fields_are_not_personal() -> None:
+def test_fields_without_annotation_are_not_personal() -> None:
     assert personal_fields(event(Annotated[str, Meta(min_length=1)])) == ()
 
 
 @pytest.mark.parametrize(
-    ("annotation", "complaint"),
+    ("annotation", "message"),
     [
         (Personal[str] | None, "within its type"),
         (Union[int, Personal[str]], "within its type"),  # noqa: UP007 - the other spelling
@@ -98,54 +98,54 @@ def test_unmarked_fields_are_not_personal() -> None:
         (Annotated[tuple[int, int], personal(erased=[0, 0])], "does not match"),
     ],
 )
-def test_mark_that_cannot_be_kept_is_refused(annotation: Any, complaint: str) -> None:
-    with pytest.raises(AnnotationError, match=rf"^Moved\.field.*{complaint}"):
+def test_invalid_annotation_is_refused(annotation: Any, message: str) -> None:
+    with pytest.raises(AnnotationError, match=rf"^Moved\.field.*{message}"):
         personal_fields(event(annotation))
 
 
 @given(st.one_of(st.integers(), st.text(), st.none(), st.lists(st.integers()), st.booleans()))
-def test_placeholder_always_fits_its_type(erased: Any) -> None:
+def test_redacted_value_fits_its_type(erased: Any) -> None:
     """A redacted value is refused for a type, or is read back unchanged."""
-    for kind in (int, str, str | None, list[int], bool, dict[str, int], Annotated[int, Meta(ge=3)]):
+    for annotation in (int, str, str | None, list[int], bool, dict[str, int], Annotated[int, Meta(ge=3)]):
         try:
-            found = placeholder(Annotated[kind, personal(erased=erased)])
+            value = redacted_value(Annotated[annotation, personal(erased=erased)])
         except AnnotationError:
             continue
-        assert (found, type(found)) == (erased, type(erased))
-        assert decode(encode_json(found), type=kind) == erased
+        assert (value, type(value)) == (erased, type(erased))
+        assert decode(encode_json(value), type=annotation) == erased
 
 
-def test_placeholders_are_not_shared() -> None:
+def test_redacted_values_are_not_shared() -> None:
     [field] = personal_fields(event(Personal[list[str]]))
     assert field.redacted_value() is not field.redacted_value()
 
 
 def test_fields_have_their_wire_names() -> None:
     renamed = defstruct("Renamed", [("full_name", Personal[str])], bases=(cqrs.Event,), rename="camel")
-    assert [(one.name, one.wire) for one in personal_fields(renamed)] == [("full_name", "fullName")]
+    assert [(field.name, field.wire) for field in personal_fields(renamed)] == [("full_name", "fullName")]
 
 
-def test_aggregate_knows_its_marks() -> None:
+def test_aggregate_has_personal_fields() -> None:
     assert CUSTOMER.has_personal_fields
-    assert [one.name for one in personal_fields(Customer)] == ["name", "mail", "streets"]
+    assert [field.name for field in personal_fields(Customer)] == ["name", "mail", "streets"]
     assert Register("Ann").name == "Ann"
 
 
-def test_aggregate_with_a_bad_mark_is_refused() -> None:
+def test_aggregate_with_invalid_annotation_is_refused() -> None:
     class Bad(cqrs.Command):
         when: Personal[datetime.date]
 
-    def decided(command: Bad, customer: Customer) -> Iterator[Registered]:
+    def decide(command: Bad, customer: Customer) -> Iterator[Registered]:
         return iter(())
 
     with pytest.raises(
         InvalidAggregate, match=r"Bad\.when: its type has no default redacted value"
-    ) as refused:
-        Aggregate.of("bad", cqrs.Decider(decided, evolve, Customer()))
-    assert refused.value.where is Bad
+    ) as raised:
+        Aggregate.of("bad", cqrs.Decider(decide, evolve, Customer()))
+    assert raised.value.where is Bad
 
 
-def test_shard_follows_the_marks() -> None:
+def test_schema_digest_depends_on_annotations() -> None:
     """A shard from before the annotation has unencrypted values, so it is rebuilt."""
-    kinds = (str, Personal[str], Annotated[str, personal(erased="nobody")])
-    assert len({schema_digest([event(kind, "")]) for kind in kinds}) == 3
+    annotations = (str, Personal[str], Annotated[str, personal(erased="nobody")])
+    assert len({schema_digest([event(annotation, "")]) for annotation in annotations}) == 3

@@ -32,20 +32,22 @@ from cqrs_cli.core.personal.redaction import (
 from cqrs_cli.scans.replay.fold import ReplayFold
 from tests.core import tally
 from tests.core.personal.customer import Customer, Order, Register
-from tests.core.personal.leaking_aggregate import ANN, HEARD, Say
+from tests.core.personal.leaking_aggregate import LEAKING, PERSONAL_NAME, Greet
 
 
-class Hearing(tally.Partition):
-    aggregate = HEARD
+class LeakingPartition(tally.Partition):
+    aggregate = LEAKING
 
 
-def say(how: str, who: Any = ANN, offset: int = 0) -> Any:
-    command = tally.command(data={"who": who, "how": how}, id=f"{offset}").replace(b"tally.Add", b"heard.Say")
+def greet(mode: str, name: Any = PERSONAL_NAME, offset: int = 0) -> Any:
+    command = tally.command(data={"name": name, "mode": mode}, id=f"{offset}").replace(
+        b"tally.Add", b"greeting.Greet"
+    )
     return tally.record(offset, command)
 
 
 @pytest.mark.parametrize(
-    ("how", "reason", "message"),
+    ("mode", "reason", "message"),
     [
         ("raise", "HANDLER_ERROR", "RuntimeError"),
         ("undone", "HANDLER_ERROR", "LookupError"),
@@ -56,60 +58,60 @@ def say(how: str, who: Any = ANN, offset: int = 0) -> Any:
         ("rule", "BUSINESS_RULE", "it may not"),
     ],
 )
-def test_outcome_has_no_personal_value(how: str, reason: str, message: str) -> None:
-    partition = Hearing()
-    done = partition.decide(say(how))
+def test_outcome_has_no_personal_value(mode: str, reason: str, message: str) -> None:
+    partition = LeakingPartition()
+    decisions = partition.decide(greet(mode))
     verdict = partition.last()["data"]
     assert verdict["reason"] == reason and verdict["message"].endswith(message)
-    letters = [letter.headers for letter in done.dead_letters]
-    assert ANN.casefold() not in repr([verdict, letters, done.tracebacks]).casefold()
+    letters = [letter.headers for letter in decisions.dead_letters]
+    assert PERSONAL_NAME.casefold() not in repr([verdict, letters, decisions.tracebacks]).casefold()
 
 
-def test_place_of_an_error_is_told() -> None:
-    partition = Hearing()
-    (trace,) = partition.decide(say("raise")).tracebacks.values()
+def test_line_of_an_error_is_shown() -> None:
+    partition = LeakingPartition()
+    (trace,) = partition.decide(greet("raise")).tracebacks.values()
     assert partition.last()["data"]["message"].startswith("leaking_aggregate.py:")
-    assert "raise RuntimeError(command.who)" in trace and trace.endswith("RuntimeError\n")
+    assert "raise RuntimeError(command.name)" in trace and trace.endswith("RuntimeError\n")
 
 
-def test_value_of_the_state_is_withheld() -> None:
-    partition = Hearing()
-    partition.decide(say(""))
-    assert partition.verdict(say("state", "Bob", 1))["message"] == REDACTED_TEXT
+def test_value_of_the_state_is_redacted() -> None:
+    partition = LeakingPartition()
+    partition.decide(greet(""))
+    assert partition.verdict(greet("state", "Bob", 1))["message"] == REDACTED_TEXT
 
 
-def test_reason_to_wait_is_withheld() -> None:
+def test_reason_of_later_is_redacted() -> None:
     """The reason is in the outcome and in the entry of the deferred command."""
-    record = say("later")
-    later = call_decide(HEARD, record, read_command(record), Say(ANN, "later"), None)
-    assert isinstance(later, cqrs.Later)
-    assert (later.after, later.reason) == (timedelta(hours=1), REDACTED_TEXT)
+    record = greet("later")
+    deferral = call_decide(LEAKING, record, read_command(record), Greet(PERSONAL_NAME, "later"), None)
+    assert isinstance(deferral, cqrs.Later)
+    assert (deferral.after, deferral.reason) == (timedelta(hours=1), REDACTED_TEXT)
 
 
-def test_code_with_value_is_the_common() -> None:
-    assert Hearing().verdict(say("code"))["code"] == "REJECTED"
-    assert Hearing().verdict(say("reject"))["code"] == "WHO"
+def test_code_with_a_value_is_replaced() -> None:
+    assert LeakingPartition().verdict(greet("code"))["code"] == "REJECTED"
+    assert LeakingPartition().verdict(greet("reject"))["code"] == "NAME"
 
 
 @pytest.mark.parametrize(
-    ("kind", "data"),
+    ("type", "data"),
     [
-        ("heard.Said", {"who": [ANN], "how": 1}),
-        ("heard.Old", {"who": ANN, "how": "raise"}),
-        ("heard.Old", {"who": ANN, "how": ""}),
-        ("heard.Old", [ANN]),
+        ("greeting.Greeted", {"name": [PERSONAL_NAME], "mode": 1}),
+        ("greeting.Old", {"name": PERSONAL_NAME, "mode": "raise"}),
+        ("greeting.Old", {"name": PERSONAL_NAME, "mode": ""}),
+        ("greeting.Old", [PERSONAL_NAME]),
     ],
 )
-def test_unreadable_event_is_not_quoted(kind: str, data: object) -> None:
+def test_unreadable_event_is_not_quoted(type: str, data: object) -> None:
     with pytest.raises(UnreadableEventError) as failure:
-        decode_event(HEARD, event_of(kind, data))
-    assert ANN not in str(failure.value) + repr(failure.value.__cause__)
+        decode_event(LEAKING, event_of(type, data))
+    assert PERSONAL_NAME not in str(failure.value) + repr(failure.value.__cause__)
 
 
-def event_of(kind: str, data: object) -> EventEnvelope:
+def event_of(type: str, data: object) -> EventEnvelope:
     return EventEnvelope(
         id="0/0/0",
-        type=kind,
+        type=type,
         subject="a",
         time="",
         causationid="",
@@ -121,19 +123,19 @@ def event_of(kind: str, data: object) -> EventEnvelope:
 
 
 @pytest.mark.parametrize(
-    ("kind", "how"), [("heard.Said", "full"), ("heard.Said", "exit"), ("heard.Old", "short")]
+    ("type", "mode"), [("greeting.Greeted", "full"), ("greeting.Greeted", "exit"), ("greeting.Old", "short")]
 )
-def test_process_error_has_no_words(kind: str, how: str) -> None:
+def test_process_error_has_no_message(type: str, mode: str) -> None:
     """The error keeps its type but not its message, so a retry may succeed."""
-    event = event_of(kind, {"who": ANN, "how": how})
+    event = event_of(type, {"name": PERSONAL_NAME, "mode": mode})
     for fold in (
-        partial(fold_next, HEARD, 0, HEARD.decider.initial, event),
-        partial(ReplayFold(HEARD).fold, [msgspec.json.encode(event)], int),
+        partial(fold_next, LEAKING, 0, LEAKING.decider.initial, event),
+        partial(ReplayFold(LEAKING).fold, [msgspec.json.encode(event)], int),
     ):
         with pytest.raises(PROCESS_ERRORS) as failure:
             fold()
-        assert "leaking_aggregate.py" in (told := "".join(traceback.format_exception(failure.value)))
-        assert ANN not in told
+        assert "leaking_aggregate.py" in (text := "".join(traceback.format_exception(failure.value)))
+        assert PERSONAL_NAME not in text
 
 
 class Rank(cqrs.Command):
@@ -142,7 +144,7 @@ class Rank(cqrs.Command):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b'{"name":"Ann Smith"}', REDACTED_TEXT),
         (b'{"name":"Ann Smith","name":"first"}', UNSEARCHABLE_TEXT),
@@ -153,12 +155,12 @@ class Rank(cqrs.Command):
     ],
     ids=["a misfit", "a member twice", "cut off", "not UTF-8", "nested", "without a value"],
 )
-def test_misfit_tells_no_value(data: bytes, said: str) -> None:
-    """The decoder reads the value before it finds the error."""
-    with pytest.raises(ValueError) as misfit:
+def test_decoding_error_shows_no_value(data: bytes, message: str) -> None:
+    """The decoder reads the value prefix it finds the error."""
+    with pytest.raises(ValueError) as raised:
         msgspec.json.decode(data, type=Rank)
-    assert ("Ann Smith" in str(misfit.value)) == (said in (REDACTED_TEXT, UNSEARCHABLE_TEXT))
-    assert redact_mismatch(str(misfit.value), Rank, data) == said
+    assert ("Ann Smith" in str(raised.value)) == (message in (REDACTED_TEXT, UNSEARCHABLE_TEXT))
+    assert redact_mismatch(str(raised.value), Rank, data) == message
 
 
 def test_all_forms_of_a_value_are_found() -> None:
@@ -177,30 +179,30 @@ def test_time_is_found_as_text_and_json() -> None:
     }
 
 
-def test_placeholders_say_nothing() -> None:
+def test_redacted_values_are_not_personal() -> None:
     assert personal_texts(Register("Al"), Customer()) == set()
 
 
 @given(st.text(min_size=3), st.text(), st.text())
-def test_value_never_passes(value: str, before: str, behind: str) -> None:
-    assert redact_text(f"{before}{value}{behind}", {value}) == REDACTED_TEXT
+def test_text_with_a_value_is_redacted(value: str, prefix: str, suffix: str) -> None:
+    assert redact_text(f"{prefix}{value}{suffix}", {value}) == REDACTED_TEXT
 
 
-def test_other_code_says_only_the_class() -> None:
+def test_other_code_shows_only_the_class() -> None:
     """Projections and process managers get events of the aggregate, so their exceptions may contain its values."""
     with pytest.raises(LookupError) as raised:
-        Say(ANN, "undone")
-    assert HEARD.describe_error(raised.value, "tests.core.personal").endswith(": LookupError")
+        Greet(PERSONAL_NAME, "undone")
+    assert LEAKING.describe_error(raised.value, "tests.core.personal").endswith(": LookupError")
     assert tally.AGGREGATE.describe_error(raised.value, "tests.core.personal").endswith(
-        f": LookupError: {ANN}"
+        f": LookupError: {PERSONAL_NAME}"
     )
-    shown = HEARD.redact_error(raised.value)
-    assert (type(shown).__name__, str(shown), shown.__traceback__) == ("LookupError", "", raised.tb)
+    redacted = LEAKING.redact_error(raised.value)
+    assert (type(redacted).__name__, str(redacted), redacted.__traceback__) == ("LookupError", "", raised.tb)
 
 
 def test_class_with_a_value_as_name_is_not_named() -> None:
-    error = type(ANN, (KeyError,), {})()
-    assert HEARD.describe_error(error) == "KeyError"
-    assert ANN not in redacted_traceback(error)
-    assert ANN not in type(HEARD.redact_error(error)).__name__
-    assert class_name(Say) == "Say"
+    error = type(PERSONAL_NAME, (KeyError,), {})()
+    assert LEAKING.describe_error(error) == "KeyError"
+    assert PERSONAL_NAME not in redacted_traceback(error)
+    assert PERSONAL_NAME not in type(LEAKING.redact_error(error)).__name__
+    assert class_name(Greet) == "Greet"

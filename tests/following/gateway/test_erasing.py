@@ -19,7 +19,7 @@ from cqrs_cli.following.gateway.responses import problem_response
 from cqrs_cli.following.gateway.token import GatewayTokens, read_extra_token
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
-from tests.core.personal.leaking_aggregate import HEARD
+from tests.core.personal.leaking_aggregate import LEAKING
 
 ALL, ERASING = "0123456789abcdef", "fedcba9876543210"
 
@@ -87,7 +87,7 @@ def test_erase_is_a_command_of_personal_aggregates() -> None:
 def test_answers_have_no_personal_value(detail: str, expected: int) -> None:
     """The command does not fit its class, or its own code raises."""
     with pytest.raises(Problem) as refused:
-        read_request_command(HEARD, "Say", b'{"who":"Ann-Sophie","how":"%s"}' % detail.encode())
+        read_request_command(LEAKING, "Greet", b'{"name":"Ann-Sophie","mode":"%s"}' % detail.encode())
     assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)
 
 

@@ -21,7 +21,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Topics
 from cqrs_cli.proof.whatif.decided import OwnerRecord, decoded_outcomes
 from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.settings.settings import load_settings
-from tests.core.deferral.random_histories import played
+from tests.core.deferral.random_histories import random_world
 from tests.core.deferral.world import TOPIC, WAY
 from tests.jobs.whatif.histories import logs_of, simulate_history
 from tests.proof.deferral_histories import log_records
@@ -69,7 +69,7 @@ def test_same_code_and_settings_differ_nowhere(
     seed: int, rules: DecisionRules, start: int, batch: int
 ) -> None:
     """A simulation with the same code and settings equals history, for commands that reach any limit."""
-    logs = logs_of(played(seed, rules))
+    logs = logs_of(random_world(seed, rules))
     assert simulate_history(logs, rules, WAY, WAY, start, batch) == []
 
 
@@ -79,7 +79,7 @@ def test_same_code_and_settings_differ_nowhere(
 @given(seeds, st.integers(0, 60), st.integers(0, 12))
 def test_outcomes_show_deferred_commands(seed: int, most: int, cut: int) -> None:
     """The entries equal the owner's, except for the command, its due time and its resubmission."""
-    world = played(seed, most=most)
+    world = random_world(seed, max_steps=most)
     earlier, later = split_at(decoded_outcomes(log_records(world.outcomes)), cut)
     earlier_changes = deferred_changes(earlier, lambda _: None, TOPIC)
     changes = earlier_changes | deferred_changes(later, earlier_changes.get, TOPIC)
