@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs/aggregates.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def types() -> Iterator[tuple[str, str]]:
+def type_rows() -> Iterator[tuple[str, str]]:
     """Yield the rows of the table of field types."""
     table = PAGE.partition("| annotation | in JSON |\n|---|---|\n")[2].partition("\n\n")[0]
     for row in table.splitlines():
@@ -29,10 +29,10 @@ def types() -> Iterator[tuple[str, str]]:
         yield match[1].replace("\\|", "|"), match[2]
 
 
-@pytest.mark.parametrize(("annotation", "written"), list(types()))
-def test_types_are_written_as_told(annotation: str, written: str) -> None:
-    kind = annotation_type(annotation)
-    assert msgspec.json.encode(msgspec.json.decode(written, type=kind)).decode() == written
+@pytest.mark.parametrize(("annotation", "json_text"), list(type_rows()))
+def test_types_have_the_documented_json(annotation: str, json_text: str) -> None:
+    type = annotation_type(annotation)
+    assert msgspec.json.encode(msgspec.json.decode(json_text, type=type)).decode() == json_text
 
 
 class Project:
@@ -64,10 +64,10 @@ class Project:
 
     def _run(self, *arguments: str) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{self.root}{os.pathsep}{ROOT}"}
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *arguments], cwd=self.root, env=environment, capture_output=True, text=True
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 #: Composes a command without sending it.
@@ -89,7 +89,7 @@ def test_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "schemas").iterdir()) == ["parcel.json", "wallet.json"]
 
 
-def test_page_has_its_parts() -> None:
+def test_all_blocks_of_the_page_are_run() -> None:
     """All kinds of blocks are counted, so that a misspelt fence is noticed."""
     assert len(BLOCKS) == PAGE.count("\n```\n") == PAGE.count("\n```python\n") + PAGE.count("\n```console\n")
     assert [block[:25] for language, block in BLOCKS if block.startswith("# aggregates/")] == [

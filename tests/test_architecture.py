@@ -37,7 +37,7 @@ HEAVY = {
 }
 
 #: Modules that every module may import: values and errors without further imports of the package.
-LEAVES = {"column", "errors", "extras", "version", "failpoints", "formatting"}
+BASE_MODULES = {"column", "errors", "extras", "version", "failpoints", "formatting"}
 
 #: Further imports that the modules of each part may use. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"codec", "core", "keys", "payloads", "settings", "system"}
@@ -45,7 +45,7 @@ _MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof", "telemetry"}
 _OWNING = _MIDDLE | {"ownership", "deciding"}
 _UPPER = _OWNING | {"client", "following", "scans", "status", "runs", "doctor", "jobs"}
 MAY_IMPORT: dict[str, set[str]] = {
-    **{leaf: set() for leaf in LEAVES},
+    **{module: set() for module in BASE_MODULES},
     "core": set(),
     "codec": {"core", "keys", "payloads"},
     "payloads": {"core", "storage"},
@@ -82,10 +82,10 @@ CORE = sorted(
     for package in FUNCTIONAL
     for module in pkgutil.iter_modules(package.__path__)
 )
-PURE = ["cqrs_cli", "cqrs_cli.errors", "cqrs_cli.registry", "cqrs_cli.testing", *CORE]
+PURE_MODULES = ["cqrs_cli", "cqrs_cli.errors", "cqrs_cli.registry", "cqrs_cli.testing", *CORE]
 
 
-def imported(path: Path) -> Iterator[str]:
+def imported_names(path: Path) -> Iterator[str]:
     """Yield every module that a file imports, at any place in the file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -96,14 +96,16 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def parts(path: Path) -> set[str]:
+def imported_parts(path: Path) -> set[str]:
     """Return the parts of `cqrs_cli` that a file imports."""
-    names = (name.split(".") for name in imported(path))
-    found = {name[1] for name in names if name[0] == "cqrs_cli" and len(name) > 1}
-    return {part for part in found if (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").is_file()}
+    names = (name.split(".") for name in imported_names(path))
+    folders_or_files = {name[1] for name in names if name[0] == "cqrs_cli" and len(name) > 1}
+    return {
+        part for part in folders_or_files if (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").is_file()
+    }
 
 
-def files(part: str) -> list[Path]:
+def files_of(part: str) -> list[Path]:
     return (
         [PACKAGE / f"{part}.py"]
         if (PACKAGE / f"{part}.py").exists()
@@ -118,16 +120,19 @@ def test_every_part_has_its_rule() -> None:
 
 @pytest.mark.parametrize("part", sorted(MAY_IMPORT))
 def test_imports_point_in_one_direction(part: str) -> None:
-    wrong = {
-        str(path.relative_to(ROOT)): parts(path) - MAY_IMPORT[part] - LEAVES - {part} for path in files(part)
+    forbidden = {
+        str(path.relative_to(ROOT)): imported_parts(path) - MAY_IMPORT[part] - BASE_MODULES - {part}
+        for path in files_of(part)
     }
-    assert {path: names for path, names in wrong.items() if names} == {}
+    assert {path: names for path, names in forbidden.items() if names} == {}
 
 
 def test_readers_cannot_fetch_payloads() -> None:
     """All code that uses Kafka takes a cluster, and only a connection knows the payload store."""
-    knowing = {path.name for path in files("kafka") if f"{_CONNECTION}.Connection" in set(imported(path))}
-    assert knowing == set()
+    with_connection = {
+        path.name for path in files_of("kafka") if f"{_CONNECTION}.Connection" in set(imported_names(path))
+    }
+    assert with_connection == set()
 
 
 MODULES = {
@@ -136,7 +141,7 @@ MODULES = {
 }
 
 
-def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+def import_cycle(graph: Mapping[str, Iterable[str]]) -> list[str]:
     """Return the first cycle of a graph of imports, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
@@ -145,41 +150,45 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
     return []
 
 
-def imports(path: Path) -> set[str]:
+def imported_modules(path: Path) -> set[str]:
     """Return the modules of this package that a file imports; a package only if none of its modules is imported."""
-    known = set(imported(path)) & MODULES.keys()
-    return {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
+    modules = set(imported_names(path)) & MODULES.keys()
+    return {name for name in modules if not any(module.startswith(f"{name}.") for module in modules)}
 
 
-def test_no_files_import_in_a_circle() -> None:
-    assert circle({name: imports(path) - {name} for name, path in MODULES.items()}) == []
+def test_files_have_no_import_cycle() -> None:
+    assert import_cycle({name: imported_modules(path) - {name} for name, path in MODULES.items()}) == []
 
 
-def test_no_folders_import_in_a_circle() -> None:
+def test_folders_have_no_import_cycle() -> None:
     graph: dict[str, set[str]] = defaultdict(set)
     for path in MODULES.values():
-        folders = {MODULES[name].parent for name in imports(path)} - {path.parent, PACKAGE}
+        folders = {MODULES[name].parent for name in imported_modules(path)} - {path.parent, PACKAGE}
         if path.parent != PACKAGE:
-            graph[str(path.parent.relative_to(ROOT))] |= {str(one.relative_to(ROOT)) for one in folders}
-    assert circle(graph) == []
+            graph[str(path.parent.relative_to(ROOT))] |= {str(folder.relative_to(ROOT)) for folder in folders}
+    assert import_cycle(graph) == []
 
 
 #: Files of more than 300 lines, each with the reason why it is one file.
-LONG: dict[str, str] = {
+LONG_FILES: dict[str, str] = {
     "cqrs_cli/kafka/admin/topics.py": "the admin client, and the questions that only it answers",
 }
 
 
 def test_long_files_have_a_reason() -> None:
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES.values()}
-    limits.warn("300 lines", (path for path, count in lines.items() if count > 300), LONG)
+    limits.warn("300 lines", (path for path, count in lines.items() if count > 300), LONG_FILES)
     assert statistics.quantiles(lines.values(), n=10)[-1] <= 220
 
 
-def test_whatever_lies_in_jobs_names_spark() -> None:
+def test_every_file_in_jobs_imports_spark() -> None:
     """Code without Spark belongs into other parts: `scans`, `runs`, `status`."""
-    named = {path: any(name.startswith("pyspark") for name in imported(path)) for path in files("jobs")}
-    assert [str(path) for path, names in named.items() if not names and path.name != "__init__.py"] == []
+    names_spark = {
+        path: any(name.startswith("pyspark") for name in imported_names(path)) for path in files_of("jobs")
+    }
+    assert [
+        str(path) for path, names in names_spark.items() if not names and path.name != "__init__.py"
+    ] == []
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -189,31 +198,31 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_functions_stay_small() -> None:
-    long = [
+    long_functions = [
         f"{path.relative_to(ROOT)}:{node.name}"
         for path in MODULES.values()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and body_lines(node) > 50
     ]
-    limits.warn("50 lines of a function", long)
+    limits.warn("50 lines of a function", long_functions)
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("module", PURE)
-def test_what_is_pure_loads_no_engine(module: str) -> None:
+@pytest.mark.parametrize("module", PURE_MODULES)
+def test_pure_modules_load_nothing_heavy(module: str) -> None:
     program = f"import sys, {module}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) & HEAVY == set()
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(process.stdout.split()) & HEAVY == set()
 
 
-def test_aggregates_import_only_the_vocabulary() -> None:
+def test_aggregates_import_only_the_package() -> None:
     allowed = {"cqrs_cli", *sys.stdlib_module_names}
     for path in (ROOT / "aggregates").glob("*.py"):
-        names = set(imported(path))
+        names = set(imported_names(path))
         assert {name.split(".")[0] for name in names} <= allowed, path
         assert not any(name.startswith("cqrs_cli.") for name in names), path
 
 
 def test_no_file_has_a_vague_name() -> None:
-    vague = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
-    assert [path for path in PACKAGE.rglob("*") if path.stem in vague] == []
+    vague_names = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
+    assert [path for path in PACKAGE.rglob("*") if path.stem in vague_names] == []

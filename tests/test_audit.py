@@ -10,29 +10,29 @@ import pytest
 from tests.support import ROOT
 
 CLEAN = {"name": "a", "version": "1.0", "vulns": []}
-BAD = {"name": "b", "version": "2.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]}
+VULNERABLE = {"name": "b", "version": "2.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]}
 UNKNOWN = {"name": "c", "skip_reason": "not found on PyPI"}
 
 
-def audited(*packages: Any) -> tuple[int, str]:
+def audit(*packages: Any) -> tuple[int, str]:
     """Return the exit code and the output of an audit for which pip-audit finds these packages."""
     report = json.dumps({"dependencies": packages}) if packages else "no JSON"
     program = [sys.executable, ".ci/audit", sys.executable, "-c", f"print({report!r})"]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
+    process = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    return process.returncode, process.stdout + process.stderr
 
 
 @pytest.mark.program
 @pytest.mark.parametrize(
-    ("packages", "status", "said"),
+    ("packages", "status", "message"),
     [
         ([CLEAN], 0, "1 packages audited, 0 known vulnerabilities\n"),
-        ([CLEAN, BAD], 1, "b 2.0: PYSEC-1, mended in 2.1\n"),
+        ([CLEAN, VULNERABLE], 1, "b 2.0: PYSEC-1, mended in 2.1\n"),
         ([CLEAN, UNKNOWN], 1, "error: PyPI knows nothing of c\n"),
         ([UNKNOWN], 4, "error: nothing was audited: PyPI, which has the advisories, gives no answer here\n"),
         ([], 4, "error: nothing was audited"),
     ],
 )
-def test_audits_say_what_they_know(packages: list[Any], status: int, said: str) -> None:
-    found, words = audited(*packages)
-    assert found == status and said in words
+def test_audit_reports_each_package(packages: list[Any], status: int, message: str) -> None:
+    exit_code, output = audit(*packages)
+    assert exit_code == status and message in output

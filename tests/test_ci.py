@@ -17,7 +17,7 @@ STOPPED = "!!!!!!! KeyboardInterrupt !!!!!!!\n100 passed in 1500.00s (0:25:00)\n
 KILLED = "....\nmake: *** [Makefile:28: test] Interrupt\n"
 
 
-def closing(folder: Path, *logs: str) -> list[str]:
+def closing_lines(folder: Path, *logs: str) -> list[str]:
     """Return the lines that `.ci/closing` prints for these logs."""
     for number, log in enumerate(logs):
         (folder / f"{number}.log").write_text(log)
@@ -26,7 +26,7 @@ def closing(folder: Path, *logs: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("logs", "last"),
+    ("logs", "expected"),
     [
         ((PASSED,), "2445 passed, 0 failed, 3 skipped"),
         ((PASSED, PASSED), "4890 passed, 0 failed, 6 skipped"),
@@ -36,10 +36,10 @@ def closing(folder: Path, *logs: str) -> list[str]:
         ((PASSED, ""), "2445 passed, 1 failed, 3 skipped"),
     ],
 )
-def test_the_last_line_sums_up(tmp_path: Path, logs: tuple[str, ...], last: str) -> None:
-    *each, total = closing(tmp_path, *logs)
-    assert total == last and len(each) >= len(logs)
+def test_the_last_line_sums_up(tmp_path: Path, logs: tuple[str, ...], expected: str) -> None:
+    *lines, total = closing_lines(tmp_path, *logs)
+    assert total == expected and len(lines) >= len(logs)
 
 
 def test_each_closing_line_is_shown(tmp_path: Path) -> None:
-    assert closing(tmp_path, PASSED, FAILED)[:2] == [PASSED.splitlines()[1], FAILED.splitlines()[1]]
+    assert closing_lines(tmp_path, PASSED, FAILED)[:2] == [PASSED.splitlines()[1], FAILED.splitlines()[1]]

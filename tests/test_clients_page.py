@@ -54,16 +54,16 @@ def bank(connection: "Connection", prefix: str) -> Topics:
     return topics
 
 
-def decided(connection: "Connection", topics: Topics, account: str) -> str:
+def outcome_text(connection: "Connection", topics: Topics, account: str) -> str:
     """Return the outcomes of the commands on the account's partition, by the rules that the owner applies."""
     partition = partition_for("murmur2", account.encode(), 4) or 0
     aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
-    opened = VersionedState(1, aggregate.decider.initial, 0, 0)
+    open_account = VersionedState(1, aggregate.decider.initial, 0, 0)
     ((_, end),) = readers.bounds(connection, topics.commands, [partition]).values()
     (records,) = readers.read(connection, topics.commands, partition, 0, end)
     context = BatchContext(
         partition,
-        lambda _: opened,
+        lambda _: open_account,
         lambda *_: None,
         lambda: 0,
         lambda key: partition_for("murmur2", key, 4) or 0,
@@ -73,24 +73,28 @@ def decided(connection: "Connection", topics: Topics, account: str) -> str:
 
 
 @pytest.mark.kafka
-def test_the_producer_in_python_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+def test_command_of_the_python_producer_is_decided(
+    connection: "Connection", bank: Topics, tmp_path: Path
+) -> None:
     program = PRODUCER.replace("bank_account.commands", bank.commands)
     python(program, tmp_path, SERVER=connection.bootstrap_server)
-    assert decided(connection, bank, "acc-42") == "NOT_OPEN"
+    assert outcome_text(connection, bank, "acc-42") == "NOT_OPEN"
 
 
 @pytest.mark.kafka
-def test_the_client_is_answered(connection: "Connection", bank: Topics, prefix: str, tmp_path: Path) -> None:
+def test_client_gets_its_outcomes(
+    connection: "Connection", bank: Topics, prefix: str, tmp_path: Path
+) -> None:
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
-    where = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
+    environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
     owner = SimpleOwner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     with owner.decide_in_background():
-        python(CLIENT, tmp_path, **where)
+        python(CLIENT, tmp_path, **environment)
     assert (owner.states["acc-42"].version, owner.states["acc-42"].state.balance) == (2, 100)  # type: ignore[attr-defined]
 
 
-def test_the_consumer_stays_short() -> None:
+def test_consumer_is_short() -> None:
     assert len(CONSUMER.splitlines()) <= 45
 
 
@@ -101,9 +105,9 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
     choice = random.Random(seed)
     owner = SimpleOwner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     producer = CommandProducer(connection, "murmur2", bulk=True)
-    for sent in mixed_commands(3000, seed=seed):
-        if sent.key is not None:
-            producer.send(bank.commands, sent.key, sent.value or b"")
+    for command in mixed_commands(3000, seed=seed):
+        if command.key is not None:
+            producer.send(bank.commands, command.key, command.value or b"")
     producer.flush()
     owner.decide()
     expected = {id: folded.state.balance for id, folded in owner.states.items()}  # type: ignore[attr-defined]
@@ -124,28 +128,30 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
         return sum(rows("SELECT partition, next FROM positions").values())
 
     while read() < sum(ends.values()):
-        mark = min(read() + choice.randrange(1, 600), sum(ends.values()))
-        several = [
+        position = min(read() + choice.randrange(1, 600), sum(ends.values()))
+        consumers = [
             subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
             for _ in range(choice.choice([1, 1, 2]))
         ]
-        eventually(lambda mark=mark: read() >= mark)  # type: ignore[misc]
-        for process in several:
+        eventually(lambda position=position: read() >= position)  # type: ignore[misc]
+        for process in consumers:
             process.kill()
             process.wait()
     assert rows("SELECT partition, next FROM positions") == ends
-    moved = {
+    changed = {
         id: balance for id, balance in expected.items() if balance or id in rows("SELECT * FROM balances")
     }
-    assert rows("SELECT account, balance FROM balances") == moved
+    assert rows("SELECT account, balance FROM balances") == changed
 
 
 @pytest.mark.kafka
-def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+def test_command_of_the_java_producer_is_decided(
+    connection: "Connection", bank: Topics, tmp_path: Path
+) -> None:
     (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
-    call = launch_command("Deposit.java", connection.bootstrap_server, "acc-7")
-    subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)
-    assert decided(connection, bank, "acc-7") == "NOT_OPEN"
+    command_line = launch_command("Deposit.java", connection.bootstrap_server, "acc-7")
+    subprocess.run(command_line, cwd=tmp_path, check=True, capture_output=True)
+    assert outcome_text(connection, bank, "acc-7") == "NOT_OPEN"
 
 
 @pytest.mark.nightly
@@ -154,15 +160,15 @@ def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topi
 @pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
 def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
     program = find_compiler()
-    (tmp_path / "DepositWithSpring.java").write_text(named(SPRING, bank))
+    (tmp_path / "DepositWithSpring.java").write_text(with_topics(SPRING, bank))
     head = (
         "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
     )
     (tmp_path / "pom.xml").write_text(f"<project>{head}<dependencies>{DEPENDENCIES}</dependencies></project>")
     resolve = ["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"]
     subprocess.run(resolve, cwd=tmp_path, check=True, capture_output=True)
-    call = [program, "-cp", (tmp_path / "classpath").read_text(), "DepositWithSpring.java"]
-    assert reply(connection, bank, call, tmp_path) == "bank_account.Deposit.rejected"
+    command_line = [program, "-cp", (tmp_path / "classpath").read_text(), "DepositWithSpring.java"]
+    assert output_of(connection, bank, command_line, tmp_path) == "bank_account.Deposit.rejected"
 
 
 @pytest.mark.nightly
@@ -170,30 +176,32 @@ def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("go"), reason="needs Go")
 def test_go_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
-    (tmp_path / "main.go").write_text(named(GO, bank))
+    (tmp_path / "main.go").write_text(with_topics(GO, bank))
     for line in ("go mod init deposit", "go mod tidy", "go build -o deposit ."):
         subprocess.run(line.split(), cwd=tmp_path, check=True, capture_output=True)
-    assert reply(connection, bank, [str(tmp_path / "deposit")], tmp_path) == "bank_account.Deposit.rejected"
+    assert (
+        output_of(connection, bank, [str(tmp_path / "deposit")], tmp_path) == "bank_account.Deposit.rejected"
+    )
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("npm"), reason="needs Node.js")
 def test_javascript_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
-    (tmp_path / "deposit.mjs").write_text(named(SCRIPT, bank))
+    (tmp_path / "deposit.mjs").write_text(with_topics(SCRIPT, bank))
     install = ["npm", "install", "--silent", "--no-audit", "cloudevents@10", "kafkajs@2", "lz4js@0.2"]
     subprocess.run(install, cwd=tmp_path, check=True, capture_output=True)
-    assert reply(connection, bank, ["node", "deposit.mjs"], tmp_path) == "bank_account.Deposit.rejected"
+    assert output_of(connection, bank, ["node", "deposit.mjs"], tmp_path) == "bank_account.Deposit.rejected"
 
 
-def named(program: str, bank: Topics) -> str:
+def with_topics(program: str, bank: Topics) -> str:
     """Return the program with the topics of this test."""
     return program.replace("bank_account.commands", bank.commands).replace(
         "bank_account.outcomes", bank.outcomes
     )
 
 
-def reply(connection: "Connection", bank: Topics, program: list[str], folder: Path) -> str:
+def output_of(connection: "Connection", bank: Topics, program: list[str], folder: Path) -> str:
     """Return the output of a program that sends a command and waits for its outcome."""
     owner = SimpleOwner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     with owner.decide_in_background():

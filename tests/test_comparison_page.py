@@ -11,19 +11,19 @@ TEXT, _, SOURCES = PAGE.text.partition("## Sources")
 
 
 def cells(row: str) -> list[str]:
-    """Return the rivals' cells of a row of the table."""
+    """Return the cells of the other products in a row of the table."""
     (line,) = re.findall(rf"^\| {re.escape(row)} \|(.*)\|$", TEXT, re.MULTILINE)
     return [cell.strip() for cell in line.split("|")[1:]]
 
 
 @pytest.mark.parametrize("row", ["partitions grow while it works", "a person erased from the history"])
-def test_rivals_have_sources(row: str) -> None:
-    found = cells(row)
-    assert len(found) == 7
-    assert [cell for cell in found if not re.search(r"\[\d\]$|^not documented$", cell)] == []
+def test_claims_about_others_have_sources(row: str) -> None:
+    row_cells = cells(row)
+    assert len(row_cells) == 7
+    assert [cell for cell in row_cells if not re.search(r"\[\d\]$|^not documented$", cell)] == []
 
 
 def test_each_source_is_used() -> None:
-    listed = re.findall(r"^(\d)\. ", SOURCES, re.MULTILINE)
-    assert set(re.findall(r"\[(\d)\]", TEXT)) == set(listed) == {str(number) for number in range(1, 8)}
+    numbers = re.findall(r"^(\d)\. ", SOURCES, re.MULTILINE)
+    assert set(re.findall(r"\[(\d)\]", TEXT)) == set(numbers) == {str(number) for number in range(1, 8)}
     assert re.search(r"Looked at on \d+ \w+ \d{4}", TEXT)

@@ -20,13 +20,13 @@ PROFILES = sorted({name for service in SERVICES.values() for name in service.get
 LINES = Page("compose/README.md").commands()[0]
 
 
-def test_addresses_are_the_published_ones() -> None:
-    published = re.findall(r'ports: \["127\.0\.0\.1:\$\{KAFKA_PORT_\d:-(\d+)\}:', COMPOSE)
-    servers = ",".join(f"127.0.0.1:{port}" for port in published)
+def test_addresses_are_the_published_ports() -> None:
+    ports = re.findall(r'ports: \["127\.0\.0\.1:\$\{KAFKA_PORT_\d:-(\d+)\}:', COMPOSE)
+    servers = ",".join(f"127.0.0.1:{port}" for port in ports)
     assert f"export CQRS_BOOTSTRAP_SERVER={servers}" in LINES
 
 
-def test_its_variables_have_their_defaults() -> None:
+def test_variables_have_the_documented_defaults() -> None:
     """A row of the page has each variable and its default."""
     rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
     for name, default in set(re.findall(r"\$\{(\w+):-([^}]+)\}", COMPOSE)):
@@ -34,18 +34,20 @@ def test_its_variables_have_their_defaults() -> None:
         assert default.removeprefix("./") in row.replace("compose/", "")
 
 
-def test_its_profiles_are_explained() -> None:
+def test_profiles_are_documented() -> None:
     assert set(PROFILES) == set(re.findall(r"^\| `([a-z]+)` \| ", TEXT, re.MULTILINE))
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize("profile", PROFILES)
-def test_each_profile_stands_alone(profile: str) -> None:
+def test_each_profile_can_start_alone(profile: str) -> None:
     """Compose accepts the file with the profile, and starts its services, the brokers, and their dependencies."""
     require_compose()
-    said = run_command(["docker", "compose", "--profile", profile, "config", "--services"], ROOT / "compose")
-    wanted = {name for name, one in SERVICES.items() if profile in one.get("profiles", [profile])}
-    assert set(said.split()) == wanted
+    output = run_command(
+        ["docker", "compose", "--profile", profile, "config", "--services"], ROOT / "compose"
+    )
+    expected = {name for name, service in SERVICES.items() if profile in service.get("profiles", [profile])}
+    assert set(output.split()) == expected
 
 
 def test_containers_run_commands_of_cqrs() -> None:
@@ -54,14 +56,14 @@ def test_containers_run_commands_of_cqrs() -> None:
             assert isinstance(main.parse(service["command"]), Call)
 
 
-def test_prometheus_takes_the_alerts() -> None:
+def test_prometheus_reads_the_alerts() -> None:
     config = yaml.safe_load((ROOT / "compose/prometheus.yaml").read_text())
-    mounted = {one.split(":")[1] for one in SERVICES["prometheus"]["volumes"]}
+    mounted = {volume.split(":")[1] for volume in SERVICES["prometheus"]["volumes"]}
     assert set(config["rule_files"]) < mounted
     (job,) = config["scrape_configs"]
     assert set(job["dns_sd_configs"][0]["names"]) < SERVICES.keys() and job["job_name"] == "cqrs"
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("cqrs ")])
-def test_its_commands_are_understood(line: str) -> None:
+def test_documented_commands_are_valid(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)

@@ -48,30 +48,30 @@ _NAME = re.compile(rf"`((?:{_FOLDERS})(?:\.\w+)+)`")
 #: A test as pytest names it, such as `tests/deciding/test_owner.py::test_…`.
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
-NAMED = {named for text in TEXTS for named in _TEST.findall(text)}
+NAMED_TESTS = {test for text in TEXTS for test in _TEST.findall(text)}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
+def test_links_within_the_repository_exist(document: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8"))
     broken = [link for link in links if "://" not in link and not (document.parent / link).exists()]
     assert broken == []
 
 
 @pytest.mark.parametrize("name", sorted({name for text in TEXTS for name in _NAME.findall(text)}))
-def test_a_name_in_a_document_exists(name: str) -> None:
+def test_names_in_documents_exist(name: str) -> None:
     assert pkgutil.resolve_name(f"cqrs_cli.{name}")
 
 
-def test_a_name_in_a_document_is_used() -> None:
+def test_names_in_documents_are_used() -> None:
     """The package itself uses the name, because code that only tests call is not part of the design."""
     code = "\n".join(path.read_text() for path in (ROOT / "cqrs_cli").rglob("*.py"))
-    used = Counter(re.findall(r"\w+", code))
+    counts = Counter(re.findall(r"\w+", code))
     names = {name for text in TEXTS for name in _NAME.findall(text)}
-    assert {name for name in names if used[name.rpartition(".")[2]] < 2} == set()
+    assert {name for name in names if counts[name.rpartition(".")[2]] < 2} == set()
 
 
-@pytest.mark.parametrize(("file", "test"), sorted(NAMED))
+@pytest.mark.parametrize(("file", "test"), sorted(NAMED_TESTS))
 def test_tests_named_in_documents_exist(file: str, test: str) -> None:
     assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
@@ -85,8 +85,8 @@ def test_every_promise_is_covered_in_ci() -> None:
     """At least one test of each promise runs in `make test` or `make test-slow`, not only in the nightly tests."""
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "covers and not nightly"]
     files = sorted({cover.file for cover in covers()})
-    printed = subprocess.run([*collect, *files], cwd=ROOT, capture_output=True, text=True).stdout
-    collected = set(re.findall(r"^(tests/[^\[\n]+)", printed, re.MULTILINE))
+    output = subprocess.run([*collect, *files], cwd=ROOT, capture_output=True, text=True).stdout
+    collected = set(re.findall(r"^(tests/[^\[\n]+)", output, re.MULTILINE))
     covered = {cover.promise for cover in covers() if f"{cover.file}::{cover.test}" in collected}
     assert set(promises()) - covered == set()
 
@@ -107,16 +107,18 @@ def rows(header: str) -> list[str]:
     return table.partition("\n\n")[0].splitlines()[2:]
 
 
-def test_table_of_statuses_is_fresh() -> None:
-    forgotten = {reason.status: reason.name for reason in Reason if not reason.remembered}
+def test_table_of_statuses_is_up_to_date() -> None:
+    not_remembered = {reason.status: reason.name for reason in Reason if not reason.remembered}
     expected = []
     for name, status in STATUSES.items():
-        but = f", but for `{forgotten[name]}`" if name in forgotten else ""
-        expected.append(f"| `{name}` | {status.meaning} | {'yes' + but if status.remembered else 'no'} |")
+        exception = f", but for `{not_remembered[name]}`" if name in not_remembered else ""
+        expected.append(
+            f"| `{name}` | {status.meaning} | {'yes' + exception if status.remembered else 'no'} |"
+        )
     assert rows("| `status` | meaning |") == expected
 
 
-def test_table_of_reasons_is_fresh() -> None:
+def test_table_of_reasons_is_up_to_date() -> None:
     assert rows("| `reason` | `status` |") == [
         f"| `{reason.name}` | {reason.status} | {str(reason.retryable).lower()} | {reason.meaning} |"
         for reason in Reason
@@ -130,7 +132,7 @@ def test_numbered_checks_name_their_reasons() -> None:
     assert [reason.name for reason in Reason if f"`{reason.name}`" not in checks[str(reason.check)]] == []
 
 
-def test_step_numbers_its_checks_alike() -> None:
+def test_code_numbers_the_checks_alike() -> None:
     lines = re.findall(r"  # (\d+)$", inspect.getsource(decide), re.MULTILINE)
     assert lines == [str(number) for number in range(1, 12)]
 
@@ -142,29 +144,33 @@ def test_statuses_and_fields_are_documented(name: str) -> None:
     assert f"`{name}`" in MESSAGES
 
 
-def test_the_stream_shown_is_real() -> None:
-    shown = re.findall(r"^```ndjson\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
-    note, progress, end = (json.loads(line) for text in shown for line in text.splitlines())
-    here = Partition("counter", 0)
-    folding = {here: OwnerReport("counter", 0, 0, 0, 1, "warm", FoldProgress(1, 0, 1))}
-    look = Snapshot(0.0, {here: Counts()}, lags={here: 1}, reports=folding)
-    stamped = {"time": "", "kind": ""}
-    assert shape(progress) == shape({**stamped, **progress_document(look, 0.0)})
-    assert shape(end) == shape({**stamped, "how": "", **look.summary()})
-    assert list(note) == [*stamped, "level", "text"]
+def test_shown_stream_has_the_real_members() -> None:
+    blocks = re.findall(r"^```ndjson\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
+    note, progress, end = (json.loads(line) for text in blocks for line in text.splitlines())
+    partition = Partition("counter", 0)
+    reports = {partition: OwnerReport("counter", 0, 0, 0, 1, "warm", FoldProgress(1, 0, 1))}
+    snapshot = Snapshot(0.0, {partition: Counts()}, lags={partition: 1}, reports=reports)
+    stamp = {"time": "", "kind": ""}
+    assert member_names(progress) == member_names({**stamp, **progress_document(snapshot, 0.0)})
+    assert member_names(end) == member_names({**stamp, "how": "", **snapshot.summary()})
+    assert list(note) == [*stamp, "level", "text"]
     assert [note["kind"], progress["kind"], end["kind"]] == ["note", "progress", "end"]
 
 
-def shape(document: Any) -> Any:
+def member_names(document: Any) -> Any:
     """Return the members of a document, at every depth."""
-    return {name: shape(value) for name, value in document.items()} if isinstance(document, dict) else None
+    return (
+        {name: member_names(value) for name, value in document.items()}
+        if isinstance(document, dict)
+        else None
+    )
 
 
-def test_the_messages_shown_can_be_read() -> None:
-    grown, command, happened, decided = (
+def test_shown_messages_can_be_read() -> None:
+    lineage_records, command, event_document, outcome_document = (
         text.encode() for text in re.findall(r"^```json\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
     )
-    assert fold_lineage(map(read_lineage_record, grown.splitlines()), 4).activated == {5}
+    assert fold_lineage(map(read_lineage_record, lineage_records.splitlines()), 4).activated == {5}
     assert envelope.read_command(Record(0, 0, b"acc-42", command, list(event.HEADERS))).expected_text() == "7"
-    assert event.read_event(happened).position() == (3, 18274, 0)
-    assert outcome.read_outcome(decided).data.reason == "VERSION_CONFLICT"
+    assert event.read_event(event_document).position() == (3, 18274, 0)
+    assert outcome.read_outcome(outcome_document).data.reason == "VERSION_CONFLICT"

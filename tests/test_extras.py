@@ -52,5 +52,7 @@ def test_every_extra_is_in_the_package() -> None:
 )
 def test_base_imports_nothing_heavy(program: str) -> None:
     code = f"{program}; import sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert {name.partition(".")[0] for name in done.stdout.split()} & HEAVY == set()
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert {name.partition(".")[0] for name in process.stdout.split()} & HEAVY == set()

@@ -17,7 +17,7 @@ PACKAGE = Path(failpoints.__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def disarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def disarm_after_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Disarm the failpoint that a test armed."""
     yield
     monkeypatch.delenv(failpoints.VARIABLE, raising=False)
@@ -29,18 +29,18 @@ def arm(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     failpoints.arm()
 
 
-def passing(text: str, *points: str) -> int:
+def exit_code_after(text: str, *points: str) -> int:
     """Return the exit code of a process that passes these failpoints."""
-    passes = ";".join(f"failpoints.reached({point!r})" for point in points)
-    program = f"from cqrs_cli import failpoints; failpoints.arm(); {passes}"
+    statements = ";".join(f"failpoints.reached({point!r})" for point in points)
+    program = f"from cqrs_cli import failpoints; failpoints.arm(); {statements}"
     environment = os.environ | {failpoints.VARIABLE: text}
     return subprocess.run([sys.executable, "-c", program], env=environment).returncode
 
 
-def test_points_and_code_agree() -> None:
+def test_every_point_is_in_the_code() -> None:
     code = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "failpoints.py")
-    placed = re.findall(r"failpoints\.(?:reached|during)\(\s*\"([^\"]+)\"", code)
-    assert set(placed) == set(failpoints.POINTS)
+    points_in_code = re.findall(r"failpoints\.(?:reached|during)\(\s*\"([^\"]+)\"", code)
+    assert set(points_in_code) == set(failpoints.POINTS)
 
 
 def test_unset_variable_changes_nothing() -> None:
@@ -51,26 +51,28 @@ def test_unset_variable_changes_nothing() -> None:
 
 @pytest.mark.program
 def test_named_point_acts_once() -> None:
-    assert passing("fence.after:2:kill", "fence.after", "claim.after") == 0
-    assert passing("fence.after:2:kill", "fence.after", "claim.after", "fence.after") == -signal.SIGKILL
+    assert exit_code_after("fence.after:2:kill", "fence.after", "claim.after") == 0
+    assert (
+        exit_code_after("fence.after:2:kill", "fence.after", "claim.after", "fence.after") == -signal.SIGKILL
+    )
 
 
 @pytest.mark.program
-def test_first_process_acts_and_signs(tmp_path: Path) -> None:
-    fault = f"fence.after:1:kill@{tmp_path / 'struck'}"
-    assert passing(fault, "fence.after") == -signal.SIGKILL
-    assert int((tmp_path / "struck").read_text()) > 0
-    assert passing(fault, "fence.after") == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["struck"]
+def test_first_process_acts_and_writes_its_id(tmp_path: Path) -> None:
+    fault = f"fence.after:1:kill@{tmp_path / 'process_id'}"
+    assert exit_code_after(fault, "fence.after") == -signal.SIGKILL
+    assert int((tmp_path / "process_id").read_text()) > 0
+    assert exit_code_after(fault, "fence.after") == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["process_id"]
 
 
 def test_flush_needs_an_armed_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen: list[str] = []
-    (tmp_path / "gone").write_text("another process was here")
-    arm(monkeypatch, f"produce.first:2:kill@{tmp_path / 'gone'}")
-    failpoints.reached("produce.first", lambda: seen.append("first"))
-    failpoints.reached("produce.first", lambda: seen.append("second"))
-    assert seen == ["second"]
+    flushed: list[str] = []
+    (tmp_path / "other_process").write_text("another process was here")
+    arm(monkeypatch, f"produce.first:2:kill@{tmp_path / 'other_process'}")
+    failpoints.reached("produce.first", lambda: flushed.append("first"))
+    failpoints.reached("produce.first", lambda: flushed.append("second"))
+    assert flushed == ["second"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_flush_needs_an_armed_point(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         *("fence.after:1:die", "fence.after:1:kill:now", "fence.after:1:wait", "fence.after:1:wait@"),
     ],
 )
-def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_invalid_variables_are_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(failpoints.VARIABLE, text)
     for read in (failpoints.arm, failpoints.environment):
         with pytest.raises(ConfigurationError, match=failpoints.VARIABLE):
@@ -92,12 +94,12 @@ def test_workers_inherit_the_drivers_point(monkeypatch: pytest.MonkeyPatch) -> N
     assert failpoints.environment() == {"CQRS_FAILPOINT": "commit.sent:5:kill"}
 
 
-def test_tests_act_at_a_point() -> None:
+def test_tests_can_call_code_at_a_point() -> None:
     """A test's action stays active, also after an owner has armed the failpoint of the environment."""
-    acted: list[str] = []
-    with failpoints.call_at("apply.inside", lambda: acted.append("here"), times=2):
+    calls: list[str] = []
+    with failpoints.call_at("apply.inside", lambda: calls.append("here"), times=2):
         for point in ("apply.before", "apply.inside", "apply.inside", "apply.inside"):
             failpoints.arm()
             failpoints.reached(point)
     failpoints.reached("apply.inside")
-    assert acted == ["here", "here"]
+    assert calls == ["here", "here"]

@@ -10,7 +10,7 @@ from tests.support.releases import OLDEST
 PAGE = Page("docs/install.md")
 
 
-def test_its_kafka_is_the_tested_one() -> None:
+def test_documented_kafka_is_the_tested_kafka() -> None:
     assert f"| {EMBEDDED.megabytes} MB from Maven Central" in PAGE.text
     oldest, newest = (release.version.rpartition(".")[0] for release in (OLDEST, EMBEDDED))
     assert (
@@ -19,7 +19,7 @@ def test_its_kafka_is_the_tested_one() -> None:
     assert f"on {OLDEST.version}, too" in PAGE.text
 
 
-def test_users_extras_are_explained() -> None:
+def test_extras_are_documented() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {row.strip("`") for row in PAGE.rows("extra")} == extras.keys() - {
         "dev",

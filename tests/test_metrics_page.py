@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(cqrs_\w+)` \| (\w+) \| (?:`(\w+)`)? ?\|", re.MULTILINE)
-_OF_RUNS, _, _REST = PAGE.partition("\n## Projections\n")
-ROWS = _ROW.findall(_OF_RUNS)
-PROJECTED = _ROW.findall(_REST)
+_RUN_SECTION, _, _PROJECTION_SECTION = PAGE.partition("\n## Projections\n")
+ROWS = _ROW.findall(_RUN_SECTION)
+PROJECTION_ROWS = _ROW.findall(_PROJECTION_SECTION)
 ALERTS = yaml.safe_load((ROOT / "compose/alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
 DASHBOARD = json.loads((ROOT / "compose/grafana.json").read_text(encoding="utf-8"))
 
@@ -43,36 +43,36 @@ _SERIES = re.compile(r"_(bucket|sum|count)$")
 
 def families(text: str) -> dict[str, tuple[str, set[str]]]:
     """Return type and labels of each metric of an exposition, without the labels of every partition."""
-    found = {}
+    metrics = {}
     for family in text_string_to_metric_families(text):
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = {label for sample in family.samples for label in sample.labels}
-        found[name] = family.type, labels - {"aggregate", "partition", "le"}
-    return found
+        metrics[name] = family.type, labels - {"aggregate", "partition", "le"}
+    return metrics
 
 
-def exposed() -> dict[str, set[str]]:
+def exposed_labels() -> dict[str, set[str]]:
     """Return the labels of every metric of a snapshot in which everything is measured."""
     metrics, registry = Metrics(), CollectorRegistry()
     metrics.snapshot = replace(run_snapshot(owner_report()), processes=process_progress())
     registry.register(metrics)
-    registry.register(projecting())
+    registry.register(projection_metrics())
     return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
 
 
-def projecting() -> "ProjectionMetrics":
+def projection_metrics() -> "ProjectionMetrics":
     """Return the metrics of a projection of two partitions, one of which lags by three events."""
     from cqrs_cli.following.projections.plan import ProjectionProgress
     from cqrs_cli.status.metrics import ProjectionMetrics
 
-    here, there = (EventPartition("order", "order.events", number) for number in (0, 1))
+    lagging, caught_up = (EventPartition("order", "order.events", number) for number in (0, 1))
     metrics = ProjectionMetrics("recent_orders")
-    metrics.snapshot = ProjectionProgress(0.0, {here: 7, there: 5}, {here: 10, there: 5})
+    metrics.snapshot = ProjectionProgress(0.0, {lagging: 7, caught_up: 5}, {lagging: 10, caught_up: 5})
     return metrics
 
 
-def hearing() -> Metrics:
-    """The metrics of a run that has process managers only."""
+def process_metrics() -> Metrics:
+    """Return the metrics of a run that has process managers only."""
     metrics = Metrics()
     metrics.snapshot = Snapshot(0.0, processes=process_progress())
     return metrics
@@ -80,12 +80,16 @@ def hearing() -> Metrics:
 
 def expressions() -> list[str]:
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
-    variables = [one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
+    variables = [
+        variable["query"]["query"]
+        for variable in DASHBOARD["templating"]["list"]
+        if variable["type"] == "query"
+    ]
     return [*(rule["expr"] for rule in ALERTS), *panels, *variables]
 
 
 @pytest.mark.kafka
-def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
+def test_page_has_the_metrics_of_a_run(counters: TopicHarness) -> None:
     """A real run exposes the metrics over HTTP."""
     counters.send(*increment_commands(5))
     endpoint: Endpoint[Snapshot] = Endpoint(Metrics(), "127.0.0.1", 0)
@@ -94,21 +98,23 @@ def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
             replace(run_driver(FakeSparkContext(owner_task), counters.plan()), processes=process_progress())
         )
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as answer:
-            found = families(answer.read().decode())
+            exposed = families(answer.read().decode())
     finally:
         endpoint.close()
-    assert {name: (kind, {label} - {""}) for name, kind, label in ROWS} == found
+    assert {name: (type, {label} - {""}) for name, type, label in ROWS} == exposed
 
 
-def test_page_names_what_a_process_exposes() -> None:
+def test_page_has_the_metrics_of_processes() -> None:
     """The metrics include general metrics of the run. The run is ready when each partition is claimed."""
-    metrics, registry = hearing(), CollectorRegistry()
+    metrics, registry = process_metrics(), CollectorRegistry()
     registry.register(metrics)
-    found = families(generate_latest(registry).decode())
-    of_run = {"cqrs_ready", "cqrs_observed_timestamp_seconds", "cqrs_run_info", "cqrs_submissions_total"}
-    named = {name: (kind, {label} - {""}) for name, kind, label in ROWS}
-    assert found == {
-        name: one for name, one in named.items() if name.startswith("cqrs_process_") or name in of_run
+    exposed = families(generate_latest(registry).decode())
+    run_metrics = {"cqrs_ready", "cqrs_observed_timestamp_seconds", "cqrs_run_info", "cqrs_submissions_total"}
+    documented = {name: (type, {label} - {""}) for name, type, label in ROWS}
+    assert exposed == {
+        name: entry
+        for name, entry in documented.items()
+        if name.startswith("cqrs_process_") or name in run_metrics
     }
     assert "with the metrics of its process managers and of the run." in " ".join(PAGE.split())
     assert registry.get_sample_value("cqrs_ready") == 1
@@ -116,15 +122,15 @@ def test_page_names_what_a_process_exposes() -> None:
     assert registry.get_sample_value("cqrs_ready") == 0
 
 
-def test_page_names_what_a_projection_exposes() -> None:
-    metrics, registry = projecting(), CollectorRegistry()
+def test_page_has_the_metrics_of_projections() -> None:
+    metrics, registry = projection_metrics(), CollectorRegistry()
     registry.register(metrics)
-    found = families(generate_latest(registry).decode())
-    named = {name: (kind, {label} - {""}) for name, kind, label in PROJECTED}
-    assert named == {name: (kind, labels - {"projection"}) for name, (kind, labels) in found.items()}
-    at = {"projection": "recent_orders", "aggregate": "order", "partition": "0"}
-    assert registry.get_sample_value("cqrs_projection_lag_events", at) == 3
-    assert registry.get_sample_value("cqrs_projection_position", at) == 7
+    exposed = families(generate_latest(registry).decode())
+    documented = {name: (type, {label} - {""}) for name, type, label in PROJECTION_ROWS}
+    assert documented == {name: (type, labels - {"projection"}) for name, (type, labels) in exposed.items()}
+    labels = {"projection": "recent_orders", "aggregate": "order", "partition": "0"}
+    assert registry.get_sample_value("cqrs_projection_lag_events", labels) == 3
+    assert registry.get_sample_value("cqrs_projection_position", labels) == 7
     assert registry.get_sample_value("cqrs_projection_ready") == 1
     assert metrics.snapshot is not None
     metrics.snapshot = replace(metrics.snapshot, is_shadow=True, resubmissions=2)
@@ -133,25 +139,27 @@ def test_page_names_what_a_projection_exposes() -> None:
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_expressions_use_what_exists(expression: str) -> None:
-    known = exposed()
+def test_expressions_use_existing_metrics(expression: str) -> None:
+    labels_of = exposed_labels()
     names = _METRIC.findall(expression)
-    assert set(names) <= set(known)
+    assert set(names) <= set(labels_of)
     assert names or expression == 'up{job="cqrs"} == 0'
     for name, matchers in re.findall(r"(cqrs_\w+)\{([^}]*)\}", expression):
-        assert set(re.findall(r'(\w+)\s*[=!]~?"', matchers)) <= known[name]
+        assert set(re.findall(r'(\w+)\s*[=!]~?"', matchers)) <= labels_of[name]
     assert expression.count("(") == expression.count(")")
 
 
 def test_every_metric_is_on_the_dashboard() -> None:
-    drawn = {_SERIES.sub("", name) for text in expressions() for name in _METRIC.findall(text)}
+    on_dashboard = {_SERIES.sub("", name) for text in expressions() for name in _METRIC.findall(text)}
     assert {_SERIES.sub("", name) for name, _, _ in ROWS} == {
-        one for one in drawn if "_projection_" not in one
+        name for name in on_dashboard if "_projection_" not in name
     }
-    assert {name for name, _, _ in PROJECTED if not name.endswith(("_info", "_seconds"))} <= drawn
+    assert {
+        name for name, _, _ in PROJECTION_ROWS if not name.endswith(("_info", "_seconds"))
+    } <= on_dashboard
 
 
-def test_alerts_are_whole_and_described() -> None:
+def test_alerts_are_complete_and_documented() -> None:
     names = [rule["alert"] for rule in ALERTS]
     for rule in ALERTS:
         assert {"alert", "expr", "labels", "annotations"} <= set(rule) <= {*rule, "for"}
@@ -162,12 +170,14 @@ def test_alerts_are_whole_and_described() -> None:
     assert re.findall(r"^\*\*`(\w+)`\*\*", advice, re.MULTILINE) == names
 
 
-def test_alerts_annotate_labels_they_have() -> None:
+def test_alerts_use_available_labels() -> None:
     for rule in ALERTS:
-        by = re.search(r"sum by \(([\w, ]+)\)", rule["expr"])
+        grouping = re.search(r"sum by \(([\w, ]+)\)", rule["expr"])
         names = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
-        kept = {"instance", "aggregate", "partition"} if by is None else set(by[1].split(", "))
-        assert names <= kept, rule["alert"]
+        available = (
+            {"instance", "aggregate", "partition"} if grouping is None else set(grouping[1].split(", "))
+        )
+        assert names <= available, rule["alert"]
 
 
 def test_page_names_steps_and_times() -> None:
@@ -176,9 +186,9 @@ def test_page_names_steps_and_times() -> None:
 
 
 def test_panels_do_not_overlap() -> None:
-    taken: dict[tuple[int, int], Any] = {}
+    cells: dict[tuple[int, int], Any] = {}
     for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        for x in range(place["x"], place["x"] + place["w"]):
-            for y in range(place["y"], place["y"] + place["h"]):
-                assert x < 24 and taken.setdefault((x, y), panel["id"]) == panel["id"]
+        grid = panel["gridPos"]
+        for x in range(grid["x"], grid["x"] + grid["w"]):
+            for y in range(grid["y"], grid["y"] + grid["h"]):
+                assert x < 24 and cells.setdefault((x, y), panel["id"]) == panel["id"]

@@ -24,50 +24,52 @@ from tests.support.page import Page
 PAGE = Page("docs/personal.md")
 
 
-def test_marks_have_the_placeholders_told() -> None:
+def test_annotations_have_the_documented_values() -> None:
     (code,) = PAGE.blocks("python")
-    made: dict[str, Any] = {"__name__": "page"}
-    exec(code, made)  # noqa: S102 - the page's own text
-    found = {one.name: one.redacted_value() for one in personal_fields(made["Registered"])}
-    assert found == {"name": "", "mail": "nobody@invalid"}
+    namespace: dict[str, Any] = {"__name__": "page"}
+    exec(code, namespace)  # noqa: S102 - the page's own text
+    redacted_values = {
+        field.name: field.redacted_value() for field in personal_fields(namespace["Registered"])
+    }
+    assert redacted_values == {"name": "", "mail": "nobody@invalid"}
 
 
 @pytest.mark.parametrize("line", [line for block in PAGE.commands() for line in block])
-def test_commands_are_understood(line: str) -> None:
+def test_commands_of_the_page_are_valid(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
 
 
 def test_commands_in_the_text_exist() -> None:
-    named = {text.split()[1] for text in PAGE.text.split("`")[1::2] if text.startswith("cqrs ")}
-    assert named - {*PANELS} == set()
-    assert {"erase", "keys", "verify"} <= named
+    commands = {text.split()[1] for text in PAGE.text.split("`")[1::2] if text.startswith("cqrs ")}
+    assert commands - {*PANELS} == set()
+    assert {"erase", "keys", "verify"} <= commands
 
 
 @pytest.mark.parametrize("recipe", PAGE.blocks("toml"))
 def test_recipes_name_a_command(recipe: str) -> None:
-    place = tomllib.loads(recipe)["keyring"]
-    kind, _, command = place.partition(":")
-    assert kind == "exec" and len(shlex.split(command)) > 3
+    address = tomllib.loads(recipe)["keyring"]
+    scheme, _, command = address.partition(":")
+    assert scheme == "exec" and len(shlex.split(command)) > 3
 
 
-def test_rings_are_as_told() -> None:
+def test_documented_keyring_can_be_read() -> None:
     """The keyring is a JSON object in a command's output, with the current KEK first."""
-    ring = msgspec.json.encode({"2026-11": "A" * 86 + "==", "2025-11": "B" * 86 + "=="}).decode()
-    found = load_keyring(f"exec:echo {shlex.quote(ring)}")
-    assert found.current == "2026-11"
+    document = msgspec.json.encode({"2026-11": "A" * 86 + "==", "2025-11": "B" * 86 + "=="}).decode()
+    keyring = load_keyring(f"exec:echo {shlex.quote(document)}")
+    assert keyring.current == "2026-11"
 
 
-def test_http_erases_as_told() -> None:
+def test_documented_http_path_erases() -> None:
     ((path, command),) = re.findall(r"`POST (/customer/c-42/(\S+))`", PAGE.text)
     assert RESERVED_COMMANDS[command].is_for_services
     assert path.replace("c-42", "{id}") in describe_api([CUSTOMER], False, True, True)["paths"]
 
 
-def test_commands_are_deleted_as_told() -> None:
+def test_documented_deletion_file_is_valid() -> None:
     """The file for `kafka-delete-records.sh` has the commands topic, and partition and offset as `tail` prints them."""
     (block,) = PAGE.blocks("json")
-    (place,) = msgspec.json.decode(block)["partitions"]
-    assert place.pop("topic") == Topics("customer", "").commands
-    assert place.keys() == record_document(3, Record(1204, 0, b"c-42", b"{}")).keys() & place.keys()
+    (location,) = msgspec.json.decode(block)["partitions"]
+    assert location.pop("topic") == Topics("customer", "").commands
+    assert location.keys() == record_document(3, Record(1204, 0, b"c-42", b"{}")).keys() & location.keys()
     (call,) = PAGE.blocks("sh")
     assert call.startswith("kafka-delete-records.sh --bootstrap-server ")

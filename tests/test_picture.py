@@ -1,4 +1,4 @@
-"""The figures as a picture: a bar with its median for each measured thing."""
+"""The figures as a picture: a bar with the median of each measured value."""
 
 from typing import Any
 from xml.etree import ElementTree
@@ -15,22 +15,22 @@ def document(benchmark: str, figure: str, **values: list[float]) -> dict[str, An
     return {"benchmark": benchmark, "rows": [*rows, *medians(rows)]}
 
 
-def drawn(*documents: dict[str, Any]) -> list[str | None]:
+def picture_texts(*documents: dict[str, Any]) -> list[str | None]:
     """Return the texts of a picture, from top to bottom."""
     return [text.text for text in ElementTree.fromstring(picture(documents)).iter(f"{_SVG}text")]
 
 
 def test_bars_show_medians() -> None:
-    texts = drawn(
+    texts = picture_texts(
         document("replay", "events_per_s", ours=[100_000.0, 300_000.0, 200_000.0], theirs=[50_000.0])
     )
     assert texts[1:] == ["ours", "200,000 ", "theirs", "50,000 "]
 
 
-def test_panels_without_figures_are_missing() -> None:
-    texts = drawn(document("backlog", "commands_per_s", ours=[1.0]))
+def test_panels_without_figures_are_omitted() -> None:
+    texts = picture_texts(document("backlog", "commands_per_s", ours=[1.0]))
     assert len(texts) == 3
 
 
 def test_texts_are_escaped() -> None:
-    assert "a < b & c" in drawn(document("replay", "events_per_s", **{"a < b & c": [1.0]}))
+    assert "a < b & c" in picture_texts(document("replay", "events_per_s", **{"a < b & c": [1.0]}))

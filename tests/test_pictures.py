@@ -16,14 +16,14 @@ PICTURES = sorted(GENERATOR["PICTURES"])
 _TEXT = "{http://www.w3.org/2000/svg}text"
 
 
-def texts(name: str) -> str:
-    drawn = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
-    found = [text.text or "" for text in ElementTree.fromstring(drawn).iter(_TEXT)]
-    return " ".join(found).replace("\xa0", " ")
+def picture_text(name: str) -> str:
+    svg = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
+    text_parts = [text.text or "" for text in ElementTree.fromstring(svg).iter(_TEXT)]
+    return " ".join(text_parts).replace("\xa0", " ")
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [
         ("demo", ["VERSION_CONFLICT", "The accounts, as their events tell them"]),
         ("run", ["commands", "lag"]),
@@ -31,18 +31,18 @@ def texts(name: str) -> str:
         ("trace", ["order-9", "Deposited", "accepted"]),
     ],
 )
-def test_pictures_show_their_command(name: str, shown: list[str]) -> None:
-    drawn = texts(name)
-    assert GENERATOR["PICTURES"][name] in drawn
-    assert [one for one in shown if one not in drawn] == []
+def test_pictures_show_their_command(name: str, expected: list[str]) -> None:
+    text = picture_text(name)
+    assert GENERATOR["PICTURES"][name] in text
+    assert [part for part in expected if part not in text] == []
 
 
 def test_pictures_load_nothing() -> None:
     """A reader's browser must not download fonts."""
     for name in PICTURES:
-        drawn = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
-        assert re.findall(r"url\((?!#)", drawn) == []
-        assert "<script" not in drawn
+        text = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
+        assert re.findall(r"url\((?!#)", text) == []
+        assert "<script" not in text
 
 
 def test_pages_show_all_pictures() -> None:
@@ -52,7 +52,7 @@ def test_pages_show_all_pictures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "left"),
+    ("output", "expected_lines"),
     [
         ("a\r\nb", ["a", "b"]),
         ("working …\r\x1b[2Kdone\r\n", ["done"]),
@@ -62,10 +62,10 @@ def test_pages_show_all_pictures() -> None:
         ("\x1b[31mred\x1b[0m", ["\x1b[31mred\x1b[0m"]),
     ],
 )
-def test_the_screen_keeps_what_is_left(written: str, left: list[str]) -> None:
+def test_screen_has_the_visible_lines(output: str, expected_lines: list[str]) -> None:
     screen = GENERATOR["Screen"]()
-    screen.write(written)
-    assert screen.lines() == left
+    screen.write(output)
+    assert screen.lines() == expected_lines
 
 
 FRAMES = [
@@ -77,12 +77,16 @@ FRAMES = [
 
 
 def test_long_waits_are_cut() -> None:
-    assert [(at, len(lines)) for at, lines in calm(FRAMES)] == [(0.0, 1), (1.2, 1), (pytest.approx(1.3), 3)]
+    assert [(time, len(lines)) for time, lines in calm(FRAMES)] == [
+        (0.0, 1),
+        (1.2, 1),
+        (pytest.approx(1.3), 3),
+    ]
 
 
-def test_moving_pictures_hide_what_is_gone() -> None:
-    drawn = ElementTree.fromstring(moving(FRAMES, "title", "m", width=20, height=2))
-    groups = [group for group in drawn.iter(_TEXT.replace("text", "g")) if "m-g" in group.get("class", "")]
+def test_moving_pictures_hide_earlier_frames() -> None:
+    svg = ElementTree.fromstring(moving(FRAMES, "title", "m", width=20, height=2))
+    groups = [group for group in svg.iter(_TEXT.replace("text", "g")) if "m-g" in group.get("class", "")]
     texts = ["".join(text.text or "" for text in group.iter(_TEXT)).strip() for group in groups]
     assert texts == ["\u280b\xa0starting", "done", "two", "three"]
     assert ["m-still" in group.get("class", "") for group in groups] == [True, False, False, False]

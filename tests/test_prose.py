@@ -6,7 +6,7 @@ from tests.support import ROOT
 from tests.support.prose import IDIOMS, idiom_rate, tracked_files
 
 #: Idioms in 10,000 words that an area may have at most.
-MOST = {
+LIMITS = {
     "code": (["cqrs_cli/*.py", "aggregates/*.py", "projections/*.py", "processes/*.py"], 10),
     "docs": (["*.md"], 10),
     "tests": (["tests/*.py"], 10),
@@ -17,14 +17,14 @@ MOST = {
 SLACK = 10
 
 
-@pytest.mark.parametrize("area", MOST)
+@pytest.mark.parametrize("area", LIMITS)
 def test_prose_is_plain(area: str) -> None:
-    patterns, most = MOST[area]
+    patterns, limit = LIMITS[area]
     if not (ROOT / ".git").exists():
         pytest.skip("not a clone")
-    found = idiom_rate(tracked_files(*patterns))
-    assert found <= most, f"{found:.0f} idioms in 10,000 words of {area}"
-    assert found > most - SLACK, f"lower the limit of {area}"
+    measured = idiom_rate(tracked_files(*patterns))
+    assert measured <= limit, f"{measured:.0f} idioms in 10,000 words of {area}"
+    assert measured > limit - SLACK, f"lower the limit of {area}"
 
 
 @pytest.mark.parametrize(

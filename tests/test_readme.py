@@ -42,17 +42,17 @@ def cqrs(line: str, folder: Path, **environment: str) -> str:
     return subprocess.check_output(command, cwd=folder, env={**os.environ, **environment}, text=True)
 
 
-def test_it_stays_short() -> None:
+def test_readme_is_short() -> None:
     assert len(PAGE.text.splitlines()) <= 150
     assert len(PAGE.text.split()) <= 900
 
 
-def test_the_aggregate_has_ten_lines() -> None:
+def test_aggregate_has_ten_lines() -> None:
     assert len([line for line in AGGREGATE.splitlines() if line.strip()]) == 10
 
 
 @pytest.mark.program
-def test_its_test_passes(shop: Path) -> None:
+def test_test_of_the_readme_passes(shop: Path) -> None:
     python(TEST, shop)
 
 
@@ -63,12 +63,12 @@ def test_aggregate_keeps_the_laws(shop: Path) -> None:
     )
 
 
-def test_its_install_lines_are_the_pages() -> None:
-    shown, tried = {line for line, _ in typed_commands(INSTALL)}, set(Page("docs/install.md").commands()[0])
-    assert shown <= tried
+def test_install_lines_are_on_the_install_page() -> None:
+    shown, tested = {line for line, _ in typed_commands(INSTALL)}, set(Page("docs/install.md").commands()[0])
+    assert shown <= tested
 
 
-def test_it_starts_with_commands_that_work_today() -> None:
+def test_first_commands_work_in_a_clone() -> None:
     """CI runs both targets in a new clone."""
     clone, *make = [line for line, _ in typed_commands(START)]
     assert clone == "git clone URL cqrs && cd cqrs"
@@ -76,23 +76,23 @@ def test_it_starts_with_commands_that_work_today() -> None:
     assert PAGE.text.index(START) < PAGE.text.index(INSTALL) < PAGE.text.index(AGGREGATE)
 
 
-def test_make_has_its_commands() -> None:
+def test_make_targets_exist() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"make ([\w-]+)", START)) <= set(targets)
 
 
-def test_figures_are_those_of_their_page() -> None:
-    measured = Page("docs/figures.md").text
+def test_figures_equal_the_figures_page() -> None:
+    figures = Page("docs/figures.md").text
     table = PAGE.text.partition("| what | cqrs |")[2].partition("\n\n")[0]
     shown = re.findall(r"\d[\d.,]*(?:,\d{3}| ms)", table)
     assert len(shown) == 6
-    assert [figure for figure in shown if figure.removesuffix(" ms") not in measured] == []
+    assert [figure for figure in shown if figure.removesuffix(" ms") not in figures] == []
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
-def test_commands_print_what_is_shown(shop: Path, connection: "Connection", prefix: str) -> None:
+def test_commands_print_the_shown_output(shop: Path, connection: "Connection", prefix: str) -> None:
     environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
     for line, shown in typed_commands(TOUR):
         printed = cqrs(line, shop, **environment).replace(prefix, "")

@@ -60,11 +60,11 @@ def test_folder_without_init_is_a_package(project: Project) -> None:
     assert registry.load("window", "aggregates", root).name == "window"
 
 
-def test_our_own_modules_are_imported() -> None:
+def test_modules_of_the_working_directory_are_imported() -> None:
     assert registry.load("bank_account", "aggregates", ROOT).decider is bank_account.decider
 
 
-def test_another_projects_package_is_not_ours(project: Project) -> None:
+def test_packages_of_two_projects_are_separate(project: Project) -> None:
     assert registry.names("aggregates", project("elsewhere")) == []
     root = project(door=DOOR)
     assert registry.load("door", "aggregates", root).name == "door"
@@ -91,13 +91,13 @@ def test_unknown_aggregate_names_known_ones(project: Project) -> None:
     assert str(failure.value) == "no aggregate 'doors'; did you mean door? known: door, gate"
 
 
-def test_empty_project_says_how_to_begin(tmp_path: Path) -> None:
+def test_empty_project_suggests_cqrs_new(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no package 'aggregates' .*cqrs new"):
         registry.load("door", "aggregates", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("source", "complaint"),
+    ("source", "message"),
     [
         ("x = 1\ndef f(:\n", "aggregates/door.py:2: SyntaxError: invalid syntax"),
         (
@@ -127,21 +127,21 @@ def test_empty_project_says_how_to_begin(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_broken_code_names_its_line(project: Project, source: str, complaint: str) -> None:
+def test_broken_code_names_its_line(project: Project, source: str, message: str) -> None:
     root = project(door=source)
     with pytest.raises(ConfigurationError) as failure:
         registry.load("door", "aggregates", root)
-    assert failure.value.message.startswith(complaint)
+    assert failure.value.message.startswith(message)
     assert "\n" not in str(failure.value)
 
 
-def test_personal_marks_are_loaded(project: Project) -> None:
-    marked = DOOR.replace("open: bool = False", "keeper: Personal[str] = ''")
-    root = project(door=f"from cqrs_cli.core.personal.personal_fields import Personal\n{marked}")
+def test_personal_annotations_are_loaded(project: Project) -> None:
+    source = DOOR.replace("open: bool = False", "keeper: Personal[str] = ''")
+    root = project(door=f"from cqrs_cli.core.personal.personal_fields import Personal\n{source}")
     assert registry.load("door", "aggregates", root).has_personal_fields
 
 
-def test_code_that_was_mended_is_loaded(project: Project) -> None:
+def test_corrected_code_is_loaded(project: Project) -> None:
     root = project(door="1/0")
     with pytest.raises(ConfigurationError):
         registry.load("door", "aggregates", root)
@@ -155,7 +155,7 @@ def test_a_broken_package_is_named_too(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["tür", "a b", "x" * 201])
-def test_unfit_topic_names_are_refused(project: Project, name: str) -> None:
+def test_invalid_topic_names_are_refused(project: Project, name: str) -> None:
     root = project(**{name: DOOR})
     with pytest.raises(ConfigurationError, match="cannot be part of a topic's name"):
         registry.load(name, "aggregates", root)
@@ -165,10 +165,13 @@ def test_archive_replaces_the_folder(project: Project, tmp_path: Path) -> None:
     root = project(door=DOOR, _shared="", notes="")
     (root / "aggregates" / "data.txt").write_text("not shipped")
     archive = registry.source_archive("aggregates", root, tmp_path / "code.zip")
-    here, there = (registry.load("door", "aggregates", place) for place in (root, archive))
-    assert here.decider.decide.__code__.co_filename != there.decider.decide.__code__.co_filename
-    assert (here.fold_digest, here.schema_digest) == (there.fold_digest, there.schema_digest)
-    assert here.fold_digest
+    from_folder, from_archive = (registry.load("door", "aggregates", path) for path in (root, archive))
+    assert from_folder.decider.decide.__code__.co_filename != from_archive.decider.decide.__code__.co_filename
+    assert (from_folder.fold_digest, from_folder.schema_digest) == (
+        from_archive.fold_digest,
+        from_archive.schema_digest,
+    )
+    assert from_folder.fold_digest
 
 
 def test_broken_code_in_archive_is_named(project: Project, tmp_path: Path) -> None:
@@ -179,11 +182,11 @@ def test_broken_code_in_archive_is_named(project: Project, tmp_path: Path) -> No
 
 def test_same_sources_make_same_archive(project: Project, tmp_path: Path) -> None:
     root = project("shop/domain", door=DOOR)
-    one, two = (
+    first, second = (
         registry.source_archive("shop.domain", root, tmp_path / name) for name in ("one.zip", "two.zip")
     )
-    assert one.read_bytes() == two.read_bytes()
-    assert registry.names("shop.domain", one) == ["door"]
+    assert first.read_bytes() == second.read_bytes()
+    assert registry.names("shop.domain", first) == ["door"]
 
 
 @pytest.mark.program
@@ -192,5 +195,5 @@ def test_worker_imports_from_an_archive(project: Project, tmp_path: Path) -> Non
     program = (
         f"import sys; sys.path.insert(1, {str(archive)!r}); import shop.domain.door as d; print(d.__file__)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == f"{archive}/shop/domain/door.py"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == f"{archive}/shop/domain/door.py"

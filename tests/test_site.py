@@ -10,8 +10,8 @@ from tests.support import ROOT
 
 
 def test_menu_has_every_page() -> None:
-    here = {name for name in pages() if not name.startswith("source-")}
-    assert sorted(listed()) == sorted(here)
+    names = {name for name in pages() if not name.startswith("source-")}
+    assert sorted(listed()) == sorted(names)
 
 
 def test_linked_files_become_pages() -> None:
@@ -20,7 +20,7 @@ def test_linked_files_become_pages() -> None:
 
 @pytest.mark.program
 @pytest.mark.skipif(not importlib.util.find_spec("zensical"), reason="needs the extra docs")
-def test_no_link_is_broken() -> None:
+def test_built_site_has_no_broken_links() -> None:
     assert build() == []
     assert (ROOT / "site/llms.txt").read_text().count("\n- [") == len(listed())
 

@@ -12,16 +12,18 @@ def is_test_module(module: str) -> bool:
     return module.startswith("tests.") and module.rpartition(".")[2].startswith("test_")
 
 
-def imported_tests(text: str) -> Iterator[str]:
+def imported_test_modules(text: str) -> Iterator[str]:
     """Yield the test modules that a module imports."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
-            named = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
-            yield from filter(is_test_module, named)
+            modules = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+            yield from filter(is_test_module, modules)
 
 
 def test_helpers_are_not_in_test_modules() -> None:
-    assert {str(path): found for path, text in TESTS.items() if (found := [*imported_tests(text)])} == {}
+    assert {
+        str(path): modules for path, text in TESTS.items() if (modules := [*imported_test_modules(text)])
+    } == {}
 
 
 #: The number of patched attributes in all tests. Parameters and fakes are better.

@@ -18,7 +18,7 @@ MODULES = {path: path.read_text() for path in sorted((ROOT / "cqrs_cli").rglob("
 _NUMBERS = ["two", "three", "four", "five", "six", "seven"]
 
 
-def of_status(status: str) -> OutcomeEnvelope:
+def outcome_with(status: str) -> OutcomeEnvelope:
     return OutcomeEnvelope(id="0/0", type="a.B", data=Verdict(status=status, partition=0, offset=0))
 
 
@@ -29,19 +29,22 @@ def docstrings() -> Iterator[str]:
                 yield ast.get_docstring(node) or ""
 
 
-def test_topics_of_aggregates_are_counted_right() -> None:
-    said = re.compile(rf"(?:\b[Aa]ll|\b[Tt]he|'s) ({'|'.join(_NUMBERS)}) (?:topics|logs)\b")
+def test_texts_have_the_number_of_topics() -> None:
+    pattern = re.compile(rf"(?:\b[Aa]ll|\b[Tt]he|'s) ({'|'.join(_NUMBERS)}) (?:topics|logs)\b")
     texts = [README, *PAGES.values(), *MODULES.values()]
-    assert {number for text in texts for number in said.findall(text)} == {_NUMBERS[len(KINDS) - 2]}
+    assert {number for text in texts for number in pattern.findall(text)} == {_NUMBERS[len(KINDS) - 2]}
 
 
-def test_exit_codes_name_what_passes() -> None:
-    passing = {status for status in STATUSES if not is_failure(of_status(status))}
+def test_docstring_names_the_success_statuses() -> None:
+    success_statuses = {status for status in STATUSES if not is_failure(outcome_with(status))}
     (line,) = (line for line in (errors.__doc__ or "").splitlines() if "RefusedError" in line)
-    assert {status for status in STATUSES if re.search(rf"\b{status}\b", line)} == {*passing, "duplicate"}
+    assert {status for status in STATUSES if re.search(rf"\b{status}\b", line)} == {
+        *success_statuses,
+        "duplicate",
+    }
 
 
-def test_docstrings_name_no_class_for_a_word() -> None:
+def test_docstrings_begin_with_no_class_name() -> None:
     """A careless renaming of `Record` leaves texts like `OwnerRecord records, handed out …`."""
     classes = {name for text in MODULES.values() for name in re.findall(r"^class (\w+)", text, re.MULTILINE)}
     first = (text.split(maxsplit=1)[0] for text in docstrings() if text)

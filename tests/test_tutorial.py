@@ -25,7 +25,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
-        self.at_work: list[subprocess.Popen[bytes]] = []
+        self.background_processes: list[subprocess.Popen[bytes]] = []
         programs = folder / "bin"
         programs.mkdir()
         (programs / "cqrs").write_text(f'#!/bin/sh\nexec {sys.executable} -m cqrs_cli "$@"\n')
@@ -39,16 +39,16 @@ class Reader:
         name, _, text = code.partition("\n")
         (self.folder / name.removeprefix("# ")).write_text(text)
 
-    def type(self, line: str, shown: str) -> None:
+    def run_line(self, line: str, shown: str) -> None:
         """Run a line, which must succeed and print the shown output, if any."""
         line = line.replace("8080", str(self.port))
         if line.startswith("cd "):
             self.folder /= line.removeprefix("cd ")
         elif line.endswith(" &"):
             command = ["sh", "-c", f"exec {line.removesuffix(' &')}"]
-            self.at_work.append(subprocess.Popen(command, cwd=self.folder, env=self.environment))
+            self.background_processes.append(subprocess.Popen(command, cwd=self.folder, env=self.environment))
         else:
-            done = subprocess.run(
+            process = subprocess.run(
                 line,
                 shell=True,
                 cwd=self.folder,
@@ -57,13 +57,13 @@ class Reader:
                 text=True,
                 timeout=300,
             )
-            print("$", line, done.stdout, done.stderr, sep="\n")
-            assert done.returncode == 0
-            assert not shown or stable_words(done.stdout) == stable_words(shown)
+            print("$", line, process.stdout, process.stderr, sep="\n")
+            assert process.returncode == 0
+            assert not shown or stable_words(process.stdout) == stable_words(shown)
 
-    def leave(self) -> None:
+    def stop_all(self) -> None:
         """Stop all processes and the broker."""
-        for process in self.at_work:
+        for process in self.background_processes:
             process.send_signal(signal.SIGTERM)
             process.wait(120)
         embedded.stop_broker(self.folder)
@@ -76,13 +76,13 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     try:
         yield reader
     finally:
-        reader.leave()
+        reader.stop_all()
 
 
 def test_every_line_works(reader: Reader) -> None:
-    for kind, text in STEP.findall(Page("docs/tutorial.md").text):
-        if kind == "python":
+    for language, text in STEP.findall(Page("docs/tutorial.md").text):
+        if language == "python":
             reader.write(text)
         else:
             for line, shown in typed_commands(text):
-                reader.type(line, shown)
+                reader.run_line(line, shown)

@@ -119,7 +119,7 @@ def test_poison_command_fails_without_code() -> None:
     assert partition.dead_letters[0].value == command("Crash", {"mode": "unread"}, id="2")
 
 
-def test_dead_letter_of_given_up_offset_is_empty() -> None:
+def test_letter_of_given_up_offset_is_empty() -> None:
     partition = Partition(given_up_offsets=frozenset({4}))
     verdict = partition.verdict(record(4, command()), record(5, command()))
     assert verdict["status"] == "accepted"

@@ -161,7 +161,7 @@ def test_folders_with_files_are_unchanged(tmp_path: Path, capfd: pytest.CaptureF
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_file_in_place_of_a_folder_exits_2(tmp_path: Path) -> None:
+def test_file_as_folder_exits_2(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     assert main(["new", str(tmp_path / "notes.txt")]) == 2
 

@@ -33,9 +33,7 @@ def command_line(subject: str, command: str = "Open", **data: object) -> str:
     return json.dumps({"type": f"bank_account.{command}", "subject": subject, "data": data}) + "\n"
 
 
-def test_commands_go_to_the_partition_of_their_key(
-    cqrs_on_broker: Cqrs, connection: Connection, prefix: str
-) -> None:
+def test_commands_go_to_their_partition(cqrs_on_broker: Cqrs, connection: Connection, prefix: str) -> None:
     document = cqrs_on_broker(
         "send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json"
     ).document

@@ -47,7 +47,7 @@ def test_resubmitted_entry_is_found_by_its_offset() -> None:
     )
 
 
-def test_deferred_id_is_known_in_the_same_batch() -> None:
+def test_deferred_id_is_known_in_its_batch() -> None:
     assert reasons(decide(*(record(offset, notbefore=FAR) for offset in range(2)))) == [
         "NOT_YET",
         "duplicate",

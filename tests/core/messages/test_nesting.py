@@ -85,7 +85,7 @@ def test_deeply_nested_command_is_refused() -> None:
 
 
 @pytest.mark.covers("bad-input")
-def test_stack_depth_of_the_reader_does_not_matter() -> None:
+def test_stack_of_the_reader_does_not_matter() -> None:
     def reason(levels: int, depth: int) -> str | None:
         if depth:
             return reason(levels, depth - 1)

@@ -119,7 +119,7 @@ def test_moved_retired_value_is_not_decrypted() -> None:
         decrypt_by_shape(b'{"name":{"$sealed":"AAAA"}}', {}, FIND_KEY, LOCATION)
 
 
-def test_value_of_an_earlier_field_name_is_decrypted() -> None:
+def test_value_of_a_former_field_is_decrypted() -> None:
     """The upcaster gets the value.
 
     Without its key the value is null, because no annotation defines its redacted value.

@@ -200,7 +200,7 @@ def test_other_code_shows_only_the_class() -> None:
     assert (type(redacted).__name__, str(redacted), redacted.__traceback__) == ("LookupError", "", raised.tb)
 
 
-def test_class_with_a_value_as_name_is_not_named() -> None:
+def test_class_named_like_a_value_is_redacted() -> None:
     error = type(PERSONAL_NAME, (KeyError,), {})()
     assert LEAKING.describe_error(error) == "KeyError"
     assert PERSONAL_NAME not in redacted_traceback(error)

@@ -83,7 +83,7 @@ def bank(one: Record) -> Record:
 
 
 @pytest.mark.parametrize("line", CONSOLE.splitlines())
-def test_commands_are_understood(line: str) -> None:
+def test_commands_of_the_page_are_valid(line: str) -> None:
     assert isinstance(parse(shlex.split(line.removeprefix("$ "))[1:]), Call)
 
 
