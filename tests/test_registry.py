@@ -123,7 +123,7 @@ def test_empty_project_suggests_cqrs_new(tmp_path: Path) -> None:
         ),
         (
             DOOR.replace(": bool = False", ": bool"),
-            "aggregates/door.py:15: TypeError: the field 'open' has no default and was not given",
+            "aggregates/door.py:15: TypeError: the field 'open' has no default and no value",
         ),
     ],
 )

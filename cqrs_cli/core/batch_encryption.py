@@ -30,8 +30,8 @@ class BatchEncryption:
 
         Raises `ValueError` if a plain member has the shape of an encrypted value.
         """
-        cls, place = type(event), f"{self._partition}/{offset}/{index}"
-        return self._keys.encrypt(cls, data, subject, place, cls in self._may_look_encrypted)
+        cls, location = type(event), f"{self._partition}/{offset}/{index}"
+        return self._keys.encrypt(cls, data, subject, location, cls in self._may_look_encrypted)
 
     def decryptor_for(
         self, decision: DecisionInProgress, envelope: CommandEnvelope
@@ -48,7 +48,7 @@ class BatchEncryption:
         def decrypt(data: bytes) -> bytes:
             if decision.deferral is None:
                 if has_encrypted_shape(data):
-                    raise CheckFailed(Reason.INVALID_PAYLOAD, "a member has the shape of a sealed value")
+                    raise CheckFailed(Reason.INVALID_PAYLOAD, "a member has the shape of an encrypted value")
                 return data
             try:
                 return self._keys.decrypt(cls, data, envelope.subject, command_location(envelope.id))
@@ -77,7 +77,7 @@ class BatchEncryption:
         if len(encrypted) > (limit := self._context.max_payload):
             raise CheckFailed(
                 Reason.TOO_LARGE,
-                f"deferred, its payload would have {len(encrypted)} bytes: the limit is {limit}",
+                f"to be deferred, its payload would have {len(encrypted)} bytes: the limit is {limit}",
             )
         new_reference = reference_to(encrypted)
         self._decisions.payloads[new_reference] = encrypted
@@ -89,7 +89,7 @@ class BatchEncryption:
         return decide_erase(command, None if key is None else key.kid)
 
     def drop_key(self, subject: str) -> None:
-        """Drop the key of an aggregate, for which an `Erased` is written."""
+        """Drop the key of an aggregate. Call it when an `Erased` is written for the aggregate."""
         self._keys.drop_key(subject)
 
 

@@ -31,7 +31,7 @@ from cqrs_cli.core.stored import DedupEntry
 
 
 class BatchState:
-    """The states, ids and counts that a batch has changed. The methods write the results of its commands."""
+    """The states, ids and counts that a batch has changed, with methods that write the results of its commands."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         self.aggregate = aggregate
@@ -52,7 +52,9 @@ class BatchState:
         self._initial, self._unchecked_size = aggregate.decider.initial, unchecked_size(context)
         source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
         self._writers = {cls: (kind, event_writer(source, partition, kind)) for cls, kind in types.items()}
-        self._accepted = {kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands}
+        self._accepted = {
+            kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands
+        }  # types of outcomes
         self._encode, self._step = aggregate.quick_encode, aggregate.step_decided
         self._encode_outcome = outcome_writer(source, partition)
         self.encryption = (
@@ -68,8 +70,8 @@ class BatchState:
     def write_result(self, decision: DecisionInProgress, result: DecideResult | Original) -> None:
         """Write the events and the outcome of a command, from the result of `decide` or a duplicate's first decision.
 
-        Check 11, second half: fold each event in the form that readers of the log will see. HANDLER_ERROR and TOO_LARGE
-        discard all events. Process errors (`PROCESS_ERRORS`) are raised.
+        This is the second half of check 11: it folds each event in the form that readers of the log will see.
+        HANDLER_ERROR and TOO_LARGE discard all events. Process errors (`PROCESS_ERRORS`) are raised.
         """
         if not isinstance(result, tuple) or not result:
             return self._write_result_without_events(decision, result)
@@ -145,7 +147,10 @@ class BatchState:
                 self.write_failed_check(decision, result)
 
     def advance_clock(self, record: Record) -> int:
-        """Update the clock, and return the greatest timestamp so far. Records with equal timestamps share its text."""
+        """Set the time of the record that is decided next, and return the greatest timestamp so far, in ms.
+
+        Records with equal timestamps share the text of the timestamp.
+        """
         if record.timestamp != self.timestamp:
             self.timestamp, self.timestamp_text = record.timestamp, rfc3339(record.timestamp)
             if record.timestamp > self.decisions.clock:

@@ -25,7 +25,7 @@ from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.core.stored import DedupEntry
 
-_NOT_FETCHED = "it was not fetched: datasha256 is spelt with escapes, or no payload_store is set"
+_NOT_FETCHED = "it was not downloaded: datasha256 is written with escapes, or no payload_store is set"
 
 
 def without_bytes(record: Record) -> Record:
@@ -33,8 +33,8 @@ def without_bytes(record: Record) -> Record:
 
     A key that is longer than a valid subject is dropped, too.
     """
-    short = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
-    return Record(record.offset, record.timestamp, record.key if short else None)
+    keeps_key = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
+    return Record(record.offset, record.timestamp, record.key if keeps_key else None)
 
 
 def require_key(key: bytes | None) -> bytes:
@@ -59,7 +59,7 @@ def check_partition(key: bytes, context: BatchContext) -> int | None:
         return target
     raise CheckFailed(
         Reason.WRONG_PARTITION,
-        f"{key.decode()!r} belongs to partition {key_partition}: the sender hashes otherwise (`partitioner`)",
+        f"{key.decode()!r} belongs to partition {key_partition}: the sender uses another partitioner",
     )
 
 
@@ -104,7 +104,7 @@ def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
         decode = reserved.decode
     if decode is None:
         known = ", ".join(aggregate.commands)
-        raise CheckFailed(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")
+        raise CheckFailed(Reason.UNKNOWN_TYPE, f"{type} is not a command of the aggregate, which has {known}")
     return decode
 
 
@@ -169,12 +169,12 @@ def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int
     """Check 9: compare `expires` with the later of the record's timestamp (ms) and the owner's clock."""
     if expires is None:
         return
-    decided = max(timestamp, now())
-    if decided > expires.timestamp() * 1000:
+    decision_time = max(timestamp, now())
+    if decision_time > expires.timestamp() * 1000:
         raise CheckFailed(
             Reason.EXPIRED,
             f"expired at {expires.isoformat().replace('+00:00', 'Z')}",
-            decidedat=rfc3339(decided),
+            decidedat=rfc3339(decision_time),
         )
 
 

@@ -14,7 +14,7 @@ from cqrs_cli.core.personal.data_keys import KeyOf, no_key, random_key
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry
 
-#: The limits of one command: the number of its events, and their bytes together.
+#: The limits of one command: the number of its events, and the sum of their bytes.
 MAX_EVENTS = 10_000
 MAX_BYTES = 8 * 1024 * 1024
 
@@ -27,7 +27,7 @@ OutputRecord = tuple[bytes, bytes | None, int]
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """The partition before the batch, and the limits. All functions are for this partition."""
+    """The state of a partition before a batch, and the limits. All functions answer for this partition."""
 
     partition: int
     state_of: Callable[[str], VersionedState | None]  # aggregate id → its state, None if it does not exist
@@ -40,16 +40,20 @@ class BatchContext:
     dedup_window: int = 24 * 3600 * 1000  # the dedup window, ms
     clock: int = 0  # the greatest timestamp of the records before the batch, ms
     max_event_bytes: int = MAX_BYTES  # limit of one event record: value, key and headers
-    given_up_offsets: frozenset[int] = frozenset()  # offsets whose bytes are not read (`run --fail`)
+    given_up_offsets: frozenset[int] = (
+        frozenset()
+    )  # offsets of commands that an operator gave up (`run --fail`): their bytes are not read
     poison_reasons: Mapping[int, str] = field(
         default_factory=dict
     )  # offset → the reason why the aggregate's code is not called again
     deferrals: Deferrals = field(default_factory=Deferrals)
     payloads: Payloads = field(default_factory=dict)  # the payloads of the batch's commands
     payload_threshold: float = inf  # event data with more bytes become a payload
-    max_bytes: int = MAX_BYTES  # limit of all events of one command
-    max_payload: int = MAX_PAYLOAD  # limit of the payloads of all events of one command
-    forward_target_of: Callable[[bytes], int | None] | None = None  # key → where it has moved to, or None
+    max_bytes: int = MAX_BYTES  # limit of all events of one command together
+    max_payload: int = MAX_PAYLOAD  # limit of the payloads of all events of one command together
+    forward_target_of: Callable[[bytes], int | None] | None = (
+        None  # key → the partition to which it has moved, or None
+    )
     data_key_of: KeyOf = no_key  # aggregate id → its data key, None if it has no encrypted values
     new_data_key: Callable[[], DataKey] = random_key
 
@@ -76,9 +80,9 @@ class Forward(NamedTuple):
 
 @dataclass(slots=True)
 class Decisions:
-    """The results of a batch; `states` and `dedup_entries` hold only changes. `clock`: the greatest timestamp, ms."""
+    """The results of a batch. `states` and `dedup_entries` contain only changes."""
 
-    clock: int
+    clock: int  # the greatest timestamp of the records so far, ms
     events: list[OutputRecord] = field(default_factory=list)
     outcomes: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
@@ -86,6 +90,7 @@ class Decisions:
     forwards: list[Forward] = field(default_factory=list)
     states: dict[str, VersionedState] = field(default_factory=dict)
     dedup_entries: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
+    #: The number of commands by status, and of `events`.
     counts: dict[str, int] = field(default_factory=dict)
     data_keys: dict[str, DataKey | None] = field(
         default_factory=dict

@@ -38,7 +38,8 @@ from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
 _GIVEN_UP = (
-    "its dead letter would be too large, the worker died on its bytes, or an operator gave it up: run --fail"
+    "its dead letter would be too large, the worker died while it read the bytes, or an operator used run "
+    "--fail"
 )
 
 
@@ -67,8 +68,8 @@ class Batch(BatchState):
         The piece ends after the record with which the batch's events exceed `max_bytes`. Raises `DecisionInterrupted`;
         after that the batch must not be used.
 
-        A trace function that the aggregate's code has set is called until the end of the piece. If it raises in a
-        function of cqrs, the command is interrupted.
+        A trace function that the aggregate's code has set is called until the end of the piece. If it raises
+        in a function of cqrs, `DecisionInterrupted` is raised for the command.
         """
         decisions = self.decisions
         (
@@ -78,7 +79,7 @@ class Batch(BatchState):
             decisions.payloads,
             decisions.forwards,
         ) = [], [], [], {}, []
-        decide, tracing = self._decide, (sys.gettrace(), sys.getprofile())
+        decide, trace_functions = self._decide, (sys.gettrace(), sys.getprofile())
         try:
             for record in records:
                 self.current_record = record
@@ -96,9 +97,9 @@ class Batch(BatchState):
             return decisions
         finally:
             self.current_record = None
-            if (sys.gettrace(), sys.getprofile()) != tracing:
-                sys.settrace(tracing[0])
-                sys.setprofile(tracing[1])
+            if (sys.gettrace(), sys.getprofile()) != trace_functions:
+                sys.settrace(trace_functions[0])
+                sys.setprofile(trace_functions[1])
         raise interrupted  # not `from error`: the error would keep the memory of the aggregate's code alive
 
     def _interrupted(self, record: Record, error: BaseException) -> DecisionInterrupted:
@@ -143,7 +144,9 @@ class Batch(BatchState):
             return self.write_failed_check(decision, failure)
 
     def _load_overrides(self, decision: DecisionInProgress) -> None:
-        """Look up whether the command was resubmitted, is blamed for worker losses, or is given up (`CheckFailed`)."""
+        """Look up whether an owner resubmitted the command, and whether it is poison; raise `CheckFailed` if it is
+        given up.
+        """
         offset = decision.record.offset
         decision.deferral = self.deferrals.find_resubmitted_at(offset)
         decision.poison_reason = self.context.poison_reasons.get(offset)
@@ -152,7 +155,7 @@ class Batch(BatchState):
             raise CheckFailed(Reason.TOO_LARGE, _GIVEN_UP)
 
     def _set_fingerprint(self, decision: DecisionInProgress, envelope: CommandEnvelope) -> str | None:
-        """Store the command's fingerprint in the case, and return its expected version as text."""
+        """Store the command's fingerprint in `decision`, and return its expected version as text."""
         expected, deferral = envelope.expected_text(), decision.deferral
         fingerprint = (
             deferral.fingerprint if deferral else self._fingerprint(envelope.type, envelope.data, expected)
@@ -161,7 +164,7 @@ class Batch(BatchState):
         return expected
 
     def _load_state(self, decision: DecisionInProgress, subject: str, expected: str | None) -> None:
-        """Store the aggregate's present state and the expected version in the case."""
+        """Store the aggregate's present state and the expected version in `decision`."""
         decision.state_before = self.states.get(subject) or self.context.state_of(subject)
         decision.expected_version = UNSET if expected is None else expected
 

@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.record import Record
 
 
 class DecisionInProgress(Struct, gc=False):
-    """A command with the results of its checks so far."""
+    """A command with the results of its checks so far. The numbers are the checks of docs/messages.md."""
 
     record: Record
     deferral: Deferral | None = None  # the deferral, if an owner resubmitted the command

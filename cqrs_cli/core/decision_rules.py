@@ -1,4 +1,4 @@
-"""The parameters of deciding besides code and log: settings, and limits of the topics."""
+"""The parameters of decisions that come from the settings and the topics."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from cqrs_cli.core.stored import DedupEntry
 @dataclass(frozen=True, slots=True)
 class DecisionRules:
     """All parameters of decisions in a partition besides the code and the log. Owners, `whatif` and `send --dry-run`
-    create their contexts from it, so equal commands get equal outcomes. No field has a default, so that callers cannot
-    forget a field.
+    create their contexts from these rules, so equal commands get equal outcomes. No field has a default, so that
+    callers cannot forget a field.
     """
 
     partition: int
     topic: str  # the commands topic
-    topic_id: str
+    topic_id: str  # of the commands topic
     partition_of: Callable[[bytes], int] | None  # key → its partition; None: not checked
     #: Key → the target partition that the key has moved to, or None. None in place of the function: no key has moved.
     forward_target_of: Callable[[bytes], int | None] | None
     dedup_window: int  # the dedup window, ms
-    max_event_bytes: int
+    max_event_bytes: int  # limit of one event record: value, key and headers
     limits: DeferralLimits
-    payload_threshold: float
+    payload_threshold: float  # event data with more bytes become a payload
 
     def deferrals(
         self,

@@ -20,8 +20,8 @@ def check_original(
 ) -> Original | None:
     """Check 5: return the first decision on the command's id, also of a deferred command of any age; else None.
 
-    `first_decision` is the remembered decision on the id. A resubmitted command has an entry in its case; without an
-    entry, a client set `deferredfrom`. Raises `CheckFailed`.
+    `first_decision` is the remembered decision on the id. `decision.deferral` is set for a resubmitted command; if it
+    is not set, a client wrote the `deferredfrom`. Raises `CheckFailed`.
     """
     deferral, fingerprint = decision.deferral, decision.fingerprint
     assert isinstance(fingerprint, int)
@@ -36,7 +36,8 @@ def check_original(
     original = check_id(first_decision, fingerprint, window_start)
     if original is None and envelope.deferredfrom is not None:
         raise CheckFailed(
-            Reason.NOT_RELEASED, "only an owner gives deferredfrom: send it without, and without notbefore"
+            Reason.NOT_RELEASED,
+            "only an owner may send deferredfrom: send the command without deferredfrom and notbefore",
         )
     return original
 
@@ -47,7 +48,7 @@ def _original_of_deferral(entry: Deferral, fingerprint: int) -> Original:
         return original
     raise CheckFailed(
         Reason.ID_REUSED,
-        f"the id is of another command, deferred at offset {entry.offset}",
+        f"the id belongs to another command, deferred at offset {entry.offset}",
         original=original,
     )
 
@@ -57,8 +58,8 @@ def check_due_and_expiry(
 ) -> None:
     """Check 9: defer a command whose `notbefore` is after the record's time; raises `CheckFailed` (NOT_YET, EXPIRED).
 
-    The `notbefore` of a resubmitted command (its case has an entry) is not checked again, because the broker's clock
-    may lag the owner's clock a little. Check 5 has limited that lag.
+    The `notbefore` of a resubmitted command (`decision.deferral` is set) is not checked again, because the broker's
+    clock may be a little behind the owner's clock. Check 5 has limited the difference.
     """
     if envelope.notbefore is not None and decision.deferral is None:
         assert isinstance(decision.fingerprint, int)

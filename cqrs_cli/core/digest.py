@@ -1,4 +1,4 @@
-"""A digest of a set of aggregates: equal sets have equal digests, and the order of the sum does not matter."""
+"""A digest of a set of aggregates: the sum of their digests, so the order does not matter."""
 
 import hashlib
 from struct import Struct
@@ -8,7 +8,7 @@ from cqrs_cli.core.personal.masking import mask_data
 
 MODULUS = 2**256
 
-#: A header with both lengths and the version: two different aggregates never give the same bytes.
+#: The bytes before id and state. With both lengths, two different aggregates never give the same bytes.
 _FRAME = Struct(">IQQ")  # bytes of the id, version, bytes of the state
 
 

@@ -18,7 +18,10 @@ _ERASED = ERASED.encode()
 
 
 class PersonalMembers(NamedTuple):
-    """The personal fields of an aggregate's events. Spark tasks get this value instead of the aggregate's code."""
+    """The personal fields of an aggregate's events.
+
+    Spark tasks get this value, since they do not load the aggregate's code.
+    """
 
     aggregate: str
     redacted_values: Mapping[
@@ -32,7 +35,7 @@ def personal_members(aggregate: Aggregate) -> PersonalMembers | None:
 
 
 def redact_command(aggregate: Aggregate, document: bytes) -> bytes:
-    """Return the document of a deferred command with redacted personal fields, as `masked_event` does for events."""
+    """Return the document of a deferred command with redacted personal fields, as `redact_event` does for events."""
     if not aggregate.has_personal_fields:
         return document
     return redact_event(_members_of(aggregate, aggregate.commands), document)
@@ -103,12 +106,12 @@ def redact_event(personal: PersonalMembers, value: bytes) -> bytes:
     except (ValueError, RecursionError):  # the reader of the record reports it
         return value
     redacted_values = personal.redacted_values.get(event.type, {})
-    redacted_members = {
+    redactions = {
         name: Raw(redacted_values.get(name, b"null"))
         for name, member in members.items()
         if name in redacted_values or is_encrypted(bytes(member))
     }
-    return with_data(value, write_members(members | redacted_members)) if redacted_members else value
+    return with_data(value, write_members(members | redactions)) if redactions else value
 
 
 def decrypt_event(personal: PersonalMembers, value: bytes, event: EncryptedEvent, find_key: FindKey) -> bytes:

@@ -12,7 +12,7 @@ class Erase(Command, omit_defaults=True):
     """Erase all personal fields of this aggregate, in its state, its events and its deferred commands.
 
     The aggregate continues, and gets a new key for new personal data. `key`: the id of the data key to delete; if the
-    aggregate has another key, nothing is erased. Without it, the present key is deleted.
+    aggregate has another key, nothing is erased. Without `key`, the present key is deleted.
     """
 
     key: str | None = None
@@ -24,8 +24,8 @@ decode_erase = command_decoder(Erase)
 def decide_erase(command: Erase, key: str | None) -> tuple[Erased, ...]:
     """Return the events of an `Erase`; `key` is the id of the aggregate's present data key.
 
-    Without a key no value is encrypted, so the outcome is `unchanged`; so it is if the command names another key. Else
-    there is always an event, also if it is the aggregate's first event: a deferred command may be encrypted with the
-    key.
+    The result is empty, and the outcome `unchanged`, if the aggregate has no key (then no value is encrypted), or if
+    the command names another key. Otherwise there is an event, even if the aggregate has no event yet: a deferred
+    command may be encrypted with the key.
     """
     return () if key is None or command.key not in (None, key) else (Erased(key),)

@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.outcome import WrittenVerdict, dead_letter, truncate
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
-#: The limit of a kept traceback, in characters; its end is kept.
+#: The maximal length of a stored traceback, in characters; of a longer traceback, the end is stored.
 _MAX_TRACEBACK = 10_000
 
 
@@ -39,7 +39,7 @@ def record_failed_check(
 
 
 def _store_traceback(decisions: Decisions, message: str, error: BaseException) -> None:
-    """Keep the traceback of the aggregate's error, once for each combination of line and exception class."""
+    """Store the traceback of the aggregate's error, once for each combination of line and exception class."""
     name = type(error).__name__
     label = message.partition(name)[0] + name
     if label not in decisions.tracebacks:

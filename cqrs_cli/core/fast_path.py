@@ -1,6 +1,7 @@
-"""The fast path: checks 3 to 10 of an `OrdinaryCommand` in one function, without checks that its type makes needless.
+"""The fast path: checks 3 to 10 of an `OrdinaryCommand` in one function, without the checks that its type makes
+unnecessary.
 
-It returns the same command as the checks of `core.decide`, or None: then `core.decide` checks the command.
+It returns the same command as the checks of `core.decide`, or None if `core.decide` has to run its checks.
 tests/core/test_fast_path.py compares the outcomes of both.
 """
 
@@ -19,8 +20,8 @@ from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.personal.encrypted_data import may_look_encrypted
 
-#: From a case, its key and its envelope: the command if it passes all checks, None if a check might fail. None changes
-#: nothing, and `core.decide` then makes the checks one by one.
+#: Called with a decision, the record's key and the envelope. Returns the command if it passes all checks. If a check
+#: might fail, it returns None and changes nothing; then `core.decide` runs the checks one by one.
 FastPathChecks = Callable[[DecisionInProgress, bytes, OrdinaryCommand], Command | None]
 
 

@@ -1,4 +1,4 @@
-"""Folds events into states. `fold_next` is the only folding rule: it applies the next event of an aggregate.
+"""Folds events into states. `fold_next` is the folding rule: it applies the next event of an aggregate.
 
 Only `decode_event` makes an event from a type and data; all readers use it.
 
@@ -25,7 +25,7 @@ class UnreadableEventError(FoldError):
 
 
 class VersionedState(Struct, frozen=True, gc=False):
-    """A versioned state: an aggregate after its last event, with that event's `offset`, `index` and `time`.
+    """An aggregate after its last event, with the `offset`, `index` and `time` of this event.
 
     The event's id is `<partition>/<offset>/<index>`. `partition` is known if the event was folded: shards do not store
     it.
@@ -53,9 +53,9 @@ def fold_event(aggregate: Aggregate, folded: VersionedState | None, event: Event
             if event.aggregateversion == version and not _is_last_event(event, folded):
                 raise FoldError(f"{event.subject!r} has two events of version {version}")
             return folded
-    after = fold_next(aggregate, version, state, event)
+    next_state = fold_next(aggregate, version, state, event)
     partition, offset, index = event.position()
-    return VersionedState(version + 1, after, offset, index, event.time, partition)
+    return VersionedState(version + 1, next_state, offset, index, event.time, partition)
 
 
 def _is_last_event(event: EventEnvelope, folded: VersionedState) -> bool:
@@ -77,7 +77,8 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
                 f"{event.subject!r} is at version {version} and has another event of version {found_version}"
             )
         raise FoldError(
-            f"{event.subject!r} is at version {version}, its next event has {found_version}: events are missing"
+            f"{event.subject!r} is at version {version}, but its next event has version {found_version}: events are "
+            "missing"
         )
     try:
         return aggregate.step(state, event.type, event.data)
@@ -122,6 +123,6 @@ def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: BaseException
         message = redact_mismatch(message, cls, bytes(event.data))
     line = class_line(cls)
     return (
-        f"{event.type} {event.id} does not fit its class: {message}{line and f' ({line})'}; events stay as they "
+        f"{event.type} {event.id} does not match its class: {message}{line and f' ({line})'}; events stay as they "
         "were written: rename no field, give a new field a default, or give the event an upcaster"
     )

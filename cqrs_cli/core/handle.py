@@ -22,7 +22,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
 from cqrs_cli.core.personal.redaction import personal_texts, redact_text
 
-#: Bytes to reserve within the broker's limit for a record's headers, batch and fields (Kafka's record format v2).
+#: Bytes to reserve within the broker's limit for the headers and other fields of a record and its batch (Kafka's record
+#: format v2).
 RECORD_OVERHEAD = 512
 
 #: The result of `decide`: events, or the reason for no events. The reason is returned, not raised, because a raised
@@ -68,12 +69,12 @@ def call_decide(
 
 
 def unchecked_size(context: BatchContext) -> float:
-    """Return the total bytes of a command's events up to which no limit can be exceeded, so that checks are needless.
+    """Return the total bytes of a command's events up to which no limit can be exceeded, so that no check is necessary.
 
     A key has at most `MAX_ATTRIBUTE` bytes.
     """
-    in_record = context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE
-    return min(context.max_bytes, in_record, context.payload_threshold)
+    max_value_bytes = context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE
+    return min(context.max_bytes, max_value_bytes, context.payload_threshold)
 
 
 def apply_size_limits(
@@ -85,7 +86,7 @@ def apply_size_limits(
     of an event by its index. Raises `CheckFailed` (TOO_LARGE).
     """
     folder, total, payload_bytes = payload_folder(context.topic), 0, 0
-    written: list[OutputRecord] = []
+    records: list[OutputRecord] = []
     payloads: dict[PayloadReference, bytes] = {}
     for index, (value, key, timestamp) in enumerate(events):
         data = data_of(index)
@@ -101,9 +102,11 @@ def apply_size_limits(
         total += len(value)
         limit = min(context.max_event_bytes - len(key or b"") - RECORD_OVERHEAD, context.max_bytes)
         if len(value) > limit or total > context.max_bytes:
-            raise CheckFailed(Reason.TOO_LARGE, f"event {index} makes it {total} bytes: the limit is {limit}")
-        written.append((value, key, timestamp))
-    return written, payloads, total + sum(map(len, payloads.values()))
+            raise CheckFailed(
+                Reason.TOO_LARGE, f"with event {index} its events have {total} bytes: the limit is {limit}"
+            )
+        records.append((value, key, timestamp))
+    return records, payloads, total + sum(map(len, payloads.values()))
 
 
 def invalid_result(aggregate: Aggregate, events: tuple[Event, ...], error: BaseException) -> CheckFailed:

@@ -1,10 +1,11 @@
 """The partition history of an aggregate, a pure fold of its lineage log: the keys and the parents of each partition.
 
-    grow 4 → 8       an operator requests a repartitioning from 4 to 8 partitions
-    split 1: 4 → 8   partition 1 has handed over its keys that hash to partition 5 if there are 8 partitions
-    begun 5          partition 5 has imported its deferred commands, and decides
+    Grow 4 → 8       an operator requests a repartitioning from 4 to 8 partitions
+    Split 1: 4 → 8   partition 1 has handed over its keys that hash to partition 5 if there are 8 partitions
+    Begun 5          partition 5 has imported its deferred commands, and decides
 
-A partition assigns keys by one count: a key belongs to the partition that it hashes to with this count. The count comes
+Each partition has an effective count: with it, the partition decides which keys it owns. A key belongs to partition p
+if it hashes to p among this number of partitions. The count comes
 from the partition history, never from the cluster's metadata, because brokers learn of new partitions one after the
 other. Each count is a multiple of the previous count. So a repartitioning moves a key at most once, from its partition
 to a child of that partition, which has a higher number.
@@ -16,14 +17,15 @@ from typing import Literal
 
 from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 
-#: The hash of one key: count → the key's partition among `count` partitions.
+#: The hash of one key: returns the key's partition among `count` partitions.
 PartitionAmong = Callable[[int], int]
 
 #: The phase of a partition (docs/owner.md). The owner waits for the parent's split, imports the inherited deferred
 #: commands, drains the commands that were sent before the repartitioning, or decides.
 Phase = Literal["wait", "adopt", "settle", "decide"]
 
-#: The progress of a partition in a repartitioning: its topics are being extended, it is in a phase, or it is done.
+#: The progress of a partition in a repartitioning, for people: the topics are being extended (`grows`), the partition
+#: is in a phase, or it has finished: a parent has split, a child has begun.
 Stage = Literal["grows", "waits", "adopts", "settles", "split", "begun"]
 
 _STAGES: dict[Phase, Stage] = {"wait": "waits", "adopt": "adopts", "settle": "settles"}
@@ -35,7 +37,11 @@ class LineageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLineage:
-    """A partition history. `counts` are all partition counts, ascending: `(4, 8)` after one repartitioning."""
+    """A partition history: all requested counts, all splits, and the target partitions that decide.
+
+    `counts` are all partition counts, ascending: `(4, 8)` after one repartitioning. Methods take the number of a
+    partition, and `topic_partitions`, the number of partitions that all topics of the aggregate have at present.
+    """
 
     counts: tuple[int, ...]
     splits: tuple[Split, ...] = ()
@@ -51,9 +57,10 @@ class PartitionLineage:
         return count > self.counts[-1] and count % self.counts[-1] == 0
 
     def with_record(self, record: LineageRecord) -> "PartitionLineage":
-        """Return the history after one more record. A request with an outdated `before` is ignored: another came first.
+        """Return the history after one more record. A request with an outdated `before` is ignored, because another
+        request came first.
 
-        Raises `LineageError` for an impossible `Split` or `Begun`: only owners write these, and no owner would.
+        Raises `LineageError` for a `Split` or `Begun` that no owner would write.
         """
         match record:
             case Grow():
@@ -72,6 +79,7 @@ class PartitionLineage:
                 return PartitionLineage(self.counts, self.splits, self.activated | {record.partition})
 
     def _next_step(self, partition: int) -> tuple[int, int] | None:
+        """Return (present count, next count) of a partition; None before its parent's split, and without a request."""
         before = self.active_count(partition)
         after = next((count for count in self.counts if before is not None and count > before), None)
         return None if before is None or after is None else (before, after)
@@ -91,8 +99,8 @@ class PartitionLineage:
 
     def active_count(self, partition: int) -> int | None:
         """Return the count by which a partition assigns keys; None until its parent has split."""
-        is_decided = partition < self.counts[0] or self.split_creating(partition) is not None
-        return self.effective_count(partition) if is_decided else None
+        has_keys = partition < self.counts[0] or self.split_creating(partition) is not None
+        return self.effective_count(partition) if has_keys else None
 
     def initial_count(self, partition: int) -> int:
         """Return the count with which a partition begins; the last count for a partition number beyond all counts."""
@@ -152,14 +160,19 @@ class PartitionLineage:
         last_count = self.counts[-1]
         if last_count <= topic_partitions and not self.unfinished_partitions(topic_partitions):
             return {}
-        later_stage: Stage = "grows" if last_count > topic_partitions else "split"
         return {
-            partition: _STAGES.get(
-                self.phase(partition, topic_partitions),
-                later_stage if later_stage == "grows" or self.splits_of(partition) else "begun",
-            )
+            partition: self._stage(partition, topic_partitions, is_extended=last_count <= topic_partitions)
             for partition in range(last_count)
         }
+
+    def _stage(self, partition: int, topic_partitions: int, is_extended: bool) -> Stage:
+        """Return the stage of a partition; `is_extended`: all topics have the last count of partitions."""
+        phase = self.phase(partition, topic_partitions)
+        if phase != "decide":
+            return _STAGES[phase]
+        if not is_extended:
+            return "grows"
+        return "split" if self.splits_of(partition) else "begun"
 
     def unfinished_partitions(self, topic_partitions: int) -> list[int]:
         """Return the partitions that have not yet split or begun; `topic_partitions` is as for `phase`."""
@@ -170,34 +183,34 @@ class PartitionLineage:
         ]
 
     def segments(self, key_partition: int) -> tuple[int, ...]:
-        """Return the segments of the keys of partition `key_partition` among the last count: the partitions that hold
-        all their events, in order.
+        """Return the partitions whose logs hold the events of a key, in order.
 
-        The splits do not matter. If a partition has not split yet, its children hold no event; after the split it
-        writes no event of a key that it handed over.
+        `key_partition` is the key's partition among the last count. The splits do not matter: if a partition has not
+        split yet, its children hold no event; after the split it writes no event of a key that it handed over.
         """
         return tuple(sorted({key_partition % count for count in self.counts}))
 
     def up_to_count(self, count: int) -> "PartitionLineage":
-        """Return the history without the counts above `active_count`. If the topics have `active_count` partitions, no
-        partition has split to a higher count.
+        """Return the history without the counts above `count`. If the topics have `count` partitions, no partition has
+        split to a higher count.
         """
         return PartitionLineage(
             tuple(known for known in self.counts if known <= count), self.splits, self.activated
         )
 
     def deferred_partition(self, key_partition: int) -> int:
-        """Return the partition whose topic holds the deferred commands of the keys of `key_partition` among the last
-        count.
+        """Return the partition of the deferred topic that holds the deferred commands of a key.
 
-        A child holds them from its `Begun` on. From then on, the entries in its parent's topic do not count.
+        `key_partition` is the key's partition among the last count. A child holds the deferred commands from its
+        `Begun` on. From then on, the entries in its parent's partition do not count.
         """
         return [segment for segment in self.segments(key_partition) if self.is_activated(segment)][-1]
 
     def may_read(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if a reader may begin to read events of this partition: it has read all parents up to their splits.
 
-        `positions` maps each partition to the offset of the next event to read. So a key's events are read in order.
+        `positions` maps each partition to the offset of the next event to read. This rule keeps a key's events in
+        order.
         """
         parent, split = self.parent(partition), self.split_creating(partition)
         if parent is None:
@@ -224,10 +237,10 @@ class PartitionLineage:
 
 
 def count_covering(before: int, topic_partitions: int) -> int:
-    """Return the lowest valid next count after `before` for topics that were extended by hand to `topic_partitions`
-    partitions.
+    """Return the lowest multiple of `before` that is not below `topic_partitions`: the next count if topics were
+    extended by hand to `topic_partitions` partitions.
     """
-    return before * -(-topic_partitions // before)
+    return before * -(-topic_partitions // before)  # rounded up
 
 
 def fold_lineage(records: Iterable[LineageRecord], count: int) -> PartitionLineage:

@@ -15,7 +15,7 @@ from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 
-#: The maximal number of commands for one event: all of them are one transaction.
+#: The maximal number of commands for one event, because one transaction writes them all.
 MAX_SENT = 10_000
 
 _FORM = "react(event: Placed | Paid, at: cqrs.Recorded)"
@@ -28,7 +28,7 @@ class InvalidReaction(ValueError):
 def subscribed_events(process: Process) -> list[type[Event]]:
     """Return the events in the annotation of the first parameter of `react`.
 
-    Raises `TypeError` for any other annotation; its message is the remedy.
+    Raises `TypeError` for any other annotation; its message contains the correct form.
     """
     react = process.react
     if not callable(react) or inspect.iscoroutinefunction(react) or inspect.isasyncgenfunction(react):
@@ -44,7 +44,9 @@ def subscribed_events(process: Process) -> list[type[Event]]:
     subscribed = list(union_members(event))
     for member in subscribed:
         if not (isinstance(member, type) and issubclass(member, Event)) or member is Event:
-            raise TypeError(f"annotate the events that react hears, {_FORM}, found {annotation_text(member)}")
+            raise TypeError(
+                f"annotate the events to which react subscribes, {_FORM}, found {annotation_text(member)}"
+            )
     if Recorded not in (recorded, typing.get_origin(recorded)):
         raise TypeError(
             f"annotate the second parameter of react with cqrs.Recorded, found {annotation_text(recorded)}"
@@ -53,19 +55,19 @@ def subscribed_events(process: Process) -> list[type[Event]]:
 
 
 def call_react(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
-    """Return the commands that `react` gives for an event.
+    """Return the commands that `react` returns for an event.
 
     Raises `InvalidReaction` for more than `MAX_SENT` commands, and for an invalid `Send`. Errors of `react` pass
     through.
     """
     event_type: type[Event] = type(recorded.event)
-    describe = _class_name if personal_fields(event_type) else _abbreviate
+    describe = _class_name if personal_fields(event_type) else _abbreviate  # for errors
     result: object = process.react(recorded.event, recorded)
     if not isinstance(result, Iterable) or isinstance(result, (str, bytes, Send)):
-        raise InvalidReaction(f"react gave {describe(result)}, not an iterable of cqrs.Send")
+        raise InvalidReaction(f"react returned {describe(result)}, not an iterable of cqrs.Send")
     sent = tuple(islice(result, MAX_SENT + 1))
     if len(sent) > MAX_SENT:
-        raise InvalidReaction(f"react gave more than {MAX_SENT:,} commands for one event")
+        raise InvalidReaction(f"react returned more than {MAX_SENT:,} commands for one event")
     for send in sent:
         _check_send(send, describe)
     return sent
@@ -82,25 +84,27 @@ def _class_name(value: object) -> str:
 
 def _check_send(send: object, describe: Callable[[object], str]) -> None:
     if not isinstance(send, Send):
-        raise InvalidReaction(f"react gave {describe(send)}, not a cqrs.Send")
+        raise InvalidReaction(f"react returned {describe(send)}, not a cqrs.Send")
     if not isinstance(send.command, Command):
         raise InvalidReaction(
-            f"{describe(send.command)} is not a command: give one of an aggregate's own classes"
+            f"{describe(send.command)} is not a command: send an instance of a command class of an aggregate"
         )
     for text in (send.aggregate, send.aggregate_id):
         if not isinstance(text, str):
-            raise InvalidReaction(f"aggregate and aggregate_id are text, found {describe(text)}")
+            raise InvalidReaction(f"aggregate and aggregate_id must be text, found {describe(text)}")
     if send.expires is not None and not isinstance(send.expires, timedelta):
         raise InvalidReaction(
-            f"expires is a timedelta from the event's time on, found {describe(send.expires)}"
+            f"expires must be a timedelta after the event's time, found {describe(send.expires)}"
         )
     if send.not_before is not None and not _is_moment(send.not_before):
         raise InvalidReaction(
-            "not_before is an aware datetime, or a timedelta from the event's time on, found"
+            "not_before must be an aware datetime, or a timedelta after the event's time, found"
             f" {describe(send.not_before)}"
         )
     if send.expect is not None and not _is_expected(send.expect):
-        raise InvalidReaction(f"expect: not an expected version: {describe(send.expect)}")
+        raise InvalidReaction(
+            f"expect must be a version, any, none, exists or >=N, found {describe(send.expect)}"
+        )
 
 
 def _is_expected(version: object) -> bool:

@@ -1,4 +1,4 @@
-"""Recorded events for consumers, projections and process managers: the event with its metadata."""
+"""`Recorded`: an event with its metadata, for consumers, projections and process managers."""
 
 from datetime import datetime
 from typing import Generic, TypeVar

@@ -15,7 +15,7 @@ class ReservedCommand(NamedTuple):
     wire: str  # the type on the wire
     cls: type[Command]
     decode: Callable[[bytes], Command]
-    erases: bool = False  # accepted only by aggregates with personal fields
+    erases: bool = False  # erases personal fields: only aggregates with personal fields accept it
     is_for_services: bool = False  # the gateway and process managers can send it, too
 
     def is_accepted_by(self, aggregate: Aggregate) -> bool:
@@ -30,7 +30,7 @@ RESERVED_COMMANDS: Mapping[str, ReservedCommand] = {
     ERASE: ReservedCommand(ERASE, Erase, decode_erase, erases=True, is_for_services=True),
 }
 
-_BY_CLASS = {one.cls: one for one in RESERVED_COMMANDS.values()}
+_BY_CLASS = {command.cls: command for command in RESERVED_COMMANDS.values()}
 
 
 def reserved_command(cls: type) -> ReservedCommand | None:

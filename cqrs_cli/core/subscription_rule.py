@@ -1,6 +1,6 @@
 """The rule for projections and process managers that subscribe to events with personal fields.
 
-They copy personal values to other places, where deleting the key erases nothing. So a subscription to an event with
+They copy personal values to places where deleting the key does not erase them. So a subscription to an event with
 personal fields must include `Erased`. `Erased` comes once, in the same partition, after the events that it erases.
 """
 
@@ -19,7 +19,7 @@ def check_subscription(
 ) -> None:
     """Check that a subscription to `events` includes `Erased` if one of the events has personal fields.
 
-    `keeps_personal` is the author's reason to omit `Erased`. Raises `TypeError`, whose message is the remedy.
+    `keeps_personal` is the author's reason to omit `Erased`. Raises `TypeError`, whose message tells what to do.
     """
     if Erased in events and not any(aggregate.has_personal_fields for aggregate in aggregates):
         raise TypeError(

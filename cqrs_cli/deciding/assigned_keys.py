@@ -8,16 +8,16 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_fu
 
 
 class AssignedKeys(NamedTuple):
-    """The assigned keys of a partition. `topic_partitions`: the partition count of all topics, by the plan."""
+    """The assigned keys of a partition: the keys for which its owner decides."""
 
     lineage: PartitionLineage
     partition: int
-    topic_partitions: int
+    topic_partitions: int  # the number of partitions that all topics have, by the plan
     partitioner: Partitioner
 
     @property
     def effective_count(self) -> int:
-        """The count by which the partition assigns keys. A pending child will begin with this count."""
+        """The count of partitions with which the partition hashes keys. A pending child will begin with this count."""
         return self.lineage.effective_count(self.partition)
 
     @property
@@ -35,12 +35,12 @@ class AssignedKeys(NamedTuple):
         )
 
     def partition_of(self) -> Callable[[bytes], int] | None:
-        """Return the function from a key to the partition that it hashes to; None if this is not checked."""
+        """Return the function from a key to the partition to which it hashes; None if the partitioner is unknown."""
         return partition_function(self.partitioner, self.effective_count)
 
     def forward_target_of(self) -> Callable[[bytes], int | None] | None:
-        """Return a function from a key to the child that the key moved to, or to None for an own key. Return None if no
-        key has moved.
+        """Return a function from a key to the child to which the key has moved, or to None if this partition owns the
+        key. Return None instead of a function if no key has moved.
         """
         if not self.lineage.was_repartitioned:
             return None

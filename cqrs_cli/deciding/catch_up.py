@@ -21,13 +21,15 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
 
-#: Seconds: few records arrive during a shorter fold.
+#: Seconds. A fold that takes less time is short: few records arrive while it runs.
 _SHORT_FOLD = 1.0
 
 
 def catch_up_fully(fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
-    """Fold repeatedly, until a fold takes less than a second, or more than half as long as the previous fold. Otherwise
-    the records that arrive while a long log is folded would be folded after the fence, while commands wait.
+    """Call `fold` repeatedly, until a call takes less than a second, or more than half as long as the previous call.
+
+    One call is not enough: the records that arrive while a long log is folded would be folded after the fence, while
+    commands wait.
     """
     duration = math.inf
     while True:
@@ -39,8 +41,10 @@ def catch_up_fully(fold: Callable[[], object], clock: Callable[[], float] = time
 
 
 class CatchUp:
-    """Folds again while an owner waits for its turn, whenever it is called, but for at most a quarter of the time, and
-    not soon after a fold: the turn may come during a fold.
+    """Folds the log again and again while an owner waits for its takeover.
+
+    The waiting owner calls it several times a second. It pauses after each fold, for at least a second and three times
+    the duration of the fold, because the takeover has to wait for a fold that is running.
     """
 
     def __init__(self, fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
@@ -87,7 +91,7 @@ def fold_unfenced(
     except ContradictionError as error:
         return error if is_permanent(error) else None
     except (CqrsError, NotOwnerError):
-        pass  # without a fence no error is final: step 4 reads all of it again
+        pass  # without a fence no error is final: step 4 reads these records again
     return None
 
 

@@ -1,8 +1,8 @@
-"""The deferred commands of an active owner: a batch writes its own entries, and due commands are resubmitted.
+"""The deferred commands of an active owner: it writes the entries that a batch has changed, and resubmits due commands.
 
 A resubmission is a transaction of its own: first the command, whose offset the broker reports, then the entry with that
-offset. Due commands are read from the shard. The shard is up to date then, because a batch that changes an entry is
-applied at once. So a command that was just cancelled is never resubmitted to be decided.
+offset. Due commands are read from the shard. The shard is up to date, because a batch that changes an entry is applied
+at once. So a command that was just cancelled is never resubmitted as if it were not cancelled.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +21,11 @@ from cqrs_cli.kafka.write_errors import TopicRecreatedError
 #: Approximate limit on the bytes of the commands that one transaction resubmits.
 _MAX_BYTES = 8 * 1024 * 1024
 
-_SIZE_HINT = "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once"
+_SIZE_HINT = "raise max.message.bytes of the commands topic and the deferred topic to its former value"
 
 
 class DeferredCommands:
-    """One partition's deferred commands, over a recovered shard."""
+    """One partition's deferred commands, in a recovered shard."""
 
     def __init__(self, session: OwnerSession, cache: StateCache, report: Callable[[str], None]) -> None:
         """`report` gets texts for the operator."""
@@ -36,10 +36,10 @@ class DeferredCommands:
         """Return the current entries, for one batch."""
         return self._session.rules.deferrals(self._cache.deferred, self._cache.has_deferred)
 
-    def seconds_until_due(self, longest: float) -> float:
-        """Return the seconds until the next command is due, at most `longest`."""
+    def seconds_until_due(self, max_seconds: float) -> float:
+        """Return the seconds until the next command is due, at most `max_seconds`."""
         due = self._cache.next_due
-        return longest if due is None else min(longest, max(0.0, (due - self._now()) / 1000))
+        return max_seconds if due is None else min(max_seconds, max(0.0, (due - self._now()) / 1000))
 
     def is_due(self) -> bool:
         """Return True if a command is due for resubmission."""
@@ -54,10 +54,10 @@ class DeferredCommands:
         return self._clock.now(self._own_time())
 
     def resubmit(self, position: int) -> int:
-        """Resubmit due commands, as many as one transaction may have, and apply the change. `position`: the offset of
-        the next command.
+        """Resubmit due commands, as many as fit into one transaction, and apply the change to the shard. `position`:
+        the offset of the next command to decide.
 
-        Return the offset after the last resubmitted command; `position` if there is none.
+        Return the offset after the last resubmitted command; `position` if no command is due.
         """
         session, cache = self._session, self._cache
         cache.flush()
@@ -80,7 +80,7 @@ class DeferredCommands:
                 for entry, (offset, _) in zip(due, appended, strict=True):
                     deferrals.set_resubmitted_offset(entry, offset)
                     end = max(end, offset + 1)
-                session.writer.append_deferred(values(decisions.deferral_changes))
+                session.writer.append_deferred(deferred_records(decisions.deferral_changes))
                 failpoints.reached("again.noted")
         except TopicRecreatedError as error:
             name, number = session.partition
@@ -94,6 +94,8 @@ class DeferredCommands:
         return end
 
 
-def values(changed: Mapping[str, Deferral | None]) -> list[tuple[bytes | None, bytes]]:
-    """Return the records (value, key) of changed entries; the value is a tombstone if the entry has ended."""
-    return [(None if entry is None else entry.value(), key.encode()) for key, entry in changed.items()]
+def deferred_records(changed_entries: Mapping[str, Deferral | None]) -> list[tuple[bytes | None, bytes]]:
+    """Return the records (value, key) of changed entries; the value is None, a tombstone, if the entry has ended."""
+    return [
+        (None if entry is None else entry.value(), key.encode()) for key, entry in changed_entries.items()
+    ]

@@ -1,4 +1,4 @@
-"""Recovery of a shard's deferred commands, from their own topic and from the outcomes.
+"""Recovers a shard's deferred commands from the deferred topic and the outcomes.
 
 The topic is compacted, so the tombstone of an entry may be gone if the shard is old. The final outcome of a command
 therefore ends its entry, too. Every shard has folded its deferred topic at least as far as its outcomes.
@@ -73,7 +73,7 @@ def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | Non
     except ValueError as error:
         raise ContradictionError(
             f"{log.log_name('deferred')} offset {record.offset} is not a deferred command: {error}",
-            "only cqrs may write there",
+            "only cqrs may write to this topic: check its ACLs",
         ) from error
     return entry.key, entry
 
@@ -83,17 +83,17 @@ def entries_ended_by(
 ) -> dict[str, None]:
     """Return the keys of the entries that these outcomes end. Call it inside `cache.reading()`.
 
-    An entry that is younger than the outcome, or of another command, is left out: offsets start again in a recreated
-    topic.
+    An entry that is younger than the outcome, or belongs to another command, is left out: in a recreated topic, offsets
+    start again at 0, so the outcome may name the offset of an earlier topic.
     """
     ended: dict[str, None] = {}
     if not cache.has_deferred:
         return ended
     for record, outcome in outcomes:
-        place, status = outcome.data.deferredfrom, outcome.data.status
-        if not isinstance(place, str) or status == "deferred":
+        deferredfrom, status = outcome.data.deferredfrom, outcome.data.status
+        if not isinstance(deferredfrom, str) or status == "deferred":
             continue
-        entry = cache.deferred().find_entry(str(entry_key_of(place, topic_id, outcome.data.partition)))
+        entry = cache.deferred().find_entry(str(entry_key_of(deferredfrom, topic_id, outcome.data.partition)))
         if entry is None or record.timestamp < entry.timestamp:
             continue
         if outcome.causationid is None or (outcome.subject, outcome.causationid) == (entry.subject, entry.id):
@@ -109,16 +109,16 @@ def deferred_entries(cache: FoldingCache) -> Iterator[Deferral]:
 
 
 def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> None:
-    """Refuse a shard with deferred commands if retention has deleted outcomes that it has not folded: a deleted outcome
-    may have ended an entry. Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
+    """Raise `CorruptError` for a shard with deferred commands if retention has deleted outcomes that it has not folded:
+    a deleted outcome may have ended an entry. The shard is then quarantined and rebuilt from the log.
 
-    A shard that has folded no outcome at all drops its entries, and folds them again: its owner was interrupted before
-    the first outcome, or the entries are inherited and its partition had not begun.
+    If a shard has folded no outcome at all, its entries are dropped and folded again: its owner was interrupted before
+    the first outcome, or the entries are inherited and the partition had not begun.
     """
     if cache.positions.outcomes == 0 and cache.has_deferred:
         with cache.reading():
-            forgotten = {entry.key: None for entry in deferred_entries(cache)}
-        cache.fold(cache.positions._replace(deferred=0), deferred=forgotten)
+            dropped = {entry.key: None for entry in deferred_entries(cache)}
+        cache.fold(cache.positions._replace(deferred=0), deferred=dropped)
     if 0 < cache.positions.outcomes < start and cache.has_deferred:
         raise CorruptError(
             f"the shard of {log.log_name('commands')} has deferred commands, and outcomes up to {start} are deleted",
@@ -127,9 +127,11 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
 
 
 def defer_lost_again(cache: FoldingCache, topic_id: str, position: int) -> None:
-    """Defer again, due at once, the resubmitted commands that no owner will decide: their records are before the
-    position, or in a topic that no longer exists. The log is folded, so every decided command has ended its entry. Only
-    an accepted loss leads here.
+    """Defer resubmitted commands again, due at once, if no owner will decide them: their records are before the
+    position, or in a topic that no longer exists.
+
+    Call it when the log is folded, so that every decided command has ended its entry. Only an accepted loss can leave
+    such commands.
     """
     with cache.reading():
         lost = [

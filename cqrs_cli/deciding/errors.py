@@ -19,26 +19,26 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 
 
 def explain_log_stall(log: PartitionLog, error: StalledError, keys: int | None = None) -> UnavailableError:
-    """Call `explain_stall` for the commands, events and outcomes. `keys`: the partition of the keys topic, to which
-    owners of other partitions write, too.
+    """Return the error of `explain_stall` for the commands, events and outcomes of a partition. `keys`: the number of
+    its partition of the keys topic, to which owners of other partitions write, too; None without personal fields.
     """
     kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
-    places = [(log.topics.name(kind), log.partition) for kind in kinds]
+    log_partitions = [(log.topics.name(kind), log.partition) for kind in kinds]
     if keys is not None:
-        places.append((log.topics.keys, keys))
-    return explain_stall(log.connection, places, error)
+        log_partitions.append((log.topics.keys, keys))
+    return explain_stall(log.connection, log_partitions, error)
 
 
 def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-    """Return the open transactions of clients that hide commands in these (topic, partition)s, without young
-    transactions.
+    """Return the open transactions of clients that hide commands in these (topic, partition) pairs; young transactions
+    are left out.
 
     Empty without a broker, and for a user without the necessary ACL.
     """
-    places = list(partitions)
+    log_partitions = list(partitions)
     try:
         with Admin(connection) as admin:
-            transactions = admin.all_open_transactions(places) if places else []
+            transactions = admin.all_open_transactions(log_partitions) if log_partitions else []
     except CqrsError:
         return []
     now = now_ms()
@@ -46,9 +46,9 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
 
 
 def explain_changed_code(aggregate: Aggregate) -> str:
-    """Return the note about a shard that was folded by another `evolve` of the same revision."""
+    """Return the note about a shard that another `evolve` of the same revision has folded."""
     return (
-        f"evolve of {aggregate.name} changed but not its revision: if it means something else now, raise the revision, "
+        f"evolve of {aggregate.name} changed but not its revision: if its meaning changed, raise the revision, "
         f"Decider(…, revision={aggregate.decider.revision + 1}); check with: cqrs verify {aggregate.name} --state"
     )
 
@@ -89,6 +89,6 @@ def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
         )
     return CqrsError(
         f"{log.log_name('commands')} offset {error.offset} cannot be decided: {error}",
-        "give that record a failed outcome and go on: "
+        "give that record a failed outcome and continue: "
         f"cqrs run --fail {format_position(log.partition, error.offset, log.topics.aggregate)}",
     )

@@ -7,21 +7,23 @@ from cqrs_cli.state.evidence import Evidence
 
 
 def check_history(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> None:
-    """Refuse a shard whose last folded records are not in the log. Call it before the shard is folded further.
-
-    Raises `AheadError`: the shard is quarantined and rebuilt from the log.
+    """Raise `AheadError` for a shard whose last folded records are not in the log; it is then quarantined and rebuilt
+    from the log. Call this before the shard is folded further.
     """
     if mismatch := history_mismatch(log, last_event, last_outcome):
-        raise AheadError(f"the shard is of a history that was lost: {mismatch}", REBUILD)
+        raise AheadError(f"the shard was folded from records that the log has lost: {mismatch}", REBUILD)
 
 
 def history_mismatch(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> str:
     """Return why the log is not the log that was folded; empty if it is.
 
-    A record that retention has deleted, or that is beyond the log's end, is no reason.
+    Only the last folded event and outcome are compared, if retention has not deleted them and the log reaches them.
     """
-    folded: tuple[tuple[Kind, Evidence | None], ...] = (("events", last_event), ("outcomes", last_outcome))
-    for kind, evidence in folded:
+    last_folded: tuple[tuple[Kind, Evidence | None], ...] = (
+        ("events", last_event),
+        ("outcomes", last_outcome),
+    )
+    for kind, evidence in last_folded:
         if evidence is None:
             continue
         start, end = log.bounds(kind)

@@ -1,7 +1,7 @@
-"""Resolves an in-doubt transaction of a partition's writer: all of it counts, or nothing.
+"""Resolves an in-doubt transaction of a partition's writer: commits or aborts all of its parts.
 
-Kafka may leave a transaction open on some of its partitions, and count it as complete (see kafka/admin/hanging.py). The
-log after it is then hidden from every later owner, or the group's offset stays pending.
+Kafka may complete a transaction and still leave it open on some of its partitions (see kafka/admin/hanging.py). Then
+the log after it is hidden from every later owner, or the group's offset stays pending.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,17 +26,15 @@ from cqrs_cli.ownership.open_transactions import resolution_text
 
 
 class CommandTraces(NamedTuple):
-    """The commands named by the last visible and the first hidden records of a partition's logs, as offsets of the
-    commands; None if there is no such record.
-
-    `committed`: the group's offset, without a pending commit.
+    """The offsets of the commands to which the last visible and the first hidden records of a partition's logs belong;
+    None if there is no such record.
     """
 
-    committed: int | None
-    last_outcome: int | None  # of the last visible outcome
-    last_event: int | None
-    hidden_outcome: int | None  # of the first hidden outcome
-    hidden_event: int | None
+    committed: int | None  # the group's offset, without a pending commit
+    last_outcome: int | None  # the command of the last visible outcome
+    last_event: int | None  # the command of the last visible event
+    hidden_outcome: int | None  # the command of the first hidden outcome
+    hidden_event: int | None  # the command of the first hidden event
     hidden_forward: int | None = None  # the first forwarded command that is hidden
     hidden_key: int | None = None  # the first command of a batch with a hidden key record
 
@@ -48,18 +46,18 @@ class CommandTraces(NamedTuple):
 
 
 class RepartitioningTraces(NamedTuple):
-    """The repartitioning of a partition, by its claim and by the visible partition history."""
+    """The state of a partition's repartitioning, by its claim and by the visible partition history."""
 
-    claimed: int  # the count in the claim
-    recorded: int  # the count in the history
-    has_begun: bool = False
-    hides_inherited: bool = False  # inherited entries are hidden
-    has_decided: bool = False
+    claimed_count: int  # the partition count in the claim
+    recorded_count: int  # the partition count in the visible history
+    has_begun: bool = False  # the child's `begun` is visible
+    hides_inherited: bool = False  # inherited deferred commands are hidden
+    has_decided: bool = False  # an outcome exists, visible or hidden
 
     @property
     def show_commit(self) -> bool:
         """True if a part of a split or of a child's `begun` is visible: a reader may have seen it."""
-        return self.claimed > self.recorded or (
+        return self.claimed_count > self.recorded_count or (
             self.has_begun and self.hides_inherited and not self.has_decided
         )
 
@@ -68,8 +66,8 @@ def was_committed(traces: CommandTraces) -> bool:
     """Return True if a part of the in-doubt transaction is visible: then all of it must be.
 
     A writer's transactions follow each other in the order of the commands. So a visible trace of a command at or after
-    the first hidden command is of the in-doubt transaction. If no part is visible, no reader has seen the transaction.
-    It may be aborted and its commands decided again, even if Kafka confirmed the commit to its writer.
+    the first hidden command belongs to the in-doubt transaction. If no part is visible, no reader has seen the
+    transaction: it may be aborted and its commands decided again, even if Kafka confirmed the commit to its writer.
     """
     visible = [offset for offset in (traces.last_outcome, traces.last_event) if offset is not None]
     hidden = traces.hidden
@@ -87,13 +85,13 @@ def resolve_in_doubt(
     lineage: Callable[[], PartitionLineage | None] = lambda: None,
     keys: int | None = None,
 ) -> bool:
-    """Resolve an in-doubt transaction that the writer had left, and report it to `report`. Return True if there was
-    one.
+    """Resolve an in-doubt transaction of the partition's writer, and report it to `report`. Return True if there was an
+    in-doubt transaction.
 
     The writer is fenced first, so a transaction that is still open was left open by Kafka. `offset_pending`: the
     group's offset seems to stay pending. `lineage`: returns the visible partition history after a repartitioning.
-    `keys`: the partition of the keys topic, for an aggregate with personal fields. Nothing is done if another client's
-    transaction is open, too, if the claim is of another topic than `topic_id`, or if Kafka does not answer.
+    `keys`: the partition of the keys topic, for an aggregate with personal fields. Nothing is changed if a transaction
+    of another client is open, too, if the claim names another topic than `topic_id`, or if Kafka does not answer.
     """
     try:
         committed = _resolve(log, topic_id, timeout_ms, offset_pending, lineage(), keys)
@@ -106,12 +104,12 @@ def resolve_in_doubt(
 
 def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
     """Return True if the writer has a transaction open on the commands of one of these children. Call it after the
-    writer's fence: then Kafka has left the transaction open.
+    fence: a transaction that is still open then was left open by Kafka.
     """
     with Admin(log.connection) as admin:
         writer = admin.producer_of(log.topics.transactional_id(log.partition))
         producers = admin.open_producers((log.topics.commands, child) for child in children)
-    return any(writer in open_at for open_at in producers.values())
+    return any(writer in open_producers for open_producers in producers.values())
 
 
 def _resolve(
@@ -195,29 +193,30 @@ def _repartitioning_traces(
     traces: CommandTraces,
     hides_inherited: bool,
 ) -> RepartitioningTraces:
-    recorded = lineage.effective_count(log.partition)
-    claimed = recorded if claim is None else claim.partitions
+    recorded_count = lineage.effective_count(log.partition)
+    claimed_count = recorded_count if claim is None else claim.partitions
     has_begun = log.partition in lineage.activated
-    return RepartitioningTraces(
-        claimed, recorded, has_begun, hides_inherited, traces.last_outcome is not None or bool(traces.hidden)
-    )
+    has_decided = traces.last_outcome is not None or bool(traces.hidden)
+    return RepartitioningTraces(claimed_count, recorded_count, has_begun, hides_inherited, has_decided)
 
 
 def _command_traces(
     log: PartitionLog, committed: int | None, claim: Claim | None, forwards: Mapping[int, int]
 ) -> CommandTraces:
-    """`forwards`: for each child, the offset of its commands at which the writer's transaction begins."""
+    """Return the traces of a partition. `forwards`: for each child, the offset in its commands at which the writer's
+    transaction begins.
+    """
     accepted = claim.accepted if claim is not None else None
-    since: dict[Kind, int] = {"events": 0, "outcomes": 0}
+    first_valid: dict[Kind, int] = {"events": 0, "outcomes": 0}  # after an accepted loss
     if accepted is not None:
-        since = {"events": accepted.events[1], "outcomes": accepted.outcomes}
+        first_valid = {"events": accepted.events[1], "outcomes": accepted.outcomes}
 
-    def last(kind: Kind) -> int | None:
+    def last_visible_command(kind: Kind) -> int | None:
         start, end = log.bounds(kind)
-        record = log.last_record(kind, max(start, since[kind]), end)
+        record = log.last_record(kind, max(start, first_valid[kind]), end)
         return None if record is None else _command_of_record(kind, record.value)
 
-    def hidden(kind: Kind) -> int | None:
+    def first_hidden_command(kind: Kind) -> int | None:
         record = log.first_hidden_record(kind)
         return None if record is None else _command_of_record(kind, record.value)
 
@@ -231,16 +230,18 @@ def _command_traces(
     )
     return CommandTraces(
         committed,
-        last("outcomes"),
-        last("events"),
-        hidden("outcomes"),
-        hidden("events"),
+        last_visible_command("outcomes"),
+        last_visible_command("events"),
+        first_hidden_command("outcomes"),
+        first_hidden_command("events"),
         hidden_forward,
     )
 
 
 def _first_forwarded_command(log: PartitionLog, child: int, start: int) -> int | None:
-    """Return the first command of the partition that a child's commands contain from offset `start` on."""
+    """Return the offset of the first command of this partition that was forwarded to the child, from the offset `start`
+    of the child's commands on.
+    """
     topic = log.topics.commands
     _, end = replace(log, partition=child).bounds("commands", "read_uncommitted")
     for records in readers.read(log.connection, topic, child, start, end, "read_uncommitted"):

@@ -1,4 +1,4 @@
-"""Folds the state that a child inherits: its own keys, from its parents' logs, up to the splits."""
+"""Folds the state that a child inherits: the records of its own keys, from its parents' logs, up to the splits."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,12 +25,12 @@ from cqrs_cli.state.evidence import evidence
 def inherit_keys(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
-    """Fold the records that a partition inherits, unless it has decided a command since: then its shard already has
-    them.
+    """Fold the records that a partition inherits. If it has decided a command, nothing is folded: its shard already
+    contains them.
 
-    Folding is idempotent, so an owner that was interrupted repeats it. The entries of deferred commands are inherited
-    until the partition has begun: from then on they are in its own topic. Raises `AheadError` for a shard that is ahead
-    of the logs.
+    Folding is idempotent, so the next owner repeats an interrupted fold. The entries of deferred commands are inherited
+    until the partition has begun: from then on they are in its own partition of the deferred topic. Raises `AheadError`
+    for a shard that is ahead of the logs.
     """
     splits = assigned_keys.lineage.inherited_splits(assigned_keys.partition)
     key_filter = assigned_keys.key_filter
@@ -49,8 +49,8 @@ def inherit_keys(
 def inherit_before_split(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
-    """Before the split: fold the visible records of the keys that a partition will have, so that few remain after the
-    split.
+    """Before the split, fold the visible records of the keys that a partition will have, so that only a few records
+    remain to be folded after the split.
 
     The shard stores the offsets up to which it is folded. Deferred commands are inherited only after the split. If a
     parent has already split, its logs are folded up to its split.
@@ -67,7 +67,7 @@ def inherit_before_split(
 
 
 def _split_as_of_now(parent: PartitionLog) -> Split:
-    """Return the split of a partition as it would be now."""
+    """Return the split that the partition would write now; only the fields that folding uses are set."""
     outcomes = parent.bounds("outcomes")
     # Requested after the outcomes, so that the events of these outcomes are below the end.
     events = parent.bounds("events")
@@ -79,8 +79,8 @@ def _split_as_of_now(parent: PartitionLog) -> Split:
 def _fold_parent(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, window: int
 ) -> None:
-    """Fold a parent's logs up to its split, starting where the shard ends. A log that the shard has completely is not
-    requested from the broker, because commands of the child's keys wait for this fold.
+    """Fold a parent's logs up to its split, from the offsets on to which the shard is folded. A log that is folded
+    completely is not read, because commands of the child's keys wait for this function.
     """
     inherited = cache.inherited()
     folded_before = folded = inherited.get(split.partition, FoldedOfParent())
@@ -94,9 +94,8 @@ def _fold_parent(
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
-    """Refuse a shard that has a decision beyond the split: Kafka lost the commit after it was visible. Refuse also a
-    shard that has seen outcomes beyond the split: their later times advanced its clock, so it has left out ids that
-    must still be remembered.
+    """Raise `AheadError` for a shard with a decision after the split (Kafka lost a commit after it was visible), or
+    with outcomes after the split (their later times advanced its clock, so it lacks ids that must still be remembered).
     """
     folded = cache.inherited().get(split.partition, FoldedOfParent())
     if folded.commands > split.commands:
@@ -107,7 +106,7 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
         )
     if folded.outcomes > split.outcomes:
         raise AheadError(
-            f"the shard was folded beyond the split of {parent.log_name('outcomes')}: up to {folded.outcomes}, not"
+            f"the shard was folded to offset {folded.outcomes} of {parent.log_name('outcomes')}, after the split at"
             f" {split.outcomes}",
             REBUILD,
         )
@@ -117,21 +116,24 @@ def _fold_events(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, folded: FoldedOfParent
 ) -> FoldedOfParent:
     start, last_event = max(folded.events, parent.bounds("events")[0]), folded.last_event
-    for stored in parent.read("events", start, max(start, split.events)):
-        for records in parent.decode_events([stored]):
+    for chunk in parent.read("events", start, max(start, split.events)):
+        for records in parent.decode_events([chunk]):
             index = 0
             while index < len(records):
                 with cache.reading():
                     states, index = fold_records(parent, aggregate, cache, records, index)
                 cache.fold(cache.positions, states)
-        last_event = evidence(stored[-1])
+        last_event = evidence(chunk[-1])
     return folded._replace(events=split.events, last_event=last_event)
 
 
 def _fold_outcomes(
     parent: PartitionLog, cache: StateCache, split: Split, window: int, folded: FoldedOfParent
 ) -> FoldedOfParent:
-    """Fold the outcomes. `commands` of the result is the offset after the last command that is remembered."""
+    """Fold the outcomes of a parent.
+
+    In the result, `commands` is the offset after the last command that is remembered.
+    """
     decided_end, last_outcome = folded.commands, folded.last_outcome
     window_start = parent.offset_at("outcomes", max(0, split.clock - window))
     start = max(folded.outcomes, split.outcomes if window_start is None else window_start)
@@ -152,8 +154,8 @@ def _fold_outcomes(
 
 
 def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) -> dict[str, Deferral | None]:
-    """Return the deferred commands that a child inherits, by their keys in the child. Each counts as not resubmitted,
-    even if the parent has resubmitted it.
+    """Return the deferred commands that a child inherits, by the keys of their entries in the child. The entries count
+    as not resubmitted, even if the parent has resubmitted the commands.
 
     The parent has written no record of these keys since the split, so compaction keeps the last record of each key.
     """
@@ -178,8 +180,8 @@ def inherited_entry(entry: Deferral, parent: int) -> Deferral:
 
 def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:
     """Drop the deferred commands and the aggregates of keys that have moved. Otherwise two owners would resubmit the
-    commands, and the aggregates would be counted twice. Remembered ids stay until they expire: no command asks for
-    them.
+    commands, and the aggregates would be counted twice. Remembered ids stay until they expire, since no command
+    with these ids comes to this partition.
     """
     if key_filter is None:
         return
@@ -195,7 +197,9 @@ def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:
 
 
 def portions(entries: list[Deferral], size: int, max_bytes: int) -> Iterator[list[Deferral]]:
-    """Yield portions of at most `size` entries and roughly `max_bytes`; at least one portion, which may be empty."""
+    """Yield portions of at most `size` entries and roughly `max_bytes` bytes. There is at least one portion; it may be
+    empty.
+    """
     portion, remaining_bytes = list[Deferral](), max_bytes
     for entry in entries:
         portion.append(entry)

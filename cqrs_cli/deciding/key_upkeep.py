@@ -1,4 +1,4 @@
-"""Key maintenance by the owner of a partition, besides deciding: each change is a transaction of its own.
+"""Re-wraps keys and lets deleted keys be compacted, in the owner of a partition. Each change is a transaction.
 
 Only the owner may write keys: a separate tool could read a key before its erasure, and write it back afterwards.
 """
@@ -16,39 +16,39 @@ from cqrs_cli.keys.topic import COMPACTION_TICK
 
 
 class KeyUpkeep:
-    """The key maintenance of one partition, over a recovered shard."""
+    """The key maintenance of one partition, with a recovered shard."""
 
     def __init__(self, session: OwnerSession, cache: StateCache, keys: OwnerKeys) -> None:
         self._session, self._cache, self._keys = session, cache, keys
-        self._outdated = outdated(keys, session.timing.rewrap_batch_size)
-        self._read = 0  # the end of the keys topic at the last check
-        self._tick_at: float | None = None  # monotonic
+        self._outdated_portions = outdated_portions(keys, session.timing.rewrap_batch_size)
+        self._checked_end = 0  # the end of the keys topic at the last check
+        self._tick_at: float | None = None  # time of the next tick, monotonic
 
     def rewrap(self, position: int) -> None:
         """Re-wrap the next keys that are under an old KEK, with the current KEK. `position`: the offset of the next
         command.
         """
-        if outdated_keys := next(self._outdated, None):
+        if outdated_keys := next(self._outdated_portions, None):
             self._commit(position, outdated_keys)
 
     def is_due(self) -> bool:
-        """Return True if the last key record is so old that another record must let it be compacted."""
-        if self._keys.read != self._read:
-            self._read = self._keys.read
+        """Return True if the last key record is so old that a tick has to let it be compacted."""
+        if self._keys.read != self._checked_end:
+            self._checked_end = self._keys.read
             self._tick_at = time.monotonic() + self._session.timing.key_tick_after
         return self._tick_at is not None and time.monotonic() >= self._tick_at
 
     def append_tick(self, position: int) -> None:
-        """Append a record without a subject. A broker closes a segment when the next record arrives, and then compacts
-        it, so that an erased key leaves the disk.
+        """Append a tick, a record without a subject. A broker closes a segment when the next record arrives, and then
+        compacts it, so that an erased key leaves the disk.
         """
         self._commit(position, {})
-        self._read, self._tick_at = self._keys.read, None
+        self._checked_end, self._tick_at = self._keys.read, None
 
-    def _commit(self, position: int, wrapped: Mapping[str, DataKey]) -> None:
+    def _commit(self, position: int, data_keys: Mapping[str, DataKey]) -> None:
         session, cache, keys = self._session, self._cache, self._keys
         cache.flush()
-        decisions = Decisions(cache.positions.clock, data_keys={**wrapped})
+        decisions = Decisions(cache.positions.clock, data_keys={**data_keys})
         records: Sequence[tuple[bytes | None, bytes]] = keys.records(decisions.data_keys) or [COMPACTION_TICK]
         failure, hint = (
             f"{keys.log_name} does not accept key records",
@@ -62,14 +62,14 @@ class KeyUpkeep:
         keys.flush(cache.positions.events)
 
 
-def outdated(keys: OwnerKeys, max_keys: int) -> Iterator[dict[str, DataKey]]:
-    """Yield the keys in force under an older KEK, in portions. A portion is empty if many records were read without
-    finding such a key.
+def outdated_portions(keys: OwnerKeys, max_keys: int) -> Iterator[dict[str, DataKey]]:
+    """Yield the keys in force under an older KEK, in portions of at most `max_keys`. A portion is empty if many records
+    were read without finding such a key.
 
-    A key is checked for being in force when its portion is requested: an aggregate may have been erased since the topic
-    was read.
+    Whether a key is in force is checked when its portion is requested, because its aggregate may have been erased since
+    the topic was read.
     """
     for listed in keys.subjects_under_old_keks():
         subjects = list(dict.fromkeys(listed))
         for first in range(0, max(len(subjects), 1), max_keys):
-            yield keys.outdated(subjects[first : first + max_keys])
+            yield keys.outdated_keys(subjects[first : first + max_keys])

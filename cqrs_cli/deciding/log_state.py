@@ -21,7 +21,8 @@ def read_log_state(
     claim: Claim | None,
     assigned_keys: AssignedKeys,
 ) -> tuple[LogState, Record | None]:
-    """Return the state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
+    """Return the state of a partition's logs, and the record of its last outcome. `bounds`: (start, high watermark) of
+    each log.
 
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
     cannot be read.
@@ -66,7 +67,7 @@ def read_log_state(
         committed=committed,
         claim=claim,
         deferred_id=described.ids["deferred"],
-        has_grown=assigned_keys.lineage.was_repartitioned,
+        was_repartitioned=assigned_keys.lineage.was_repartitioned,
     )
     return state, last_outcome_record
 
@@ -80,12 +81,16 @@ def causing_command(event: Record | None) -> int | None:
 
 
 def check_last_decided(state: LogState) -> None:
-    """Check that the last decided command is still at its offset. The claim cannot show this: when a topic is
-    recreated, its committed offset disappears, and with it the old topic's id. Raises `ContradictionError`.
+    """Raise `ContradictionError` if another command is at the offset of the last decided command.
+
+    The claim cannot show this: when a topic is recreated, its committed offset disappears, and with it the claim, which
+    contains the old topic's id.
     """
     offset = state.last_outcome
     if offset is not None and state.start <= offset < state.end and not state.last_outcome_matches:
-        problem = f"command {offset} is not the one that was decided: the topic was deleted and created again"
+        problem = (
+            f"command {offset} is not the command that was decided: the topic was deleted and created again"
+        )
         raise inconsistency_error(state, problem, state.start)
 
 
@@ -108,8 +113,10 @@ class _CommandRange(NamedTuple):
     end: int
 
     def contains_cause(self, offset: int | None, effect: Record | None) -> bool:
-        """Return True if the command at `offset` is the command of this outcome or event. A recreated topic has another
-        command there, or none. The outcome of a command that was given up may lack its key.
+        """Return True if the command at `offset` caused this outcome or event (`effect`): time and key are equal.
+
+        In a recreated topic, another command is at the offset, or no command. The outcome of a command that an operator
+        gave up may lack the key.
         """
         if offset is None or effect is None or not self.start <= offset < self.end:
             return False
@@ -121,6 +128,6 @@ class _CommandRange(NamedTuple):
         )
 
     def all_later_than(self, outcome: Record | None) -> bool:
-        """Return True if the first command is later than this outcome: then no command here was ever decided."""
+        """Return True if the first command is later than this outcome: then no command of this topic was decided."""
         first = self.log.first_record("commands", self.start, self.end)
         return first is not None and outcome is not None and first.timestamp > outcome.timestamp

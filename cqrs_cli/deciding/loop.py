@@ -11,7 +11,7 @@ from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import no_key
-from cqrs_cli.deciding.deferred_commands import DeferredCommands, values
+from cqrs_cli.deciding.deferred_commands import DeferredCommands, deferred_records
 from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
@@ -26,7 +26,7 @@ from cqrs_cli.ownership.trials.attempts import Attempts
 
 
 class DecideLoop(Loop):
-    """The loop of one owner, over a recovered shard."""
+    """The loop of one owner, with a recovered shard."""
 
     session: OwnerSession
 
@@ -39,10 +39,11 @@ class DecideLoop(Loop):
         attempts: Attempts,
         drain_end: int | None = None,
     ) -> None:
-        """`drain_end`: the offset at which the loop ends, so that the partition splits. Until then no deferred command
-        is resubmitted, because a command whose key moves would land in a partition without an owner. The pause costs no
-        time: a resubmitted command would get an offset after `drain_end`, and would be decided after the split in any
-        case.
+        """`drain_end`: the offset at which the loop ends, so that the partition splits; None for a loop without an end.
+
+        A loop with a `drain_end` resubmits no deferred command, because a command whose key moves would land in a
+        partition without an owner. This delays nothing: a resubmitted command would get an offset after `drain_end`, so
+        it would be decided after the split in any case.
         """
         targets = session.plan.targets
         target = None if targets is None else targets[session.partition]
@@ -62,7 +63,7 @@ class DecideLoop(Loop):
         if cache.keys is not None and drain_end is None:
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
         self.codec, self.topic = session.log.codec, session.log.topics.commands
-        self.next_batch_at = 0.0  # monotonic
+        self.next_batch_at = 0.0  # the earliest time of the next batch, monotonic
         self.log_end = position  # the log's end, as last seen by the consumer
 
     def start_polling(self) -> None:
@@ -94,7 +95,7 @@ class DecideLoop(Loop):
             self.upkeep.rewrap(self.position)
 
     def poll(self) -> list[Record]:
-        """Return a batch of commands, empty if none arrived within a moment; moves `position` past control records."""
+        """Return a batch of commands, empty if no command arrived in time. Control records advance `position`."""
         limit = self.session.limit
         if self.remaining:
             return self.remaining[:limit]
@@ -106,9 +107,9 @@ class DecideLoop(Loop):
         return records
 
     def decide_and_commit(self, records: list[Record]) -> int:
-        """Decide as many records of a batch as one transaction may have, and commit the decisions.
+        """Decide as many records of a batch as fit into one transaction, and commit the decisions.
 
-        Return the number of records; raises `BatchTooLarge` if the batch's own records prevent the commit.
+        Return the number of decided records; raises `BatchTooLarge` if the batch's own records prevent the commit.
         """
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
@@ -145,7 +146,7 @@ class DecideLoop(Loop):
                         self.codec.upload(self.topic, piece.payloads)
                         transaction.write(piece)
                         decided += len(piece.outcomes)
-                    session.writer.append_deferred(values(decisions.deferral_changes))
+                    session.writer.append_deferred(deferred_records(decisions.deferral_changes))
                     if (keys := self.cache.keys) is not None:
                         key_records = keys.records(decisions.data_keys)
                         session.writer.append_keys(keys.partition, key_records, records[0].offset)
@@ -161,25 +162,25 @@ class DecideLoop(Loop):
                 f"cqrs run --accept-loss {format_position(number, records[0].offset, name)}",
             ) from error
         except BatchRefusedError as error:
-            late, untimely = isinstance(error, BatchLateError), isinstance(error, BatchTimeError)
+            is_late, has_refused_time = isinstance(error, BatchLateError), isinstance(error, BatchTimeError)
             size = sum(decisions.counts[status] for status in STATUSES)
-            undecidable = decisions.counts["failed"] == size and not untimely
-            raise BatchTooLarge(records[0].offset, size, str(error), late, undecidable) from error
+            is_undecidable = decisions.counts["failed"] == size and not has_refused_time
+            raise BatchTooLarge(records[0].offset, size, str(error), is_late, is_undecidable) from error
         session.own_claim, session.counts = claim, claim.counts
         self.cache.stage(decisions, end, *transaction.written)
         return decided
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
-        """Yield decisions piece by piece, the first pieces small, until the batch has taken enough time or memory."""
-        timing, size, start, most_states = self.session.timing, 1, 0, self.cache.max_waiting
-        until = time.monotonic() + timing.batch_seconds
+        """Decide and yield pieces of the batch, small pieces first, until the batch has taken enough time or memory."""
+        timing, size, start, max_states = self.session.timing, 1, 0, self.cache.max_waiting
+        deadline = time.monotonic() + timing.batch_seconds
         while start < len(records):
             yield batch.decide_piece(records[start : start + size], timing.batch_bytes)
             start += size
             if (
-                time.monotonic() > until
+                time.monotonic() > deadline
                 or batch.event_bytes > timing.batch_bytes
-                or len(batch.states) >= most_states
+                or len(batch.states) >= max_states
                 or self.stopping()
             ):
                 return

@@ -32,18 +32,15 @@ REBUILDING = ("restore", "warm", "recover")
 
 
 class FoldProgress(NamedTuple):
-    """The progress of folding a shard: `events` to fold, and `done` of all `records`, which are events and outcomes.
+    """The progress of folding a shard. Sample: `FoldProgress(events=1000, done=250, records=2000)`"""
 
-    Sample: `FoldProgress(events=1000, done=250, records=2000)`
-    """
-
-    events: int
-    done: int
-    records: int
+    events: int  # the number of events to fold
+    done: int  # the number of records that are folded
+    records: int  # the number of records to fold: events and outcomes
 
 
 #: The counters of an owner → the help text of the metric `cqrs_…`. A new counter needs a line here, and code that
-#: counts.
+#: increments it.
 COUNTERS = {
     "transactions_aborted": "Transactions begun and not known to be committed.",
     "owner_restarts": "Owners that began again after an error.",
@@ -51,16 +48,19 @@ COUNTERS = {
 
 
 class Measures:
-    """Counted since the task began. A reading thread may see values that do not match; the next read corrects them."""
+    """The measures of one partition since the task began.
+
+    The thread that reads them may see values of two batches at once; the next read corrects this.
+    """
 
     def __init__(self) -> None:
-        self.step = "open"
+        self.step = "open"  # one of `STEPS`
         self.folding: FoldProgress | None = None
         self.latency = Histogram(LATENCY_BOUNDS)
         self.batches = Histogram(BATCH_BOUNDS)
         self.reasons: dict[str, int] = {}
         self.counts = dict.fromkeys(COUNTERS, 0)
-        self._from = (0, 0)
+        self._fold_start = (0, 0)  # offsets of events and outcomes
 
     def enter_step(self, step: str) -> None:
         """Record the step that begins."""
@@ -73,14 +73,14 @@ class Measures:
 
     def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:
         """Record that logs are folded between these (start, end) positions."""
-        spans = [max(0, end - start) for start, end in (events, outcomes)]
-        self._from = events[0], outcomes[0]
-        self.folding = FoldProgress(spans[0], 0, sum(spans))
+        record_counts = [max(0, end - start) for start, end in (events, outcomes)]
+        self._fold_start = events[0], outcomes[0]
+        self.folding = FoldProgress(record_counts[0], 0, sum(record_counts))
 
     def record_folded(self, events: int, outcomes: int) -> None:
         """Record the positions up to which both logs are folded."""
         if self.folding is not None:
-            done = max(0, events - self._from[0]) + max(0, outcomes - self._from[1])
+            done = max(0, events - self._fold_start[0]) + max(0, outcomes - self._fold_start[1])
             self.folding = self.folding._replace(done=min(done, self.folding.records))
 
     def record_commit(self, records: Sequence[Record], now: int, reasons: Mapping[str, int]) -> None:

@@ -51,10 +51,10 @@ def open_owner_keys(
 
 
 def check_no_unresolved_keys(store: Store, log_name: str) -> None:
-    """Refuse a shard with redacted values whose keys may be lost instead of erased: its owner ended before that was
-    known.
-
-    Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
+    """Raise `CorruptError` for a shard with redacted values whose keys may be lost instead of erased: its owner ended
+    before it knew. The shard is then quarantined and rebuilt from the log.
     """
     if store.get_value(UNRESOLVED_KEYS_MARKER):
-        raise CorruptError(f"the shard of {log_name} may lack values whose key was missing", REBUILD)
+        raise CorruptError(
+            f"the shard of {log_name} may have redacted values whose key was lost instead of erased", REBUILD
+        )

@@ -38,17 +38,17 @@ from cqrs_cli.state.store import Store
 
 
 class PositionAndClaim(NamedTuple):
-    """The group's offset and claim as found by step 2."""
+    """The result of step 2: the group's offset and claim before this owner's claim."""
 
     offset: int | None
     claim: Claim | None
 
 
 class Start(NamedTuple):
-    """The position as found by step 3."""
+    """The result of step 3: the position from which the owner decides."""
 
     offset: int  # of the next command to decide
-    last_outcome: Record | None
+    last_outcome: Record | None  # the last visible record of the outcomes
 
 
 class DecidingOwner:
@@ -70,8 +70,8 @@ class DecidingOwner:
         pool: ConsumerPool,
     ) -> None:
         """`keys`: for an aggregate with personal fields. `old_offset_duration`: how long the group's offset has seemed
-        to be below the shard's. `catch_up`: folds the visible log, without a claim to the shard. `pool`: consumers that
-        know the logs already, because step 0 has read with them.
+        to be below the shard's. `catch_up`: folds the visible log into the shard of step 0. `pool`: the consumers of
+        step 0, which know the metadata of the logs already.
         """
         self.plan = plan
         self.partition = partition
@@ -108,7 +108,7 @@ class DecidingOwner:
         failpoints.reached("fence.after")
 
     def claim(self) -> PositionAndClaim:
-        """2: judge the committed claim, after waiting for pending commits, and replace it with mine."""
+        """2: compare the committed claim with the own claim, after pending commits, and replace it."""
         session = self.session
         session.measures.enter_step("claim")
         try:
@@ -127,7 +127,7 @@ class DecidingOwner:
             own_claim.run_epoch,
             own_claim.run,
         ):
-            session.counts = committed_claim.counts  # includes the decisions of my run's lost attempts
+            session.counts = committed_claim.counts  # includes the decisions of earlier attempts of this run
         failpoints.reached("claim.before")
         if committed.offset is not None:
             session.commit_position(committed.offset)
@@ -149,7 +149,7 @@ class DecidingOwner:
         if not self.old_offset_duration.persists_for(session.timing.inconsistency_timeout):
             raise UnavailableError(
                 f"{session.log.log_name('commands')}: the group's offset is {offset}, and later commands are decided",
-                "perhaps a broker has just come back: the offset is read again",
+                "a broker may have just come back: cqrs reads the offset again",
             )
 
     def position(self, claimed: PositionAndClaim) -> Start:
@@ -157,7 +157,7 @@ class DecidingOwner:
         session = self.session
         session.measures.enter_step("position")
         accepted_offset = self.plan.accept_loss.get(self.partition)
-        bounds = {kind: session.bounds(kind) for kind in KINDS}  # all topics must exist
+        bounds = {kind: session.bounds(kind) for kind in KINDS}  # raises an error if a topic is missing
         session.read_assigned_keys()
         session.check_forwards()
         with session.explaining_stalls():
@@ -172,7 +172,7 @@ class DecidingOwner:
         accepted, suspects = claim.accepted, claim.suspects
         if next_offset == accepted_offset:
             accepted = Accepted(next_offset, bounds["events"], bounds["outcomes"][1])
-            suspects = None  # its offsets may be of another log
+            suspects = None  # their offsets may belong to another log
         elif suspects is not None:
             suspects = suspects.limited_to(state.end - next_offset)
         session.own_claim = replace(
@@ -196,7 +196,9 @@ class DecidingOwner:
         measures.enter_step("recover")
         positions = self.store.positions()
         check_history(session.log, positions.last_event, positions.last_outcome)
-        if session.own_claim.accepted is None:  # else it has decisions on commands that are lost
+        if (
+            session.own_claim.accepted is None
+        ):  # after an accepted loss, the shard may have decisions on lost commands
             check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")

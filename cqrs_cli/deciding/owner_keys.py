@@ -1,8 +1,8 @@
-"""The keys of one partition, as its owner has them: to encrypt records that it writes, and to decrypt records that it
+"""The data keys of one partition, with which its owner encrypts records that it writes, and decrypts records that it
 folds.
 
 The owner reads the keys up to the high watermark before it folds anything, and it knows the keys that it commits
-itself. So a value under another key than the key in force is erased, and is read as a redacted value. An `Erased` that
+itself. So a value under another key than the key in force is erased, and becomes a redacted value. An `Erased` that
 names the missing key must then follow; if none follows, the key was lost (`check_all_resolved`).
 """
 
@@ -30,12 +30,12 @@ from cqrs_cli.keys.partition_keys import KeysLog, key_records
 from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, apply_change
 
-#: Keys that are kept unwrapped in memory: a kilobyte each.
+#: The maximal number of unwrapped keys in memory; a key takes a kilobyte.
 MAX_UNWRAPPED = 10_000
 
 
 class OwnerKeys:
-    """The keys that are known on disk, and the committed changes of a batch that are not on disk yet."""
+    """The keys on disk, and committed changes of keys that are not on disk yet."""
 
     def __init__(
         self,
@@ -46,14 +46,17 @@ class OwnerKeys:
         key_store: KeyStore,
         max_unwrapped: int = MAX_UNWRAPPED,
     ) -> None:
-        """`partition`: of the keys topic. `max_unwrapped`: most keys that are kept unwrapped."""
+        """`partition`: the partition of the keys topic.
+
+        `max_unwrapped`: the maximal number of unwrapped keys in memory.
+        """
         self._aggregate, self._log, self.partition = aggregate, log, partition
         self._keyring, self._key_store = keyring, key_store
         self._max_unwrapped = max_unwrapped
         self._unwrapped: OrderedDict[str, DataKey | None] = OrderedDict()
         self._changes: list[KeyChange] = []
-        self._changed: dict[str, KeyTable] = {}
-        self._wrapped: dict[str, WrappedKey | None] = {}  # keys of the batch that is being written
+        self._changed_tables: dict[str, KeyTable] = {}  # by subject
+        self._wrapped: dict[str, WrappedKey | None] = {}  # changed keys of the current batch, by subject
         self.read = 0  # next offset in the keys topic
         self._newest_kek = ""  # the KEK of the newest key that was read
         self._read_until = 0  # end of the keys topic when the partition was taken over
@@ -67,18 +70,18 @@ class OwnerKeys:
         """The name of the keys log, for messages."""
         return f"{self._log.topic} partition {self.partition}"
 
-    def forget(self) -> None:
+    def clear_key_store(self) -> None:
         """Remove the keys on disk, so that the next `read_keys` reads all of them again."""
         self._key_store.clear()
 
     def read_keys(self, known_until: int, key_filter: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys up to their high watermark. Request the end of the events first.
 
-        `known_until`: the offset of the events up to which the shard knows changes of keys. A cache that has seen fewer
-        events may be from before an erasure: it is dropped, and read again as a whole, in one pass. `key_filter`: the
-        filter for the owner's keys after a repartitioning; this owner would not see the erasure of other keys. A
-        filtered cache that has seen no events is dropped, too, because an erasure may be in the parents' logs.
-        `afresh`: drop the cache in any case.
+        `known_until`: the offset of the events up to which the shard knows changes of keys. A key store that has seen
+        fewer events may be from before an erasure: it is cleared, and all keys are read again, in one pass.
+        `key_filter`: the filter for the owner's keys after a repartitioning; this owner would not see the erasure of
+        other keys. A filtered key store that has seen no events is cleared, too, because an erasure may be in the
+        parents' logs. `afresh`: clear the key store in any case.
         """
         try:
             self._read_keys(known_until, key_filter, afresh)
@@ -89,8 +92,8 @@ class OwnerKeys:
         self._is_resolved = False
         self._unwrapped.clear()
         self._drop_changes()
-        seen = self._key_store.offsets.events
-        if afresh or seen < known_until or (key_filter is not None and seen == 0):
+        seen_events = self._key_store.offsets.events
+        if afresh or seen_events < known_until or (key_filter is not None and seen_events == 0):
             self._key_store.clear()
         offsets = self._key_store.offsets
         self.read = offsets.keys
@@ -158,18 +161,18 @@ class OwnerKeys:
         data = bytes(event.data)
         if not may_look_encrypted(data):
             return event
-        cls, find = self._aggregate.events.get(event.type), partial(self._find_key, event.subject)
-        place = ValueLocation(self._aggregate.name, event.subject, event.id, "")
-        return replace(event, data=Raw(decrypt_data(cls, data, find, place)))
+        cls, find_key = self._aggregate.events.get(event.type), partial(self._find_key, event.subject)
+        location = ValueLocation(self._aggregate.name, event.subject, event.id, "")
+        return replace(event, data=Raw(decrypt_data(cls, data, find_key, location)))
 
-    def open_state(self, subject: str, data: bytes) -> bytes:
+    def decrypt_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state from the shard, decrypted; raises `DecryptionError`."""
         if not may_look_encrypted(data):
             return data
-        place = ValueLocation(self._aggregate.name, subject, STATE, "")
-        return decrypt_data(self._aggregate.state, data, partial(self._find_key, subject), place)
+        location = ValueLocation(self._aggregate.name, subject, STATE, "")
+        return decrypt_data(self._aggregate.state, data, partial(self._find_key, subject), location)
 
-    def seal_state(self, subject: str, data: bytes) -> bytes:
+    def encrypt_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state as the shard stores it, encrypted.
 
         Without a key in force, the personal fields contain nothing personal, because no remaining event contains a
@@ -187,20 +190,22 @@ class OwnerKeys:
         }
         return [(key_value(wrapped), subject.encode()) for subject, wrapped in self._wrapped.items()]
 
-    def stage(self, keys: Mapping[str, DataKey | None], read: int | None) -> None:
-        """Keep keys whose `records` were just committed, never earlier. `read`: the offset after the records."""
+    def stage(self, keys: Mapping[str, DataKey | None], end: int | None) -> None:
+        """Take over changed keys whose `records` were just committed to Kafka, never earlier. `end`: the offset after
+        these records in the keys topic, None if there are no records.
+        """
         for subject, key in keys.items():
-            known_keys = self._changed[subject] = self._known_keys(subject)  # read only once
+            known_keys = self._changed_tables[subject] = self._known_keys(subject)  # read only once
             current = known_keys.current
             if current is not None and (key is None or key.kid != current.kid):
                 self._end_key(subject, current.kid)
             self._record_change(KeyRecord(subject, self._wrapped[subject]))
             self._keep_unwrapped(subject, key)
-        self.read = max(self.read, read or 0)
+        self.read = max(self.read, end or 0)
 
     def flush(self, events: int) -> bool:
         """Write the changes of keys up to this offset of the events to disk, before the shard changes. Return True if
-        there were any.
+        a key has changed.
 
         Raises `NotOwnerError` if another owner has written to the key cache.
         """
@@ -226,15 +231,15 @@ class OwnerKeys:
             ]
         self._log.close()
 
-    def outdated(self, subjects: Iterable[str]) -> dict[str, DataKey]:
+    def outdated_keys(self, subjects: Iterable[str]) -> dict[str, DataKey]:
         """Return the keys in force of these subjects that are under an older KEK, as this owner knows them now."""
         current_keys = {subject: self._known_keys(subject).current for subject in subjects}
-        old = [
+        outdated_subjects = [
             subject
             for subject, wrapped in current_keys.items()
             if wrapped and wrapped.master != self._keyring.current
         ]
-        return {subject: key for subject in old if (key := self.key_of(subject)) is not None}
+        return {subject: key for subject in outdated_subjects if (key := self.key_of(subject)) is not None}
 
     def _find_key(self, subject: str, kid: str) -> DataKey | None:
         key = self.key_of(subject)
@@ -259,10 +264,10 @@ class OwnerKeys:
             self._record_change(EndedKey(subject, kid))
 
     def _known_keys(self, subject: str) -> KeyTable:
-        return self._changed.get(subject) or self._key_store.keys_of(subject)
+        return self._changed_tables.get(subject) or self._key_store.keys_of(subject)
 
     def _record_change(self, change: KeyChange) -> None:
-        self._changed[change.subject] = apply_change(self._known_keys(change.subject), change)
+        self._changed_tables[change.subject] = apply_change(self._known_keys(change.subject), change)
         self._changes.append(change)
         self._unwrapped.pop(change.subject, None)
 
@@ -279,4 +284,4 @@ class OwnerKeys:
         self._drop_changes()
 
     def _drop_changes(self) -> None:
-        self._changes, self._changed = [], {}
+        self._changes, self._changed_tables = [], {}

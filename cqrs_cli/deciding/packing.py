@@ -10,32 +10,32 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
 
 
-class StateSeal(Protocol):
+class StateEncryption(Protocol):
     """Encrypts the personal members of states for a store, and decrypts them again."""
 
-    def seal_state(self, subject: str, data: bytes) -> bytes:
-        """Return the JSON of a state as the store has it, encrypted."""
+    def encrypt_state(self, subject: str, data: bytes) -> bytes:
+        """Return the encrypted JSON of a state, for the store."""
 
-    def open_state(self, subject: str, data: bytes) -> bytes:
+    def decrypt_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state from the store, decrypted; raises `DecryptionError`."""
 
 
 def pack(
-    aggregate: Aggregate, aggregate_id: str, folded: VersionedState, keys: StateSeal | None = None
+    aggregate: Aggregate, aggregate_id: str, state: VersionedState, encryption: StateEncryption | None = None
 ) -> StoredState:
-    """Return the aggregate as the shard stores it; `keys` encrypt an aggregate with personal fields."""
-    data = aggregate.encode_state(folded.state)
-    if keys is not None:
-        data = keys.seal_state(aggregate_id, data)
-    return StoredState(folded.version, folded.offset, folded.index, data)
+    """Return the aggregate as the shard stores it; `encryption` is set if it has personal fields."""
+    data = aggregate.encode_state(state.state)
+    if encryption is not None:
+        data = encryption.encrypt_state(aggregate_id, data)
+    return StoredState(state.version, state.offset, state.index, data)
 
 
 def unpack(
-    aggregate: Aggregate, aggregate_id: str, saved: StoredState, keys: StateSeal | None = None
+    aggregate: Aggregate, aggregate_id: str, stored: StoredState, encryption: StateEncryption | None = None
 ) -> VersionedState:
-    """Return the aggregate to decide on; raises `ContradictionError` if the code cannot read its own stored state."""
+    """Return the aggregate for deciding; raises `ContradictionError` if the code cannot read its own stored state."""
     try:
-        data = saved.state if keys is None else keys.open_state(aggregate_id, saved.state)
+        data = stored.state if encryption is None else encryption.decrypt_state(aggregate_id, stored.state)
         state = aggregate.decode_state(data)
     except (ContradictionError, *PROCESS_ERRORS):
         raise
@@ -52,4 +52,4 @@ def unpack(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {cause}",
             "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
         ) from aggregate.redact_error(error)
-    return VersionedState(saved.version, state, saved.offset, saved.eventindex)
+    return VersionedState(stored.version, state, stored.offset, stored.eventindex)

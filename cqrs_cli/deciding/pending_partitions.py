@@ -1,7 +1,8 @@
 """Pending children, which wait for a split: the active run continues to decide until they are ready.
 
-The claim of a pending child stops no owner, and by then the child has folded the visible records of its keys. The claim
-of a parent stops the active run. If the parent split first, the child's keys would have no owner while the child folds.
+To claim a pending child stops no owner, and a child that is claimed has folded the visible records of its keys. To
+claim a parent stops the active run. If the parent split before, its children's keys would have no owner until the
+children have folded the log.
 """
 
 import threading
@@ -16,7 +17,7 @@ from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import wait_at_slot
 
-#: Seconds between two polls: commands in the new partitions wait for the parents.
+#: Seconds between two polls. It is short, because commands in the new partitions wait for the parents.
 _POLL_INTERVAL = 0.1
 
 
@@ -28,24 +29,24 @@ def wait_for_pending_partitions(
     catch_up: Callable[[], object],
     pool: ConsumerPool,
 ) -> None:
-    """If the partition is a parent, wait until the run has claimed all pending children, or until the active run has
-    ended or is silent. Return at once for any other partition. The parent waits for all children, because the active
-    run ends soon after it has lost one partition. Several standby runs may have claimed a part of the children each.
+    """If the partition is a parent, wait until the run has claimed all pending children, or until the active run
+    ends or sends no heartbeats. Return at once for any other partition. The parent waits for all children, because the
+    active run ends soon after it has lost one partition. Each of several standby runs may claim a part of the children.
 
     Raises `LaterClaim` if a later run takes the partition over.
     """
     pending = list(_pending_partitions(plan, partition, pool))
     if not pending:
         return
-    stands_by = plan.timing.standby_timeout is not None
+    is_standby = plan.timing.standby_timeout is not None
     with ClaimReader(plan.connection, {child: plan.claim_slot(child) for child in pending}) as reader:
 
         def are_claimed(_: Claim | None) -> bool:
             runs = _claimants(reader)
-            return own_claim.run in runs and (stands_by or len(runs) == 1)
+            return own_claim.run in runs and (is_standby or len(runs) == 1)
 
         waiting_parent = _WaitingParent(own_claim, stopping, catch_up)
-        # Twice the time: a false alarm would cost more than a delay.
+        # Twice the timeout, because a false alarm would cost more than a delay.
         heartbeat_timeout, claim_slot = 2 * plan.timing.heartbeat_timeout, plan.claim_slot(partition)
         wait_at_slot(
             plan.connection,
@@ -73,7 +74,7 @@ def may_split(
 
 
 def _claimants(reader: ClaimReader[Partition]) -> set[str]:
-    """Return the runs that have claimed the pending children; empty if a child has no claim."""
+    """Return the ids of the runs that have claimed the pending children; empty if a child has no claim."""
     try:
         claims = [committed.claim for committed in reader.read_claims().values()]
     except CqrsError:
@@ -86,7 +87,7 @@ def _pending_partitions(plan: Plan, partition: Partition, pool: ConsumerPool) ->
     try:
         assigned_keys = plan.read_assigned_keys(partition, pool=pool)
     except CqrsError:
-        return  # its owner will meet the error, too
+        return  # the owner of the partition reports the error
     if assigned_keys.phase == "settle":
         for number in assigned_keys.lineage.unfinished_partitions(assigned_keys.topic_partitions):
             if assigned_keys.lineage.phase(number, assigned_keys.topic_partitions) == "wait":
@@ -95,7 +96,7 @@ def _pending_partitions(plan: Plan, partition: Partition, pool: ConsumerPool) ->
 
 @dataclass(frozen=True, slots=True)
 class _WaitingParent:
-    """A parent, as `wait_at_slot` uses it: it gives the active run time until the children are ready."""
+    """A parent that waits in `wait_at_slot` until its children are ready."""
 
     own_claim: Claim
     stopping: threading.Event

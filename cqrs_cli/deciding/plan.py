@@ -1,4 +1,4 @@
-"""The plan that the driver sends to the tasks, and the results that they return: plain values, which are serialized."""
+"""The plan that the driver sends to the tasks, and the results that the tasks return: values that can be serialized."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,16 +40,20 @@ class Plan:
 
     connection: Connection
     topics: dict[str, AggregateTopics]  # by aggregate
-    package: str
+    package: str  # of the aggregates
     root: Path  # folder of the package; on a worker, in the shipped archive
     deciding: DecisionSettings
     state_dir: Path
-    run_epoch: int
-    run: str
-    submission: int = 0
+    run_epoch: int  # greater than the epochs of earlier runs
+    run: str  # the id of the run: 12 hex digits
+    submission: int = 0  # the number of the Spark job within the run
     targets: dict[Partition, int] | None = None  # for `--once`: final offset of the commands, by partition
-    accept_loss: dict[Partition, int] = field(default_factory=dict)
-    force_failed: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    accept_loss: dict[Partition, int] = field(
+        default_factory=dict
+    )  # `--accept-loss`: the offset to continue from
+    force_failed: dict[Partition, frozenset[int]] = field(
+        default_factory=dict
+    )  # `--fail`: offsets of commands
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
     store: Literal["lmdb", "memory"] = "lmdb"
     store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
@@ -61,7 +65,7 @@ class Plan:
     #: The partition histories whose repartitionings were complete when the run began.
     lineages: dict[str, SeenLineage] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
-    brokers: int = 1  # in the cluster; each costs an owner's clients some descriptors
+    brokers: int = 1  # in the cluster; an owner's clients need descriptors for each broker
     reports: Address | None = None  # the driver's address for reports
 
     def partitions(self) -> list[Partition]:

@@ -9,9 +9,9 @@ from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted, Cl
 
 
 class LogState(NamedTuple):
-    """The state of one partition's topics; offsets are of the commands topic.
+    """The state of one partition's topics. All offsets are offsets of the commands topic.
 
-    Outcomes and events from before an operator accepted a loss do not count.
+    Outcomes and events before an accepted loss do not count.
     """
 
     aggregate: str
@@ -19,12 +19,12 @@ class LogState(NamedTuple):
     partition: int
     topic_id: str
     other_ids: tuple[str, str]  # topic ids of the events and the outcomes
-    partitions: int
+    partitions: int  # the partition's effective count
     start: int  # of the commands
     end: int  # high watermark of the commands
     last_outcome: int | None  # the command offset in the last visible outcome
     last_outcome_matches: bool  # True if that command is still at its offset
-    outcomes_start: int  # above 0 once retention has deleted outcomes
+    outcomes_start: int  # the start of the outcomes: above 0 once retention has deleted outcomes
     has_events: bool
     last_event: int | None  # the command offset in the last visible event; None also if it is unreadable
     last_event_matches: bool  # as for the outcome; only checked if the outcome does not match
@@ -32,7 +32,7 @@ class LogState(NamedTuple):
     committed: int | None  # the group's offset; None if there is none, or it expired
     claim: Claim | None  # in the metadata of that offset
     deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
-    has_grown: bool = False  # True after a repartitioning: `partitions` is the partition's own count
+    was_repartitioned: bool = False  # then the partitions' counts may differ
 
 
 def position(log: LogState, accept_loss: int | None = None) -> int:
@@ -41,7 +41,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` if continuing would lose or repeat
     a decision. `accept_loss` is the offset from which an operator wants to continue; `UsageError` if the log does not
-    have it. An offset that would repeat decisions is ignored, because it was given for an earlier loss. An accepted
+    have it. An offset that would repeat decisions is ignored: the operator named it for an earlier loss. An accepted
     loss in the claim is valid until a command is decided after it.
     """
     if log.claim is not None:
@@ -80,7 +80,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
         raise inconsistency_error(log, problem, log.start if log.is_new else log.end)
     if next_offset < log.start and not _no_command_lost(log, next_offset):
         problem = f"commands {next_offset} to {log.start - 1} were deleted before they were decided"
-        raise inconsistency_error(log, f"{problem}, if they were not of aborted transactions", log.start)
+        raise inconsistency_error(log, f"{problem}, unless they belonged to aborted transactions", log.start)
     if log.committed is not None and log.committed > log.end:
         raise inconsistency_error(
             log, f"offset {log.committed} is committed but the log ends at {log.end}", next_offset
@@ -89,8 +89,8 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 
 
 def _check_partition_count(log: LogState, claimed_count: int) -> None:
-    """Check the count in the claim. It was committed with the split, so a history with a lower count is incomplete."""
-    if not log.has_grown and claimed_count != log.partitions:
+    """Check the count in the claim. The split has committed it, so a history with a lower count is incomplete."""
+    if not log.was_repartitioned and claimed_count != log.partitions:
         raise partition_count_error(log.aggregate, log.topic, claimed_count, log.partitions)
     if claimed_count > log.partitions:
         raise ContradictionError(
@@ -102,7 +102,10 @@ def _check_partition_count(log: LogState, claimed_count: int) -> None:
 
 def partition_count_error(aggregate: str, topic: str, before: int, after: int) -> ConfigurationError:
     """Return the error for a topic whose partition count changed without a repartitioning."""
-    hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
+    hint = (
+        "fewer partitions would spread the events of a key: recreate the topic with the old count, or migrate to "
+        "new topics"
+    )
     if after > before:
         covering_count = count_covering(before, after)
         repartition = f"cqrs repartition {aggregate} --partitions {covering_count}"
@@ -123,13 +126,13 @@ def check_offset_in_log(topic: str, partition: int, offset: int, start: int, end
     """Raise `UsageError` for an operator's offset that is not in the log."""
     if not start <= offset <= end:
         raise UsageError(
-            f"{topic} partition {partition} has no offset {offset} to go on from",
+            f"{topic} partition {partition} has no offset {offset}",
             f"name an offset from {start} to {end}",
         )
 
 
 def inconsistency_error(log: LogState, problem: str, next_offset: int) -> CqrsError:
-    """Return the error of exit code 5. Its remedy names `next_offset`, or the nearest undecided offset in the log."""
+    """Return the error with exit code 5. Its remedy names `next_offset`, or the nearest undecided offset in the log."""
     next_offset = min(max(next_offset, log.start, _known_decided_end(log)), log.end)
     if log.committed is not None and _was_loss_applied(log, next_offset):
         next_offset = log.committed

@@ -1,4 +1,4 @@
-"""Makes the plan of a run from the settings, before Spark starts."""
+"""Creates the plan of a run from the settings, before Spark starts."""
 
 import time
 import uuid
@@ -91,11 +91,11 @@ def prepare(
 def check_lineage(
     connection: Connection, described: AggregateTopics, partitioner: Partitioner
 ) -> SeenLineage | None:
-    """Refuse topics whose partition count is not in their partition history: a key would be decided in two partitions.
+    """Return the partition history of an aggregate, None if it has no history. Raise `ConfigurationError` if the
+    partition count of the topics is not in the history: then a key would be decided in two partitions.
 
-    Return None if there is no history. A repartitioning that was interrupted before its request has left an empty
-    history. Hidden records are waited for only if the count requires it: the owners of this run may have to end the
-    transaction that hides them.
+    A repartitioning that was interrupted before its request has left an empty history. Hidden records are waited for
+    only if the count requires them, because the owners of this run may have to end the transaction that hides them.
     """
     if described.lineage_id is None:
         return None
@@ -116,8 +116,8 @@ def check_lineage(
 
 
 def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:
-    """Refuse partitions that were added by hand, before one of them decides: the owner of an added partition has no
-    claim to compare.
+    """Raise `ConfigurationError` for partitions that were added by hand. The owner of an added partition could not find
+    this, because there is no claim to compare.
     """
     for claim in claims:
         if claim is not None and claim.partitions != described.partitions:
@@ -142,11 +142,11 @@ def _committed_claims(
 
 
 def _timing(settings: "Settings", standby: bool) -> Timing:
-    silence = settings.standby_timeout.total_seconds()
+    standby_timeout = settings.standby_timeout.total_seconds()
     return Timing(
         decide_timeout=settings.decide_timeout.total_seconds(),
-        standby_timeout=silence if standby else None,
-        heartbeat_timeout=min(silence, Timing().heartbeat_timeout),
+        standby_timeout=standby_timeout if standby else None,
+        heartbeat_timeout=min(standby_timeout, Timing().heartbeat_timeout),
     )
 
 
@@ -160,17 +160,17 @@ def without_topics(settings: "Settings", connection: Connection, aggregates: Ite
     names = list(aggregates)
     try:
         with Admin(connection) as admin:
-            without = [name for name in names if not find_topics(admin, Topics(name, settings.topic_prefix))]
+            missing = [name for name in names if not find_topics(admin, Topics(name, settings.topic_prefix))]
     except ConfigurationError:
         return []
-    return without if len(without) < len(names) else []
+    return missing if len(missing) < len(names) else []
 
 
-def _raise_limits(aggregates: int, brokers: int) -> None:
+def _raise_limits(aggregate_count: int, brokers: int) -> None:
     """Raise this process's limits: the driver retires several partitions at once, and reads each group's claims."""
-    retiring = owner_needs(WORKERS, brokers).descriptors
-    reading = aggregates * DESCRIPTORS_A_BROKER * brokers
-    raise_soft_limits(Needs(retiring + reading, BASE_BYTES), "the driver of a run")
+    retire_descriptors = owner_needs(WORKERS, brokers).descriptors
+    read_descriptors = aggregate_count * DESCRIPTORS_A_BROKER * brokers
+    raise_soft_limits(Needs(retire_descriptors + read_descriptors, BASE_BYTES), "the driver of a run")
 
 
 def _described_topics(
@@ -183,16 +183,17 @@ def _described_topics(
             names, personal = Topics(name, settings.topic_prefix), aggregate.has_personal_fields
             if missing := admin.missing_acls(required_acls("run", names, personal)):
                 raise denied_acls(missing, "run")
-            plan = TopicPlan(dedup_window=settings.dedup_window, personal=personal)
-            topics[name] = check_topics(admin, names, plan)
+            topic_plan = TopicPlan(dedup_window=settings.dedup_window, personal=personal)
+            topics[name] = check_topics(admin, names, topic_plan)
         return topics, admin.broker_count()
 
 
 def _check_partitions(topics: Mapping[str, AggregateTopics], partitions: Iterable[Partition]) -> None:
-    for name, partition in partitions:
+    """Raise `UsageError` for a partition that does not exist."""
+    for name, number in partitions:
         count = topics[name].partitions
-        if partition >= count:
-            raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
+        if number >= count:
+            raise UsageError(f"{name} has no partition {number}", f"name a partition from 0 to {count - 1}")
 
 
 def _check_offsets(
@@ -202,8 +203,8 @@ def _check_offsets(
     force_failed: Mapping[Partition, frozenset[int]],
     claims: Mapping[Partition, Claim | None],
 ) -> None:
-    """Check the operator's offsets before any owner is fenced: a typing error must not end the active run. An offset
-    that was accepted before passes, even if retention has deleted it.
+    """Check the operator's offsets before any owner is fenced, because a typing error must not end the active run. An
+    `--accept-loss` offset that was accepted before is valid, even if retention has deleted its record.
     """
     for partition in sorted({*losses, *force_failed}):
         topic, number = topics[partition.aggregate].topics.commands, partition.number
@@ -218,13 +219,15 @@ def _check_offsets(
         if failed_offsets and max(failed_offsets) >= end:
             raise UsageError(
                 f"{topic} partition {number} has no command at offset {max(failed_offsets)}",
-                f"it ends at {end}",
+                f"the log ends at {end}: name an earlier offset",
             )
 
 
 def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
-    """Return the final offsets of `--once`: the current high watermarks of the commands. An acknowledged command may
-    be hidden by a client's open transaction, whose end the run waits for.
+    """Return the final offsets of `--once`: the current high watermarks of the commands.
+
+    If a client's open transaction hides an acknowledged command below its watermark, the run waits for the end of the
+    transaction.
     """
     return {
         Partition(name, partition): end
@@ -236,7 +239,7 @@ def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> d
 
 
 def _parse_positions(
-    flag: str, texts: Iterable[str], known: Iterable[str]
+    flag: str, texts: Iterable[str], aggregates: Iterable[str]
 ) -> Iterable[tuple[Partition, int]]:
     """Parse texts of the form `AGG:P@OFFSET`; raises `UsageError`."""
     for text in texts:
@@ -245,9 +248,9 @@ def _parse_positions(
             raise UsageError(
                 f"{flag}: {text!r} is a position of a process manager", "write AGGREGATE:PARTITION@OFFSET"
             )
-        if position.aggregate not in known:
+        if position.aggregate not in aggregates:
             raise UsageError(
                 f"{position.aggregate!r} is not among the aggregates of this run",
-                f"they are: {', '.join(known)}",
+                f"name one of: {', '.join(aggregates)}",
             )
         yield Partition(position.aggregate, position.partition), position.offset

@@ -31,8 +31,10 @@ def fold_events(
     bounds: tuple[int, int],
     accepted: Accepted | None = None,
 ) -> None:
-    """Fold the events; `bounds` are the start and end of their log. Raises `ContradictionError` for an event that
-    cannot follow, and names its record; also for deleted events, unless an operator `accepted` that loss.
+    """Fold the events; `bounds` are the start and end of their log.
+
+    Raises `ContradictionError`, which names the record, for an event that contradicts the earlier events or cannot be
+    read, and for deleted events, unless an operator `accepted` the loss.
     """
     next_offset, (start, end) = cache.positions.folded_events, bounds
     if cache.positions.events > end:
@@ -55,10 +57,10 @@ def fold_events(
 def fold_records(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], index: int
 ) -> tuple[dict[str, VersionedState], int]:
-    """Return the states after the records from `index` on, and the index of the next record. It stops early when
-    the cache is full.
+    """Return the states after the records from `index` on, and the index of the next record. The function stops early
+    when the cache is full.
 
-    Raises `ContradictionError` that names the record that cannot follow.
+    Raises `ContradictionError` as `fold_events` does.
     """
     states: dict[str, VersionedState] = {}
     max_waiting, keys = cache.max_waiting, cache.keys
@@ -92,8 +94,9 @@ def fold_outcomes(
     """Remember the decisions in the outcomes; `bounds` are the start and end of their log. An empty shard starts one
     dedup window (`window`, ms) before the `last` outcome. Retention deletes only older outcomes.
 
-    The events must be folded. If they do not reach the version of a decided command, this raises `ContradictionError`
-    with `resume_at` as the offset to continue from. The check is skipped for outcomes from before an `accepted` loss.
+    The events must be folded already. If they do not reach the version of a decided command, this raises
+    `ContradictionError` with `resume_at` as the offset to continue from. The check is skipped for outcomes from before
+    an `accepted` loss.
     """
     next_offset, (start, end) = cache.positions.folded_outcomes, bounds
     if cache.positions.outcomes > end:
@@ -138,7 +141,10 @@ def fold_outcomes(
 def check_versions_reached(
     log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], resume_at: int
 ) -> None:
-    """Refuse to fold over lost events: aggregates would be decided on in an outdated state."""
+    """Raise `ContradictionError` if events were lost: commands would be decided with an outdated state.
+
+    `latest`: the last outcome of each subject. The remedy names `resume_at`, the offset of the next command to decide.
+    """
     with cache.reading():
         for subject, outcome in latest.items():
             state, decision = cache.state(subject), outcome.data
@@ -146,8 +152,8 @@ def check_versions_reached(
                 version = state.version if state else 0
                 raise ContradictionError(
                     f"{log.log_name('events')} leaves {subject!r} at version {version}, "
-                    f"though command {decision.offset} left it at {decision.version}: events were lost",
-                    "restore the topic; to go on without them: "
+                    f"but command {decision.offset} left it at version {decision.version}: events were lost",
+                    "restore the topic; to continue without these events: "
                     f"cqrs run --accept-loss {format_position(log.partition, resume_at, log.topics.aggregate)}",
                 )
 
@@ -173,10 +179,8 @@ def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
 
 
 def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
-    """Refuse a shard that is ahead of the log, with decisions beyond `position`: Kafka lost a commit after it had
-    confirmed the commit.
-
-    Raises `AheadError`: the shard is quarantined and rebuilt from the log.
+    """Raise `AheadError` for a shard that is ahead of the log, with decisions at or after `position`: Kafka lost a
+    commit that it had confirmed. The shard is then quarantined and rebuilt from the log.
     """
     if (decided_end := store.positions().commands) > position:
         raise AheadError(

@@ -1,8 +1,8 @@
 """Raises an aggregate's number of partitions while it decides. The next run splits (`deciding.split`).
 
-1. check    the number fits, and every active owner would wait for a split
-2. request  write it to the partition history and read it back: the log decides between two operators
-3. extend   the topics, the commands topic last
+1. check    the number is valid, and every active owner can split
+2. request  write the request to the partition history and read it back: of two operators, the first in the log wins
+3. extend   add partitions to the topics, to the commands topic last
 
 Each step may be repeated: the same call completes an interrupted repartitioning.
 """
@@ -34,13 +34,13 @@ from cqrs_cli.version import __version__
 
 
 class AggregatePartitions(NamedTuple):
-    """An aggregate before its repartitioning: partition counts of its topics, history, and last claims."""
+    """An aggregate before its repartitioning."""
 
     name: str
-    partition_counts: Mapping[Kind, int]
+    partition_counts: Mapping[Kind, int]  # of its topics
     lineage: PartitionLineage
-    has_lineage: bool
-    claims: tuple[Claim, ...]
+    has_lineage: bool  # the lineage topic exists
+    claims: tuple[Claim, ...]  # the committed claims
 
 
 class PlannedRepartitioning(NamedTuple):
@@ -50,35 +50,35 @@ class PlannedRepartitioning(NamedTuple):
 
     before: int
     after: int
-    has_lineage: bool
+    has_lineage: bool  # the lineage topic exists already
     lineage: PartitionLineage
 
 
 def plan_repartitioning(
     current: AggregatePartitions, target_count: int, partitioner: Partitioner
 ) -> PlannedRepartitioning:
-    """Return the repartitioning to `target_count` partitions; raises `UsageError` for a number that does not fit,
+    """Return the repartitioning to `target_count` partitions; raises `UsageError` for an invalid number,
     `ConfigurationError` for an aggregate that cannot be repartitioned now.
     """
     name, lineage = current.name, current.lineage
-    before, most_partitions = lineage.counts[-1], max(current.partition_counts.values())
-    covering_count = count_covering(before, most_partitions)
+    before, largest_count = lineage.counts[-1], max(current.partition_counts.values())
+    covering_count = count_covering(before, largest_count)
     smallest_count = max(covering_count, 2 * before)
-    valid_counts = f"take {smallest_count}, {smallest_count + before} or another multiple"
+    valid_counts = f"choose {smallest_count}, {smallest_count + before} or a greater multiple of {before}"
     if partitioner == "none":
         raise ConfigurationError(
             f'{name} cannot be repartitioned with partitioner = "none": the partition of a key is unknown',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
-    if target_count < most_partitions:
-        adopting_hint = (
-            f"; partitions that were added by hand are adopted by --partitions {covering_count}"
-            if most_partitions > before
+    if target_count < largest_count:
+        recording_hint = (
+            f"; to record partitions that were added by hand: --partitions {covering_count}"
+            if largest_count > before
             else ""
         )
         raise UsageError(
-            f"{name} has {most_partitions} partitions, and Kafka cannot remove partitions",
-            f"fewer partitions need a migration to new topics{adopting_hint}",
+            f"{name} has {largest_count} partitions, and Kafka cannot remove partitions",
+            f"fewer partitions need a migration to new topics{recording_hint}",
         )
     if target_count != before and not lineage.is_valid_next_count(target_count):
         raise UsageError(
@@ -87,7 +87,7 @@ def plan_repartitioning(
             valid_counts,
         )
     if target_count == before and not lineage.was_repartitioned:
-        raise UsageError(f"{name} has {before} partitions", valid_counts)
+        raise UsageError(f"{name} already has {before} partitions", valid_counts)
     _check_claim_versions(name, current.claims)
     return PlannedRepartitioning(
         before, target_count, current.has_lineage, lineage.with_record(Grow(before, target_count))
@@ -95,11 +95,13 @@ def plan_repartitioning(
 
 
 def _check_claim_versions(name: str, claims: Iterable[Claim]) -> None:
-    """Refuse active owners of an older version: they would start a child with an empty state instead of waiting."""
+    """Raise `ConfigurationError` for active owners of an older version: they would start a child with an empty state,
+    instead of waiting for the split.
+    """
     for claim in claims:
         if claim.lineage < 1 and claim.attempt != TERMINAL:
             raise ConfigurationError(
-                f"run {claim.run} of {name} is of a version without repartitioning",
+                f"run {claim.run} of {name} uses a version of cqrs without repartitioning",
                 "start this version once, so that it takes over: cqrs run",
             )
 
@@ -170,13 +172,12 @@ def repartition(
             lineage = request_repartitioning(connection, topics, _request(planned.before, target_count))
             if (requested_count := lineage.counts[-1]) != target_count:
                 raise ConfigurationError(
-                    f"another operator came first: {topics.aggregate} is being repartitioned "
-                    f"to {requested_count} partitions",
+                    f"another operator already repartitions {topics.aggregate} to {requested_count} partitions",
                     f"complete that repartitioning: cqrs repartition {topics.aggregate} --partitions {requested_count}",
                 )
             planned = planned._replace(lineage=lineage)
             failpoints.reached("grow.wished")
-            report(f"{topics.lineage} says {planned.before} → {target_count}")
+            report(f"{topics.lineage} contains the request {planned.before} → {target_count}")
         add_partitions(admin, topics, target_count, report)
     return planned
 

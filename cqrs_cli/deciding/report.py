@@ -1,8 +1,8 @@
 """Reports: an owner's measures, which are sent to the driver as signed datagrams.
 
-Each report contains sums since the task began, so a lost report costs nothing. Reports are shown to people and to
-Prometheus, and a driver that receives none continues. They decide nothing, with one exception: an owner that reports
-that it is building its shard does not count as missing.
+Each report contains sums since the task began, so a lost report does no harm. Reports are for people and
+Prometheus; a driver that receives no report continues. Reports have one effect: an owner that reports that it is
+building its shard does not count as missing.
 """
 
 import msgspec
@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from cqrs_cli.deciding.measures import FoldProgress, Measures
 
-#: Most notes in a report, and most characters of a note, so that the report fits into a datagram.
-_NOTES = 20
-_NOTE = 1000
+#: The maximal number of notes in a report, and of characters in a note, so that the report fits into a datagram.
+_MAX_NOTES = 20
+_MAX_NOTE_LENGTH = 1000
 
 
 class OwnerReport(Struct, frozen=True, array_like=True):
@@ -39,16 +39,19 @@ class OwnerReport(Struct, frozen=True, array_like=True):
 
 
 def compose_report(
-    place: tuple[str, int],
+    partition: tuple[str, int],
     order: tuple[int, int, int],
     measures: Measures,
     shard_bytes: int,
     notes: list[str],
 ) -> OwnerReport:
-    """Return the report of a partition's current measures."""
+    """Return the report of a partition's current measures.
+
+    `partition`: (aggregate, number); `order`: `OwnerReport.order`.
+    """
     latency, batches = measures.latency, measures.batches
     return OwnerReport(
-        *place,
+        *partition,
         *order,
         measures.step,
         measures.folding,
@@ -57,7 +60,7 @@ def compose_report(
         (list(batches.counts), batches.total),
         dict(measures.counts),
         shard_bytes,
-        [note[:_NOTE] for note in notes[:_NOTES]],
+        [note[:_MAX_NOTE_LENGTH] for note in notes[:_MAX_NOTES]],
     )
 
 

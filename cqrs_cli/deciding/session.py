@@ -42,10 +42,10 @@ class OwnerSession(Session[FencedWriter]):
         self.log = replace_log(plan.log(partition), pool=pool)
         self.rules = plan.deciding.rules(self.described, partition.number, self.log.codec.payload_threshold)
         self.counts = own_claim.counts
-        self.batch: Batch | None = None  # the current batch, or the last
+        self.batch: Batch | None = None  # the current or last batch
         self.assigned_keys = plan.assigned_keys(partition, PartitionLineage((self.described.partitions,)))
-        timing, smallest_limit = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
-        writer = FencedWriter(self.log, smallest_limit, timing.transaction_timeout, timing.produce_timeout)
+        timing, max_record_bytes = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
+        writer = FencedWriter(self.log, max_record_bytes, timing.transaction_timeout, timing.produce_timeout)
         super().__init__(plan.connection, plan.claim_slot(partition), writer, own_claim, timing, batch_limit)
 
     def __exit__(self, *_: object) -> None:
@@ -62,16 +62,18 @@ class OwnerSession(Session[FencedWriter]):
         return self.log.watermarks(self.watcher, kind)
 
     def read_assigned_keys(self) -> None:
-        """Read my assigned keys; the end of the partition history is requested after my fence."""
+        """Read the assigned keys of the partition. Call it after the fence: the end of the partition history is
+        requested here.
+        """
         described, lineage_bounds = self.described, None
         if described.lineage_id is not None:
             lineage_bounds = watermarks(self.watcher, described.topics.lineage, 0)
         self.assigned_keys = self.plan.read_assigned_keys(self.partition, lineage_bounds, self.log.pool)
 
     def check_forwards(self) -> None:
-        """Check for forwarded commands of this partition that Kafka hides in a child's log, which no step here reads.
-        The writer's next transaction there would end the hidden transaction, by commit or by abort. Raises
-        `StalledError`.
+        """Raise `StalledError` if Kafka hides forwarded commands of this partition in a child's log.
+
+        No step reads that log, and the writer's next transaction there would commit or abort the hidden transaction.
         """
         hidden = [
             child
@@ -91,7 +93,7 @@ class OwnerSession(Session[FencedWriter]):
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]
 
     def current_claim(self) -> Claim:
-        """Return my claim with the counts of my decisions."""
+        """Return the own claim, with the counts of the own decisions."""
         return replace(self.own_claim, counts=self.counts)
 
     def commit_position(self, offset: int) -> None:
@@ -103,8 +105,8 @@ class OwnerSession(Session[FencedWriter]):
     def transaction(
         self, position: int, failure: str, hint: str, claim: Claim | None = None
     ) -> Iterator[BatchTransaction]:
-        """Open a transaction that is no batch: it commits the writes of the block with the position and a claim, by
-        default my current claim.
+        """Open a transaction for other writes than a batch. It commits the writes of the block with the position and a
+        claim, by default the current claim.
 
         Raises `KafkaException` if it takes too long, and `ConfigurationError(failure, hint)` if a record is not
         accepted.
@@ -125,15 +127,15 @@ class OwnerSession(Session[FencedWriter]):
         return None if committed.offset is None or claim is None else (committed.offset, claim)
 
     def replace_claim(self, offset: int, claim: Claim) -> None:
-        """Replace the claim, unless the offset is below the decisions: a broker that was cut off returns an old offset,
-        and to commit it would move the group back.
+        """Replace the claim, unless the offset is older than the last decision: a broker that was cut off returns an
+        old offset, and a commit of this offset would move the group back.
         """
         if not self.is_old(offset, claim):
             self.writer.commit_position(self.consumer, self._after_control_records(offset), claim.metadata())
 
     def is_old(self, offset: int, claim: Claim | None) -> bool:
-        """Return True if the command at this offset, or a later command, has an outcome. Outcomes from before an
-        accepted loss do not count, nor does an outcome that cannot be read.
+        """Return True if the command at this offset, or a later command, has an outcome. Outcomes before an accepted
+        loss and unreadable outcomes do not count.
         """
         last = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
         accepted = claim.accepted if claim is not None else None
@@ -158,8 +160,8 @@ class OwnerSession(Session[FencedWriter]):
 
     @contextmanager
     def explaining_stalls(self) -> Iterator[None]:
-        """Add to a `StalledError` the transaction that hides a log's end; raises `KafkaException` if the broker is gone
-        instead.
+        """Replace a `StalledError` of the block by an error that names the open transaction. Raises `KafkaException` if
+        the broker does not answer.
         """
         try:
             yield

@@ -1,15 +1,15 @@
 """The owner during a repartitioning. A child waits for its parent's split and imports the deferred commands. A parent
 drains the earlier commands and splits.
 
-wait     child: it folds the visible records of its keys, until its parent has split
-adopt    child: it writes the inherited deferred commands to its own topic. Its `begun` is in the transaction of the
-         last portion
-settle   parent: it decides, by the old count, the commands that were sent before it saw the repartitioning. Then it
-         splits, in one transaction with its claim
-decide   it decides by its count
+wait     A child folds the visible records of its keys until its parent has split.
+adopt    A child writes the inherited deferred commands to its own partition of the deferred topic. The transaction of
+         the last portion contains its `begun`.
+settle   A parent decides, with the old count, the commands that were sent before it saw the repartitioning. Then it
+         splits, in one transaction with its claim.
+decide   The partition decides with its own count.
 
-A parent drains under its fence: commands that were acknowledged before the topics were extended are below the end that
-it reads then.
+A parent requests the end of the commands to drain after its fence, so commands that were acknowledged before the topics
+were extended are below that end.
 """
 
 import time
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.repartitioning import Begun, Split, lineage_value
-from cqrs_cli.deciding.deferred_commands import values
+from cqrs_cli.deciding.deferred_commands import deferred_records
 from cqrs_cli.deciding.deferred_fold import deferred_entries
 from cqrs_cli.deciding.inherit import drop_moved_keys, portions
 from cqrs_cli.deciding.session import OwnerSession
@@ -30,7 +30,8 @@ from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.ownership.claim import Claim
 
-#: Deferred commands that one transaction imports, and roughly their bytes: it must end before its timeout.
+#: The limits of one transaction that imports deferred commands, in commands and (roughly) bytes: it must end before its
+#: timeout.
 IMPORT_BATCH, IMPORT_BATCH_BYTES = 5_000, 8 * 1024 * 1024
 
 #: Seconds between two polls of the partition history.
@@ -64,8 +65,8 @@ def wait_for_split(
 
 
 def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> None:
-    """Import the deferred commands, over a recovered shard that has decided nothing. After a crash before `begun`,
-    the next owner repeats the import.
+    """Import the inherited deferred commands; the shard is recovered, and contains no decision of this partition. After
+    a crash before `begun`, the next owner repeats the import.
     """
     session.measures.enter_step("adopt")
     with cache.reading():
@@ -74,7 +75,7 @@ def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> 
     for portion in portions(entries, IMPORT_BATCH, IMPORT_BATCH_BYTES):
         imported += len(portion)
         with _transaction(session, cache, position, session.current_claim()):
-            session.writer.append_deferred(values({entry.key: entry for entry in portion}))
+            session.writer.append_deferred(deferred_records({entry.key: entry for entry in portion}))
             if imported == len(entries):
                 failpoints.reached("adopt.before_begun")
                 session.writer.append_partition_history(lineage_value(Begun(session.partition.number)))
@@ -85,16 +86,16 @@ def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> 
 
 
 def drain_end(session: OwnerSession) -> int | None:
-    """Return the offset up to which the old count applies; None if the partition has nothing to split.
+    """Return the offset up to which the old count applies; None if no split is due.
 
     It is requested after the fence, so commands that were acknowledged before the topics were extended are below it.
-    The offset of a later owner is later.
+    If a later owner requests it again, the offset is greater.
     """
     return session.log_end() if session.assigned_keys.phase == "settle" else None
 
 
 def split(session: OwnerSession, cache: StateCache, position: int) -> None:
-    """Hand over the keys that belong to a child by the next count. From then on the claim has that count."""
+    """Hand over the keys that belong to a child with the next count. From then on the claim contains the next count."""
     cache.flush()
     assigned_keys, positions = session.assigned_keys, cache.positions
     next_count = assigned_keys.lineage.next_count(assigned_keys.partition, assigned_keys.topic_partitions)

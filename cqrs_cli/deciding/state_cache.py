@@ -1,7 +1,8 @@
-"""A partition's state while it is owned: the shard, and changes that are committed to Kafka but not yet applied to it.
+"""A partition's state while an owner decides: the shard, and changes that are committed to Kafka but not yet applied to
+the shard.
 
-After a crash, recovery folds the changes that were not applied. So they may wait, and one LMDB transaction applies many
-commands.
+After a crash, recovery folds the changes that were not applied. So changes may wait, and one LMDB transaction applies
+many commands.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,40 +19,43 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.packing import StateSeal, pack, unpack
+from cqrs_cli.deciding.packing import StateEncryption, pack, unpack
 from cqrs_cli.deciding.plan import CACHE_BYTES
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.evidence import Evidence, evidence
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
-#: Aggregates that are dropped at once: each dirties a page in LMDB.
+#: The number of aggregates to drop in one transaction, since each aggregate changes a page in LMDB.
 _DROP_BATCH = 10_000
 
-#: Names of notes in the shard: the partition count for which aggregates that had moved were dropped, the offsets of
-#: inherited logs, and the offset of the events up to which keys have changed.
+#: Names of values in the shard: the partition count for which the aggregates of moved keys were dropped, the offsets of
+#: inherited logs, and the offset of the events up to which changes of keys are on disk.
 _DROPPED_COUNT, _INHERITED_OFFSETS, _KEYS_OFFSET = "kept", "inherited", "keys"
 
-#: The note of a shard with redacted values whose missing key no `Erased` has named yet.
+#: The name of a value that marks a shard with redacted values whose missing key no `Erased` has named yet.
 UNRESOLVED_KEYS_MARKER = "doubtful"
 
-#: Bytes that a state is assumed to need before any state was applied: a first batch of large states must not fill the
+#: The assumed bytes of a state before the first state is applied: a first batch of large states must not fill the
 #: memory.
 _ASSUMED_STATE_BYTES = 64 * 1024
 
 
 class FoldedOfParent(NamedTuple):
-    """The offsets up to which the shard of a child contains a parent's logs, for the child's own keys."""
+    """The offsets in a parent's logs up to which the shard of a child contains the records of the child's keys."""
 
     events: int = 0
     outcomes: int = 0
-    commands: int = 0  # after the last command whose decision is in the shard
+    commands: int = 0  # the offset after the last command whose decision is in the shard
     last_event: Evidence | None = None  # of the last folded record
     last_outcome: Evidence | None = None
 
 
 class StateCache:
-    """Reads through to the store. `flush` and `fold` each write one change, under the owner's token."""
+    """A read-through cache of the store.
+
+    `flush` and `fold` each apply one change to the store, with the owner's token.
+    """
 
     def __init__(
         self,
@@ -60,16 +64,16 @@ class StateCache:
         token: str,
         budget: float = CACHE_BYTES,
         keys: OwnerKeys | None = None,
-        seal: StateSeal | None = None,
+        encryption: StateEncryption | None = None,
     ) -> None:
-        """`budget`: bytes for decoded states, half for states that are kept, half for changes that wait to be applied.
-        `keys`: encrypt and decrypt states; `seal`: does this for a store whose keys are in no topic.
+        """`budget`: bytes for decoded states: half for cached states, half for changes that wait to be applied.
+        `keys`: encrypt and decrypt states. `encryption`: replaces `keys` for a store whose keys are in no topic.
         """
         self._aggregate = aggregate
         self._store = store
         self._token = token
         self.keys = keys
-        self._seal = keys if seal is None else seal
+        self._encryption = keys if encryption is None else encryption
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
         self._states: dict[str, VersionedState] = {}
@@ -101,20 +105,20 @@ class StateCache:
         stored = self._view.find_state(aggregate_id)
         if stored is None:
             return None
-        folded = unpack(self._aggregate, aggregate_id, stored, self._seal)
+        folded = unpack(self._aggregate, aggregate_id, stored, self._encryption)
         self._decoded.put_all({aggregate_id: folded}, [len(stored.state)])
         return folded
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the first decision on a command; None if it is not remembered."""
-        staged = self._remembered.get((subject, command_id))
-        if staged is not None:
-            return staged
+        staged_entry = self._remembered.get((subject, command_id))
+        if staged_entry is not None:
+            return staged_entry
         assert self._view is not None
         return self._view.find_dedup_entry(subject, command_id)
 
     def deferred(self) -> DeferredView:
-        """Return the deferred commands. Changes of a batch must be applied before the next batch asks."""
+        """Return the deferred commands. The changes of a batch must be applied before the next batch calls this."""
         assert self._view is not None and not self._deferred
         return self._view.deferred_view()
 
@@ -134,9 +138,10 @@ class StateCache:
         last_event: Record | None = None,
         last_outcome: Record | None = None,
     ) -> None:
-        """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard.
+        """Take over decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard.
 
-        The ends of the logs after the commit, and the last records before them: see `kafka.writer.Written`.
+        `events` to `last_outcome` are the ends of the logs after the commit, and the last records
+        (`kafka.writer.Written`).
         """
         if self._states or self._remembered:
             self._states.update(decisions.states)
@@ -192,7 +197,9 @@ class StateCache:
         self._states, self._remembered, self._deferred = {}, {}, {}
 
     def drop_moved_aggregates(self, count: int, is_own_key: Callable[[bytes], bool]) -> None:
-        """Drop the aggregates of keys that have moved, unless this was done for the partition count `count`."""
+        """Drop the aggregates of keys that have moved, unless they were already dropped for the partition count
+        `count`.
+        """
         if self._dropped_count() >= count:
             return
         self.flush()
@@ -239,7 +246,9 @@ class StateCache:
         remembered: Mapping[tuple[str, str], DedupEntry],
         deferred: Mapping[str, Deferral | None],
     ) -> None:
-        packed = {name: pack(self._aggregate, name, folded, self._seal) for name, folded in states.items()}
+        packed = {
+            name: pack(self._aggregate, name, folded, self._encryption) for name, folded in states.items()
+        }
         has_unresolved = self.keys is not None and self._flush_keys(self.keys, end)
         self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
         self._flushed = end

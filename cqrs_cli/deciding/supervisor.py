@@ -71,7 +71,7 @@ class DecidingSupervisor(Supervisor):
         self.measures = Measures()
         self.store: Store | None = None
         self.keys: OwnerKeys | None = None
-        self._report_count = 0  # sent so far
+        self._report_count = 0  # the number of reports so far
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
     @property
@@ -92,7 +92,7 @@ class DecidingSupervisor(Supervisor):
             return self.store.size
         try:
             return sum(file.stat().st_blocks * 512 for file in self.folder.iterdir())
-        except OSError:  # it is being quarantined
+        except OSError:  # the shard is being quarantined
             return 0
 
     def open_store(self) -> OpenStore:
@@ -111,7 +111,7 @@ class DecidingSupervisor(Supervisor):
                     return self._serve(store)
                 except CorruptError as error:
                     if opened.is_new and not isinstance(error, AheadError):
-                        raise  # the shard was new: the disk is damaged, not an old file
+                        raise  # a new shard is damaged: the disk must be damaged
                     self.notes.append(f"{self.label}: {error.message}")
                     store.close_as_damaged()
 
@@ -127,7 +127,7 @@ class DecidingSupervisor(Supervisor):
                 super().serve()
             except CorruptError:
                 if self.keys is not None:
-                    self.keys.forget()  # they may be of a lost history, like the shard
+                    self.keys.clear_key_store()  # its keys may be from a lost history, like the shard
                 raise
 
     def _fold_unfenced(self) -> None:
@@ -197,15 +197,15 @@ class DecidingSupervisor(Supervisor):
         return may_split(self.plan, self.partition, self.own_claim, claim, self._pool)
 
     def is_ready(self) -> bool:
-        """Return True if its code can read all events up to a second ago: the active run may write events of newer
-        code.
+        """Return True if this run's code could read all events at the last fold. The active run may have newer code,
+        and write events that this run cannot read.
 
-        It uses the result of the last fold. If it read the log now, another standby run could take over during the
-        read, and this run would then take over from it at once.
+        The log is not read here, because another standby run could take over in the meantime, and this run would then
+        take over from it at once.
         """
         if self._unreadable_event is not None:
             self.measures.enter_step("warm")
-            self.add_note(f"{self.label}: stands by and cannot take over: {self._unreadable_event}")
+            self.add_note(f"{self.label}: this standby run cannot take over: {self._unreadable_event}")
         return self._unreadable_event is None
 
     def current_record(self) -> Record | None:
@@ -235,21 +235,21 @@ class DecidingSupervisor(Supervisor):
         return visible_lineage(self.connection, described.topics, described.partitions)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
-        """After a process error in the aggregate's code, decide the commands before the interrupted command, then this
-        command alone. Only an error of the command alone counts against it.
+        """After a process error in the aggregate's code, let the next owner decide the commands before the interrupted
+        command, then this command alone. Only an error while a command is decided alone counts as its failed attempt.
         """
         if not isinstance(error, DecisionInterrupted):
             return
         self.batch_limit = max(1, error.decided_count)
-        gc.collect()  # frees memory, which was short
+        gc.collect()  # the process may be short of memory
         if session.limit > 1:
             self.restart_delay = self.timing.first_pause
         else:
             self.attempts.record_failed_alone(error.offset, str(error))
 
     def handle_unwritable_record(self, error: BatchTooLarge) -> None:
-        """Leave the bytes of a record out of its dead letter, because the dead letter exceeds the broker's limit:
-        decompressed, a small record may have any size.
+        """Leave the bytes of a record out of its dead letter, because the dead letter is larger than the broker
+        accepts: a small compressed record may have any size after decompression.
         """
         if not error.undecidable or error.offset in self.attempts.force_failed:
             raise errors.explain_undecidable(self.log, error) from error

@@ -22,7 +22,7 @@ def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:
         yield warn(
             "revision",
             f"evolve of {aggregate.name} changed but not its revision, {revision}: partition {', '.join(stale)}",
-            f"if it means something else now, raise the revision: Decider(…, revision={revision + 1}); compare with: "
+            f"if its meaning changed, raise the revision: Decider(…, revision={revision + 1}); compare with: "
             f"cqrs verify {aggregate.name} --state",
         )
     elif shards:

@@ -197,7 +197,7 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     if envelope.deferredfrom is not None:
         yield "holds a command with a deferredfrom"
     if len(kids := kids_of_document(entry.command)) > 1:
-        yield f"holds a command that is sealed with the keys {' and '.join(sorted(kids))}"
+        yield f"holds a command that is encrypted with the keys {' and '.join(sorted(kids))}"
     if not fits_document(envelope, entry.fingerprint, fits):
         yield "does not have the fingerprint of its command"
 

@@ -81,7 +81,7 @@ class KeyRules:
                 yield f"is ERASED, and no key of {outcome.subject!r} has ended"
         elif outcome.deferredfrom is None:
             if _was_decrypted(outcome) and _has_encrypted_values(envelope):
-                yield f"is {outcome.result}, and its sender has sealed its command"
+                yield f"is {outcome.result}, and its sender has encrypted its command"
         elif self._is_complete:
             yield from _resubmission_problems(outcome, envelope, key_entry)
 
@@ -115,14 +115,14 @@ def _resubmission_problems(
     try:
         kids = kids_in(bytes(envelope.data))
     except ValueError:
-        yield "is of a record with a value that is not sealed as an owner does"
+        yield "is of a record with a value that is not encrypted as an owner does"
         return
     if is_erased and not kids & {*key_entry.erased_kids}:
         yield f"is ERASED, and the key of its command has not ended: {', '.join(sorted(kids)) or 'it has none'}"
     elif kids & {*key_entry.erased_kids} and _was_decrypted(outcome):
         yield f"is {outcome.result}, and the key of its command had ended: it is to be ERASED"
     if key_entry.kid is not None and (other := kids - {key_entry.kid, *key_entry.erased_kids}):
-        yield f"is of a command that is sealed with key {other.pop()}, and key {key_entry.kid} is in force"
+        yield f"is of a command that is encrypted with key {other.pop()}, and key {key_entry.kid} is in force"
 
 
 def _was_decrypted(outcome: OutcomeTrace) -> bool:
@@ -151,10 +151,10 @@ def _key_entry_after(before: KeyTrace, key: EventKey, at: int, version: int) -> 
 def _key_problem(before: KeyTrace, key: EventKey, subject: str) -> str | None:
     """Return the fault of an event that uses or deletes a key; None if it is correct."""
     if key.kid in before.erased_kids:
-        predicate = "ends" if key.is_erasure else "is sealed with"
+        predicate = "ends" if key.is_erasure else "is encrypted with"
         return f"{predicate} key {key.kid} of {subject!r}, which had ended before"
     if before.kid not in (None, key.kid):
-        predicate = "ends" if key.is_erasure else "is sealed with"
+        predicate = "ends" if key.is_erasure else "is encrypted with"
         return f"{predicate} key {key.kid} of {subject!r}, and key {before.kid} is in force: no event has ended it"
     return None
 

@@ -110,7 +110,7 @@ class KeyTopic:
                 active_kid = kid
                 self._add_violation("deferred", offset, subject, replace(trace, kid=kid), topic_key)
             elif (subject, active_kid) not in self._recently_erased:
-                problem = f"is sealed with key {kid} of {subject!r}, and key {active_kid} is in force"
+                problem = f"is encrypted with key {kid} of {subject!r}, and key {active_kid} is in force"
                 self._findings.add_violation("deferred", offset, problem)
         if active_kid is None or active_kid == trace.kid:
             self._add_violation("events", trace.offset, subject, trace, topic_key)

@@ -95,7 +95,7 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
         return EventKey(kid, is_erasure=True)
     kids = kids_in(bytes(event.data))
     if len(kids) > 1:
-        raise ValueError(f"it is sealed with the keys {' and '.join(sorted(kids))}")
+        raise ValueError(f"it is encrypted with the keys {' and '.join(sorted(kids))}")
     return EventKey(kids.pop()) if kids else None
 
 
@@ -142,12 +142,12 @@ def find_state_problems(trace: KeyTrace, cls: type[State], stored: StoredState) 
         try:
             kid = kid_of(value)
         except DecryptionError as error:
-            yield f"has no sealed value in {name!r}: {error}"
+            yield f"has no encrypted value in {name!r}: {error}"
             continue
         if kid in trace.erased_kids and stored.version >= trace.erased_version:
-            yield f"has {name!r} sealed with key {kid}, which had ended"
+            yield f"has {name!r} encrypted with key {kid}, which had ended"
         elif trace.kid is not None and kid not in (trace.kid, *trace.erased_kids):
-            yield f"has {name!r} sealed with key {kid}, which no event names"
+            yield f"has {name!r} encrypted with key {kid}, which no event names"
 
 
 def key_topic_problem(subject: str, trace: KeyTrace, topic_key: WrappedKey | None) -> str | None:

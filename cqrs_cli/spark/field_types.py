@@ -111,7 +111,7 @@ def _json(value: Any) -> str:
 def _aware(value: datetime) -> datetime:
     """Raise `ValueError` for a time without a UTC offset, which each reader would interpret differently."""
     if value.tzinfo is None:
-        raise ValueError(f"a time without its offset: {value}")
+        raise ValueError(f"a time without an offset: {value}")
     return value
 
 

@@ -98,7 +98,7 @@ class Greet(cqrs.Command):
         (("name=Ann", "Ann"), "not a field; write"),
         (("born=Ann",), "born: Expected `int"),
         (('born:="Ann"',), "born: Expected `int"),
-        (("name=Ann", "tone=unfit"), "people.Greet: withheld: a personal value stands in the message"),
+        (("name=Ann", "tone=unfit"), "people.Greet: redacted: the message contains a personal value"),
         (("name=Ann", "age=Ann"), "age=Ann: Expected `int`"),
     ],
 )

@@ -196,7 +196,7 @@ def test_longest_key_is_kept_without_bytes() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (command("Nope"), "tally.Nope is none of tally.Add, tally.Crash"),
+        (command("Nope"), "tally.Nope is not a command of the aggregate, which has tally.Add, tally.Crash"),
         (command(expectedversion="07"), "not an expected version: '07'"),
         (command(datacontenttype="text/xml"), "the data must be JSON, not text/xml"),
     ],

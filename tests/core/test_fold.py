@@ -73,10 +73,10 @@ def test_folding_again_changes_nothing(count: int, versions: list[int]) -> None:
 
 
 def test_missing_version_is_refused() -> None:
-    assert error_text(event(2)) == "'a' is at version 0, its next event has 2: events are missing"
+    assert error_text(event(2)) == "'a' is at version 0, but its next event has version 2: events are missing"
     assert (
         error_text(event(3), fold(event(1)))
-        == "'a' is at version 1, its next event has 3: events are missing"
+        == "'a' is at version 1, but its next event has version 3: events are missing"
     )
 
 
@@ -97,7 +97,7 @@ def test_known_version_is_not_folded_again() -> None:
     """The caller knows that the next event must follow."""
     for version, message in (
         (1, "has another event of version 1"),
-        (2, "its next event has 2: events are missing"),
+        (2, "but its next event has version 2: events are missing"),
     ):
         with pytest.raises(FoldError, match=f"'a' is at version .* {message}"):
             fold_next(AGGREGATE, 1 if version == 1 else 0, Notes(), event(version))
@@ -153,7 +153,7 @@ def test_raising_evolve_is_refused() -> None:
 @pytest.mark.parametrize("data", [{}, {"text": 1}, [], None])
 def test_other_fields_are_refused(data: Any) -> None:
     message = error_text(event(1, data=data))
-    assert "notes.Noted 0/10/0 does not fit its class: " in message
+    assert "notes.Noted 0/10/0 does not match its class: " in message
     assert re.search(r" \(test_fold\.py:\d+\); events stay as they were written", message)
 
 

@@ -52,7 +52,7 @@ def test_last_byte_of_a_command_is_allowed(attributes: dict[str, Any]) -> None:
     total = sum(len(value) for value, _, _ in partition.events)
     assert Partition(max_bytes=total).verdict(record(0, add(**attributes)))["status"] == "accepted"
     message = Partition(max_bytes=total - 1).verdict(record(0, add(**attributes)))["message"]
-    assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
+    assert message == f"with event 1 its events have {total} bytes: the limit is {total - 1}"
 
 
 @pytest.mark.parametrize("attributes", [{}, GENERAL_PATH_ATTRIBUTES], ids=["plain", "checked"])

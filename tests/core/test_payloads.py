@@ -93,11 +93,11 @@ def test_repeated_reference_is_a_duplicate() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"data": None, "dataref": "elsewhere"}, "dataref has no datasha256"),
-        ({"datasha256": "a" * 64, "datasize": 1}, "there are data and datasha256"),
-        ({"data": None, "datasha256": "A" * 64, "datasize": 1}, "datasha256 is not a SHA-256"),
-        ({"data": None, "datasha256": "a" * 64}, "datasize is not a number"),
-        ({"data": None, "datasha256": "a" * 64, "datasize": 2**40}, "datasize is not a number"),
+        ({"data": None, "dataref": "elsewhere"}, "dataref without datasha256"),
+        ({"datasha256": "a" * 64, "datasize": 1}, "both data and datasha256"),
+        ({"data": None, "datasha256": "A" * 64, "datasize": 1}, "datasha256 must be a SHA-256"),
+        ({"data": None, "datasha256": "a" * 64}, "datasize must be a number"),
+        ({"data": None, "datasha256": "a" * 64, "datasize": 2**40}, "datasize must be a number"),
         ({"data": None, "datasha256": "a" * 64, "datasize": 1.5}, "datasize"),
     ],
 )
@@ -125,7 +125,7 @@ def test_binary_commands_have_references_in_headers() -> None:
     assert partition.verdict(binary_record(b'{"n":1}', "dataref"))["status"] == "accepted"
     assert partition.verdict(binary_record(b'{"n":1}'))["status"] == "duplicate"
     verdict = partition.verdict(binary_record(b'{"n":1}', "datasha256"))
-    assert verdict["reason"] == "INVALID_ENVELOPE" and "dataref has no datasha256" in verdict["message"]
+    assert verdict["reason"] == "INVALID_ENVELOPE" and "dataref without datasha256" in verdict["message"]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ async def async_generator(event: Placed, at: Recorded[Any]) -> AsyncIterator[Sen
 @pytest.mark.parametrize(
     ("react", "message"),
     [
-        (without_types, "annotate the events that react hears"),
+        (without_types, "annotate the events to which react subscribes"),
         (subscribe_to_command, "found Place"),
         (with_number, r"with cqrs\.Recorded, found int"),
         (without_record, "react must be a function"),
@@ -93,12 +93,12 @@ def test_commands_come_in_order() -> None:
     [
         (None, "not an iterable of cqrs.Send"),
         (Send("order", "o-1", Ship()), "not an iterable of cqrs.Send"),
-        ([Ship()], r"gave Ship\(\), not a cqrs.Send"),
+        ([Ship()], r"returned Ship\(\), not a cqrs.Send"),
         ([Send("order", "o-1", Placed("ann"))], "is not a command"),  # type: ignore[arg-type]
-        ([Send("order", 7, Ship())], "aggregate and aggregate_id are text"),  # type: ignore[arg-type]
-        ([Send("order", "o-1", Ship(), expect="+7")], "expect: not an expected version: '\\+7'"),
-        ([Send("order", "o-1", Ship(), expect=True)], "expect: not an expected version: True"),
-        ([Send("order", "o-1", Ship(), expires=3)], "expires is a timedelta"),  # type: ignore[arg-type]
+        ([Send("order", 7, Ship())], "aggregate and aggregate_id must be text"),  # type: ignore[arg-type]
+        ([Send("order", "o-1", Ship(), expect="+7")], "expect must be a version, .* found '\\+7'"),
+        ([Send("order", "o-1", Ship(), expect=True)], "expect must be a version, .* found True"),
+        ([Send("order", "o-1", Ship(), expires=3)], "expires must be a timedelta"),  # type: ignore[arg-type]
     ],
 )
 def test_other_values_are_refused(value: object, message: str) -> None:
@@ -136,7 +136,7 @@ def test_commands_have_a_limit() -> None:
 
 @pytest.mark.parametrize("moment", [3, "2026-11-21T01:02:03Z", datetime(2026, 11, 21)])
 def test_due_time_must_be_a_datetime(moment: Any) -> None:
-    with pytest.raises(InvalidReaction, match="not_before is an aware datetime"):
+    with pytest.raises(InvalidReaction, match="not_before must be an aware datetime"):
         call_react(process_returning([Send("order", "o-1", Ship(), not_before=moment)]), AT)
 
 
@@ -149,13 +149,13 @@ def test_due_times_are_passed_on(moment: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("Ann", "react gave str, not an iterable of cqrs.Send"),
-        (["Ann"], "react gave str, not a cqrs.Send"),
+        ("Ann", "react returned str, not an iterable of cqrs.Send"),
+        (["Ann"], "react returned str, not a cqrs.Send"),
         ([Send("order", "o-1", Registered("Ann", "a@b", "free"))], "Registered is not a command"),  # type: ignore[arg-type]
-        ([Send("order", ("Ann",), Ship())], "aggregate and aggregate_id are text, found tuple"),  # type: ignore[arg-type]
-        ([Send("order", "o-1", Ship(), expires="Ann")], "expires is a timedelta .* found str"),  # type: ignore[arg-type]
+        ([Send("order", ("Ann",), Ship())], "aggregate and aggregate_id must be text, found tuple"),  # type: ignore[arg-type]
+        ([Send("order", "o-1", Ship(), expires="Ann")], "expires must be a timedelta .* found str"),  # type: ignore[arg-type]
         ([Send("order", "o-1", Ship(), not_before="Ann")], "found str"),  # type: ignore[arg-type]
-        ([Send("order", "o-1", Ship(), expect="Ann")], "not an expected version: str"),
+        ([Send("order", "o-1", Ship(), expect="Ann")], "expect must be .* found str"),
     ],
 )
 def test_personal_events_show_no_values(value: object, message: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.deciding.key_upkeep import outdated
+from cqrs_cli.deciding.key_upkeep import outdated_portions
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring
@@ -32,14 +32,14 @@ def owner_with_new_kek(logs: LogsInMemory) -> OwnerStates:
 
 def test_all_old_keys_are_found(logs: LogsInMemory) -> None:
     owner = owner_with_new_kek(logs)
-    portions = list(outdated(owner.keys, 2))
+    portions = list(outdated_portions(owner.keys, 2))
     assert [set(portion) for portion in portions] == [{name} for name in NAMES]  # they were read one by one
     assert all(owner.keys.key_of(name) is key for portion in portions for name, key in portion.items())
 
 
 def test_portions_are_not_too_large(logs: LogsInMemory) -> None:
     logs.keys.batch_size = len(NAMES)
-    assert [sorted(portion) for portion in outdated(owner_with_new_kek(logs).keys, 2)] == [
+    assert [sorted(portion) for portion in outdated_portions(owner_with_new_kek(logs).keys, 2)] == [
         ["a", "b"],
         ["c", "d"],
         ["e"],
@@ -49,7 +49,7 @@ def test_portions_are_not_too_large(logs: LogsInMemory) -> None:
 def test_erased_meanwhile_stays_erased(logs: LogsInMemory) -> None:
     """A tool that had read the key before the erasure would restore it."""
     owner = owner_with_new_kek(logs)
-    portions = outdated(owner.keys, 1)
+    portions = outdated_portions(owner.keys, 1)
     assert list(next(portions)) == ["a"]
     owner.decide(erase(5, "b"), erase(6, "c"), register(7, "c"))
     assert [sorted(portion) for portion in portions] == [[], [], ["d"], ["e"]]
@@ -59,11 +59,11 @@ def test_wrapped_anew_they_open(logs: LogsInMemory) -> None:
     """The re-wrapped keys need only the new KEK, and no key remains to be re-wrapped."""
     owner = owner_with_new_kek(logs)
     old_keys = {name: owner.keys.key_of(name) for name in NAMES}
-    for portion in outdated(owner.keys, 2):
+    for portion in outdated_portions(owner.keys, 2):
         logs.append_keys(owner.keys.records(portion))
         owner.keys.stage(portion, len(logs.keys.records))
     owner.states.flush()
-    assert not any(outdated(owner_with_new_kek(logs).keys, 2))
+    assert not any(outdated_portions(owner_with_new_kek(logs).keys, 2))
     logs.compact()
     owner_without_old_kek = OwnerStates(logs, keyring=OLD_KEYRING).recover()
     for name, key in old_keys.items():
@@ -76,7 +76,7 @@ def test_wrapped_anew_they_open(logs: LogsInMemory) -> None:
 def test_ring_of_one_needs_no_look(logs: LogsInMemory) -> None:
     owner = OwnerStates(logs).recover()
     logs.keys.failing_offset = 0
-    assert list(outdated(owner.keys, 2)) == []
+    assert list(outdated_portions(owner.keys, 2)) == []
 
 
 def test_others_keys_are_left_alone(logs: LogsInMemory) -> None:
@@ -84,6 +84,6 @@ def test_others_keys_are_left_alone(logs: LogsInMemory) -> None:
     home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, NEW_KEYRING, MemoryKeys(("k", "e")))
     keys.read_keys(0, home)
-    found = {name for portion in outdated(keys, 1) for name in portion}
+    found = {name for portion in outdated_portions(keys, 1) for name in portion}
     assert found == {name for name in NAMES if home.matches(name.encode())}
     assert 0 < len(found) < len(NAMES)

@@ -54,7 +54,7 @@ def test_foreign_commit_proves_no_completeness(
 
 
 @pytest.mark.parametrize(
-    ("count", "hint"), [(3, "fewer partitions split"), (8, "--partitions 8"), (9, "--partitions 12")]
+    ("count", "hint"), [(3, "fewer partitions would spread"), (8, "--partitions 8"), (9, "--partitions 12")]
 )
 def test_another_number_of_partitions_is_refused(count: int, hint: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
@@ -67,13 +67,13 @@ def test_another_number_of_partitions_is_refused(count: int, hint: str) -> None:
 @pytest.mark.parametrize(("claimed", "judging"), [(4, 4), (4, 8)])
 def test_split_partition_goes_on(claimed: int, judging: int) -> None:
     """The claim may be from before the split. The partition history has the partition count."""
-    assert position(log(has_grown=True, claim=claim(partitions=claimed), partitions=judging)) == 10
+    assert position(log(was_repartitioned=True, claim=claim(partitions=claimed), partitions=judging)) == 10
 
 
 def test_lineage_below_the_claim_is_not_all() -> None:
     """The broker may lag: the count in the claim was committed together with the split."""
     with pytest.raises(ContradictionError, match="has split to 8 partitions, its partition history has 4"):
-        position(log(has_grown=True, claim=claim(partitions=8)))
+        position(log(was_repartitioned=True, claim=claim(partitions=8)))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_spent_place_is_not_offered_again() -> None:
 def test_place_outside_log_is_refused(offset: int) -> None:
     with pytest.raises(CqrsError, match="12 to 20") as raised:
         position(log(start=12), accept_loss=offset)
-    assert raised.value.message == f"t.bank.commands partition 3 has no offset {offset} to go on from"
+    assert raised.value.message == f"t.bank.commands partition 3 has no offset {offset}"
     assert raised.value.exit_code == 2
 
 

@@ -151,9 +151,9 @@ def add(harness: TopicHarness, topic: str, value: bytes) -> None:
     ("changes", "says"),
     [
         ({"type": "counter.Lost"}, "the code knows no event counter.Lost"),
-        ({"aggregateversion": 9}, "'a' is at version 2, its next event has 9"),
+        ({"aggregateversion": 9}, "'a' is at version 2, but its next event has version 9"),
         ({"aggregateversion": 2, "id": "0/0/0"}, "'a' has two events of version 2"),
-        ({"data": {"by": "one"}}, "does not fit its class: Expected `int`"),
+        ({"data": {"by": "one"}}, "does not match its class: Expected `int`"),
         ({"aggregateversion": "3"}, "Expected `int`"),
     ],
 )

@@ -61,11 +61,11 @@ def test_growth_by_hand_is_adopted() -> None:
     ("partitions", "after", "message"),
     [
         (current(), 2, "Kafka cannot remove partitions"),
-        (current(), 4, "bank has 4 partitions"),
+        (current(), 4, "bank already has 4 partitions"),
         (current(), 6, "6 is not a multiple of the 4 partitions"),
         (current(12), 8, "bank has 12 partitions"),
-        (current(12), 14, "take 12, 16 or another multiple"),
-        (current(9), 8, "adopted by --partitions 12"),
+        (current(12), 14, "choose 12, 16 or a greater multiple of 4"),
+        (current(9), 8, "added by hand: --partitions 12"),
     ],
 )
 def test_other_numbers_are_refused(partitions: AggregatePartitions, after: int, message: str) -> None:
@@ -77,7 +77,7 @@ def test_other_numbers_are_refused(partitions: AggregatePartitions, after: int, 
 def test_older_owners_are_refused() -> None:
     """Owners that have ended do not count."""
     older = replace(OWN_CLAIM, lineage=0)
-    with pytest.raises(ConfigurationError, match="of a version without repartitioning"):
+    with pytest.raises(ConfigurationError, match="a version of cqrs without repartitioning"):
         plan_repartitioning(current(claims=(OWN_CLAIM, older)), 8, "murmur2")
     assert plan_repartitioning(current(claims=(replace(older, attempt=TERMINAL),)), 8, "murmur2").after == 8
 

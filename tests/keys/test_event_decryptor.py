@@ -172,7 +172,7 @@ def test_damaged_value_is_an_error(decryptor: EventDecryptor, keys: KeysInMemory
     copied_event = msgspec.structs.replace(
         copied_event, value=(copied_event.value or b"").replace(b"0/7/0", b"0/8/0")
     )
-    with pytest.raises(ContradictionError, match=r"customer\.events:0@7.*does not open") as error:
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@7.*does not decrypt") as error:
         decryptor.view_events(0, [copied_event])
     assert "Ann" not in str(error.value)
 
@@ -184,7 +184,7 @@ def test_value_without_key_is_an_error(decryptor: EventDecryptor) -> None:
         b"c-42",
         b'{"id":"0/3/0","type":"customer.Registered","subject":"c-42","data":{"name":{"$sealed":7}}}',
     )
-    with pytest.raises(ContradictionError, match=r"customer\.events:0@3.*not a sealed value"):
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@3.*not an encrypted value"):
         decryptor.view_events(0, [malformed])
 
 

@@ -162,8 +162,8 @@ DETAILS = [
         "cqrs_cli/core/aggregate/aggregate.py",
         (
             (
-                "            return decode_state(encode(after))",
-                "            encode(after)\n            return after",
+                "            return decode_state(encode(next_state))",
+                "            encode(next_state)\n            return next_state",
             ),
         ),
         "tests/core/test_fold.py",

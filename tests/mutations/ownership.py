@@ -10,7 +10,7 @@ OWNERSHIP = [
     Mutation(
         "a state rests in the shard as it is",
         "cqrs_cli/deciding/packing.py",
-        (("        data = keys.seal_state(aggregate_id, data)", "        pass"),),
+        (("        data = encryption.encrypt_state(aggregate_id, data)", "        pass"),),
         f"{_KEYS}::test_state_in_shard_is_sealed",
     ),
     Mutation(
@@ -32,7 +32,7 @@ OWNERSHIP = [
     Mutation(
         "a cache from before an erasure is trusted",
         _OWNER_KEYS,
-        (("if afresh or seen < known_until or", "if afresh or"),),
+        (("if afresh or seen_events < known_until or", "if afresh or"),),
         f"{_KEYS}::test_cache_from_before_an_erasure_is_dropped",
     ),
     Mutation(
@@ -86,7 +86,7 @@ OWNERSHIP = [
     Mutation(
         "a child trusts the keys of before its birth",
         _OWNER_KEYS,
-        ((" or (key_filter is not None and seen == 0):", ":"),),
+        ((" or (key_filter is not None and seen_events == 0):", ":"),),
         f"{_KEYS}::test_child_without_events_reads_afresh",
     ),
     Mutation(

@@ -209,7 +209,7 @@ def test_events_with_another_timestamp(history: History) -> None:
     ("members", "data", "reason"),
     [
         ({"type": "tally.Lost"}, {}, "the code knows no event tally.Lost: deploy the code that wrote it"),
-        ({}, {"by": "x"}, "tally.Added 1/1/0 does not fit its class: Expected `int`, got `str`"),
+        ({}, {"by": "x"}, "tally.Added 1/1/0 does not match its class: Expected `int`, got `str`"),
     ],
 )
 def test_event_that_no_code_reads(

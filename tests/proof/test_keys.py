@@ -42,7 +42,7 @@ def encrypt_again(history: EncryptedHistory, index: int, key_number: int) -> Rec
     ("index", "key_number", "text"),
     [
         (1, 9, f"events 1 names key {key(9).kid}, and an event of the same command key {key(1).kid}"),
-        (4, 1, f"events 5 is sealed with key {key(1).kid} of 'a', which had ended before"),
+        (4, 1, f"events 5 is encrypted with key {key(1).kid} of 'a', which had ended before"),
     ],
 )
 def test_event_under_another_key_is_found(
@@ -56,7 +56,7 @@ def test_one_key_between_two_ends() -> None:
     history = EncryptedHistory([add(1, "Ann"), add(1, "Ann")])
     history.events[1] = encrypt_again(history, 1, 9)
     texts = violation_texts(history)
-    expected = f"events 1 is sealed with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
+    expected = f"events 1 is encrypted with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
     assert f"{expected}: no event has ended it" in texts
 
 
@@ -133,7 +133,10 @@ def test_damaged_encrypted_value_is_found(history: EncryptedHistory) -> None:
     history.events[3] = encrypt_event(
         changed_record(history.events[3], {"who": "Bob"}), key(2), record_id="1/9/0"
     )
-    assert "events 4 has a damaged value in 'who': it does not open" in only_violation(history)
+    assert (
+        f"events 4 has a damaged value in 'who': key {key(2).kid}, which it names, does not decrypt it"
+        in only_violation(history)
+    )
     assert violation_texts(history, personal=PersonalScope()) == []
 
 
@@ -178,4 +181,4 @@ def test_erase_deletes_the_key_it_names() -> None:
 def test_sender_may_not_encrypt() -> None:
     history = EncryptedHistory([add(1, "Ann")])
     history.commands[0] = changed_record(history.commands[0], {"who": {"$sealed": "x"}})
-    assert only_violation(history) == "outcomes 0 is accepted, and its sender has sealed its command"
+    assert only_violation(history) == "outcomes 0 is accepted, and its sender has encrypted its command"

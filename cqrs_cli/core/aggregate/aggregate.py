@@ -38,9 +38,9 @@ class Aggregate:
     decode_command: dict[str, Callable[[bytes], Command]]
     decode_event: dict[str, Callable[[bytes], Event]]  # also `Erased`, and old events with an upcaster
     decode_state: Callable[[bytes], State]
-    event_types: dict[type, str]
-    may_be_inexact: bool
-    may_nest: bool
+    event_types: dict[type, str]  # class → wire type
+    may_be_inexact: bool  # an event or the state may contain NaN, an infinity, or a time without an offset
+    may_nest: bool  # the JSON of a message or of the state may nest without limit
     decide_with_context: bool  # `decide` has a third parameter
     package: str  # the package or module of its code; errors name lines within it
     ce_source: str  # the CloudEvents source of its events and outcomes
@@ -57,15 +57,18 @@ class Aggregate:
         types = types_of(decider)
         for message in (*types.commands, *types.events, types.state):
             schema.require_json(message)
-        for recorded in (*types.events, types.state):
-            schema.require_explicit_defaults(recorded)
+        for stored in (*types.events, types.state):
+            schema.require_explicit_defaults(stored)
         try:
-            personal = [personal_fields(one) for one in (*types.commands, *types.events, types.state)]
+            personal = [personal_fields(message) for message in (*types.commands, *types.events, types.state)]
         except AnnotationError as error:
             raise InvalidAggregate(str(error), error.where) from None
         evolves_erased = Erased in types.events
         if evolves_erased and not any(personal):
-            raise InvalidAggregate("evolve takes cqrs.Erased, and no field is personal", decider.evolve)
+            raise InvalidAggregate(
+                "evolve accepts cqrs.Erased, but no field is personal: remove it, or annotate a field",
+                decider.evolve,
+            )
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events if e is not Erased}
         reserved: dict[str, type[Event]] = {ERASED: Erased} if any(personal) else {}
@@ -101,7 +104,7 @@ class Aggregate:
             kind = self.event_types.get(type(event))
             if kind is None:
                 known = ", ".join(cls.__name__ for cls in self.event_types)
-                raise TypeError(f"not an event of today: evolve takes {known}")
+                raise TypeError(f"not a current event: evolve accepts {known}")
             return current_decoders[kind](self.encode_checked(event))
 
         for kind, upcaster in self.upcasters.items():
@@ -138,8 +141,8 @@ class Aggregate:
     def schema_digest(self) -> str:
         """A digest of the fields of events and state, and of the events with an upcaster: part of a shard's identity.
 
-        So a shard is rebuilt after an event or an upcaster was removed, and the rebuild finds unreadable events before
-        the owner decides. Docstrings do not change the digest.
+        A shard is rebuilt after an event or an upcaster was removed, and the rebuild finds unreadable events before the
+        owner decides. Docstrings do not change the digest.
         """
         return schema.schema_digest([*self.events.values(), self.state], self.upcasters)
 
@@ -147,8 +150,8 @@ class Aggregate:
     def fold_digest(self) -> str:
         """A digest of the initial state and of the code that folds: `evolve`, the upcasters and the code that they use.
 
-        `run`, `check` and `doctor` warn if it changes without a new revision. The fields of messages are left out: they
-        are compared one by one.
+        `run`, `check` and `doctor` warn if it changes without a new revision. The fields of messages are left out,
+        because `cqrs check` compares them one by one.
         """
         decider = self.decider
         functions = [decider.evolve, *decider.upcasters.values()]
@@ -178,7 +181,7 @@ class Aggregate:
 
     @cached_property
     def step(self) -> Callable[[State, str, Raw | bytes], State]:
-        """The step of every fold: from a state, and the type and data of an event, to the next state.
+        """The function that every fold calls: `step(state, event type, event data)` returns the next state.
 
         Events are decoded from their written form. The new state is encoded and decoded after each event, so that
         storing it in a shard makes no difference.
@@ -223,10 +226,10 @@ class Aggregate:
         decode_state = msgspec.json.Decoder(cls).decode  # the state is not encrypted here
 
         def step(state: State, kind: str, data: Raw | bytes) -> State:
-            after = evolve(state, decoders[kind](data))
-            if type(after) is not cls:
-                raise TypeError(f"evolve returned {type(after).__name__}, not {cls.__name__}")
-            return decode_state(encode(after))
+            next_state = evolve(state, decoders[kind](data))
+            if type(next_state) is not cls:
+                raise TypeError(f"evolve returned {type(next_state).__name__}, not {cls.__name__}")
+            return decode_state(encode(next_state))
 
         return step
 

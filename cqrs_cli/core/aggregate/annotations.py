@@ -60,7 +60,8 @@ def _require_evolve_accepts(decide: Callable[..., Any], events: list[type[Event]
     for event_class in _classes(_annotation(decide, "return")):
         if issubclass(event_class, Event) and event_class is not Event and event_class not in events:
             raise InvalidAggregate(
-                f"{_name(decide)} gives {event_class.__name__}, which evolve does not take: add it to the annotation of"
+                f"{_name(decide)} returns {event_class.__name__}, which evolve does not accept: add it to the "
+                "annotation of"
                 " evolve's event, and handle it there",
                 decide,
             )
@@ -104,13 +105,14 @@ def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[
     for member in union_members(_annotation(function, parameter)):
         if not (isinstance(member, type) and issubclass(member, base) and member is not base):
             raise InvalidAggregate(
-                f"{_name(function)}: annotate {parameter!r} with the {noun}s it takes, e.g. `Opened | Closed`"
+                f"{_name(function)}: annotate {parameter!r} with the {noun}s it accepts, e.g. `Opened | Closed`"
                 f" (subclasses of cqrs.{base.__name__}), found {annotation_text(member)}",
                 function,
             )
         if messages.setdefault(member.__name__, member) is not member:
             raise InvalidAggregate(
-                f"{_name(function)} takes two {noun}s named {member.__name__}, which is their type on the wire",
+                f"{_name(function)} accepts two {noun}s named {member.__name__}, and the name is their type on the "
+                "wire: rename one",
                 function,
             )
         _require_plain(member)
@@ -163,14 +165,16 @@ def _require_plain(cls: type[Any]) -> None:
             cls,
         )
     if getattr(cls, "__parameters__", ()):
-        raise InvalidAggregate(f"{cls.__name__} is generic: name the types it holds", cls)
-    if not config.frozen:
         raise InvalidAggregate(
-            f"{cls.__name__} is not frozen: a decision must not change what it is given", cls
+            f"{cls.__name__} is generic: write the types of its fields instead of type variables", cls
         )
+    if not config.frozen:
+        raise InvalidAggregate(f"{cls.__name__} is not frozen: a decision must not change its arguments", cls)
     if config.array_like or config.tag is not None:
         raise InvalidAggregate(
-            f"{cls.__name__} has a tag or is array_like: on the wire it is an object of its fields", cls
+            f"{cls.__name__} has a tag or is array_like: remove it, since a message is a plain JSON object of its "
+            "fields",
+            cls,
         )
 
 

@@ -1,4 +1,4 @@
-"""Digests of an aggregate's code, equal on every machine, and equal for a folder and an archive."""
+"""Digests of an aggregate's code. They are equal on every machine, and for a folder and an archive of the same code."""
 
 import ast
 import hashlib
@@ -39,28 +39,28 @@ def reach_digest(module: str, names: Iterable[str], messages: Collection[str] = 
     """
     source = _source(module)
     tree = ast.parse(source or "")
-    lines = {name: node for node in tree.body for name in _defined(node)}
-    pending, reached_lines = list(names), dict[str, ast.stmt]()
-    if not all(name in lines for name in pending):
+    statements = {name: node for node in tree.body for name in _defined_names(node)}
+    pending, reached = list(names), dict[str, ast.stmt]()
+    if not all(name in statements for name in pending):
         return code_digest(module)
     while pending:
         name = pending.pop()
-        if name not in reached_lines and name in lines:
-            reached_lines[name] = _without_fields(lines[name]) if name in messages else lines[name]
-            pending.extend(node.id for node in ast.walk(reached_lines[name]) if isinstance(node, ast.Name))
-    reached = ast.Module(list(reached_lines.values()), [])
-    imported = sorted(code_digest(sibling) for sibling in set(_siblings(reached, module)))
-    text = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in reached_lines.values())
-    return hashlib.sha256("\0".join([*text, *imported]).encode()).hexdigest()[:16]
+        if name not in reached and name in statements:
+            reached[name] = _without_fields(statements[name]) if name in messages else statements[name]
+            pending.extend(node.id for node in ast.walk(reached[name]) if isinstance(node, ast.Name))
+    reached_module = ast.Module(list(reached.values()), [])
+    imported = sorted(code_digest(sibling) for sibling in set(_siblings(reached_module, module)))
+    texts = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in reached.values())
+    return hashlib.sha256("\0".join([*texts, *imported]).encode()).hexdigest()[:16]
 
 
 def _without_fields(node: ast.stmt) -> ast.stmt:
     if isinstance(node, ast.ClassDef):
-        node.body = [line for line in node.body if not isinstance(line, ast.AnnAssign)] or [ast.Pass()]
+        node.body = [part for part in node.body if not isinstance(part, ast.AnnAssign)] or [ast.Pass()]
     return node
 
 
-def _defined(node: ast.stmt) -> list[str]:
+def _defined_names(node: ast.stmt) -> list[str]:
     """Return the names that a top-level statement of a module defines."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -73,6 +73,7 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 def _source(name: str) -> str | None:
+    """Return the source of an imported module; None if it has none."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
     get_source = getattr(getattr(spec, "loader", None), "get_source", None)
     try:

@@ -17,7 +17,7 @@ Contract = Mapping[str, Any]
 
 
 class Change(NamedTuple):
-    """A change: `red` breaks existing events or clients, `amber` only has to be committed."""
+    """A change of a contract: `red` breaks existing events or clients, `amber` needs only a commit of the contract."""
 
     level: Literal["amber", "red"]
     description: str
@@ -26,18 +26,21 @@ class Change(NamedTuple):
 
 #: The advice for breaking differences, by their kind: in events and in commands.
 _EVENT_REMEDIES = {
-    "gone": "events on the log have it: keep it, or make a new event and read this one by an upcaster",
-    "required": "events on the log lack it: give it a default, or make a new event and read this one by an upcaster",
-    "value": "events on the log have it: keep it, or read them by an upcaster",
-    "type": "events on the log have the old one: make a new event and read this one by an upcaster",
-    "unmarked": "events on the log have it sealed: keep the mark",
+    "gone": "events on the log have it: keep it, or define a new event and convert this event by an upcaster",
+    "required": (
+        "events on the log lack it: give it a default, or define a new event and convert this event by an "
+        "upcaster"
+    ),
+    "value": "events on the log have it: keep it, or convert them by an upcaster",
+    "type": "events on the log have the old type: define a new event and convert this event by an upcaster",
+    "unmarked": "events on the log have it encrypted: keep the annotation",
 }
 _COMMAND_REMEDIES = {
-    "gone": "who sends it gets INVALID_PAYLOAD: keep it, with a default, until nobody does",
-    "required": "who does not send it yet gets INVALID_PAYLOAD: give it a default",
-    "value": "who sends it gets INVALID_PAYLOAD: keep it until nobody does",
-    "type": "who sends the old one gets INVALID_PAYLOAD: add a field instead, or a new command",
-    "unmarked": "deferred commands have it sealed, and outcomes a fingerprint without it: keep the mark",
+    "gone": "clients that send it get INVALID_PAYLOAD: keep it, with a default, until no client sends it",
+    "required": "clients that do not send it yet get INVALID_PAYLOAD: give it a default",
+    "value": "clients that send it get INVALID_PAYLOAD: keep it until no client sends it",
+    "type": "clients that send the old type get INVALID_PAYLOAD: add a field instead, or a new command",
+    "unmarked": "deferred commands have it encrypted, and outcomes have a fingerprint without it: keep the annotation",
 }
 
 
@@ -55,8 +58,8 @@ def contract_of(aggregate: Aggregate) -> dict[str, Any]:
 
 def compare_contracts(before: Contract, now: Contract) -> list[Change]:
     """Return all changes between two contracts of an aggregate, breaking changes first."""
-    found_changes = [*_commands(before, now), *_events(before, now), *_folding(before, now)]
-    return sorted(found_changes, key=lambda change: change.level, reverse=True)
+    changes = [*_commands(before, now), *_events(before, now), *_folding(before, now)]
+    return sorted(changes, key=lambda change: change.level, reverse=True)
 
 
 def _commands(before: Contract, now: Contract) -> Iterator[Change]:
@@ -64,7 +67,7 @@ def _commands(before: Contract, now: Contract) -> Iterator[Change]:
         yield Change(
             "red",
             f"command {_class_name(name)} is gone",
-            "who sends it gets UNKNOWN_TYPE: keep it until nobody does",
+            "clients that send it get UNKNOWN_TYPE: keep it until no client sends it",
         )
     yield from _new("command", before["commands"], now["commands"])
     for name in before["commands"].keys() & now["commands"].keys():
@@ -81,7 +84,7 @@ def _events(before: Contract, now: Contract) -> Iterator[Change]:
         yield Change(
             "red",
             f"{reader} {_class_name(name)} is gone",
-            f"keep it, or read old ones: Decider(…, upcasters={{{_class_name(name)!r}: …}})",
+            f"keep it, or convert old events: Decider(…, upcasters={{{_class_name(name)!r}: …}})",
         )
     for name in sorted(set(now["retired"]) - set(before["retired"])):
         yield Change("amber", f"event {_class_name(name)} is read by an upcaster")
@@ -90,7 +93,7 @@ def _events(before: Contract, now: Contract) -> Iterator[Change]:
         for difference in Comparison(before, now).differences(before["events"][name], now["events"][name]):
             change = _change(f"event {_class_name(name)}", difference, _EVENT_REMEDIES)
             if name in now["retired"]:
-                change = Change("amber", change.description, "its upcaster gets the old data, too")
+                change = Change("amber", change.description, "the upcaster must accept the old data, too")
             yield change
 
 
@@ -101,13 +104,15 @@ def _folding(before: Contract, now: Contract) -> Iterator[Change]:
         yield Change(
             "amber",
             "the code of evolve changed but not the revision",
-            f"if it means something else now, raise it: Decider(…, revision={now['revision'] + 1})",
+            f"if its meaning changed, raise the revision: Decider(…, revision={now['revision'] + 1})",
         )
     state_differences = list(Comparison(before, now).differences(before["state"], now["state"]))
     for difference in state_differences:
         if difference.kind == "unmarked":
             yield _change(
-                "the state", difference, {difference.kind: "shards would keep it as it is: keep the mark"}
+                "the state",
+                difference,
+                {difference.kind: "shards would store it unencrypted: keep the annotation"},
             )
     if state_differences:
         yield Change("amber", "the state changed", "shards are rebuilt from the events")

@@ -27,7 +27,7 @@ class State(Struct, frozen=True):
 class Rejected(Exception):
     """Raised by `decide` to reject the command: the outcome is `rejected` with the reason `BUSINESS_RULE`.
 
-    `message` is for people, `code` (upper case, stable) for programs.
+    `message` is for people. `code` is for programs: upper case, such as `OVERDRAWN`, and stable.
     """
 
     def __init__(self, message: str, *, code: str = "REJECTED") -> None:
@@ -37,7 +37,8 @@ class Rejected(Exception):
 
 
 class Context(Struct, frozen=True, gc=False):
-    """The metadata of a command, for a `decide` with a third parameter. It is equal in each decision of the command.
+    """The metadata of a command, for a `decide` with a third parameter. Every decision of the command gets an equal
+    context.
 
     `time` is aware, in UTC: the broker's timestamp of the command, and the `time` of its events.
     """

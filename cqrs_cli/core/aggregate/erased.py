@@ -19,7 +19,7 @@ class Erased(Event):
     key: str
 
 
-#: Decodes the data of the event; raises `ValueError` (or a subclass of msgspec) for any other data.
+#: Decodes the data of an `Erased`; raises `ValueError` (or a subclass of msgspec) for any other data.
 read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).decode
 
 
@@ -38,7 +38,9 @@ def with_erasure(
         redacted = mask(state)
         if not evolves_erased:
             return redacted
-        after = evolve(redacted, event)
-        return mask(after) if type(after) is type(redacted) else after  # `step` raises if it is no state
+        next_state = evolve(redacted, event)
+        if type(next_state) is not type(redacted):
+            return next_state  # not a state: `step` raises
+        return mask(next_state)
 
     return evolve_or_erase

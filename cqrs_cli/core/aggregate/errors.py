@@ -9,13 +9,16 @@ from types import TracebackType
 
 #: Replacements for msgspec's error messages.
 _REPLACEMENTS = (
-    (r"^Missing required argument ('\w+')$", r"the field \1 has no default and was not given"),
+    (r"^Missing required argument ('\w+')$", r"the field \1 has no default and no value"),
     (r"^Unexpected keyword argument ('\w+')$", r"there is no field \1"),
-    (r"^Extra positional arguments provided$", "more values were given than there are fields"),
-    (r"^Argument ('\w+') given by name and position$", r"the field \1 was given twice"),
+    (r"^Extra positional arguments provided$", "there are more values than fields"),
+    (
+        r"^Argument ('\w+') given by name and position$",
+        r"the field \1 has two values, by name and by position",
+    ),
     (
         r"^Required field ('\w+') cannot follow optional fields\..*$",
-        r"the field \1 has no default, and stands after one that has: move it up, or give it a default",
+        r"the field \1 has no default, and is after a field with a default: move it up, or give it a default",
     ),
     (
         r"Instead configure a `default_factory` for this field\.",
@@ -56,13 +59,13 @@ class InvalidAggregate(TypeError):
 def class_name(cls: type) -> str:
     """Return the name of a class for messages without personal values.
 
-    Code may create a class with a value as its name. So a class that its module does not know by its name has the name
-    of its first base class that is known.
+    Code may create a class with a value as its name. If the class is not in its module under its name, return the name
+    of its first base class that is.
     """
-    for one in cls.__mro__:
-        if getattr(sys.modules.get(one.__module__), one.__name__, None) is one:
+    for known in cls.__mro__:  # ends with `object`, which is known
+        if getattr(sys.modules.get(known.__module__), known.__name__, None) is known:
             break
-    return one.__name__
+    return known.__name__
 
 
 def describe_error(error: BaseException, package: str = "", with_message: bool = True) -> str:

@@ -18,7 +18,7 @@ _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
 
 
 class FieldShape(NamedTuple):
-    """A field of a message. `fields` are the fields of the object that it holds, directly or in a list or dict."""
+    """A field of a message. `fields` are the fields of the object in it, directly or as an item of a list or dict."""
 
     name: str  # on the wire
     type: str  # as Python source: `int`, `'a' | 'b'`
@@ -38,14 +38,16 @@ def fields_of(cls: type) -> tuple[FieldShape, ...]:
     return _fields(tree_of(cls), ())
 
 
-def _fields(kind: TypeNode, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
+def _fields(kind: TypeNode, outer_classes: tuple[type, ...]) -> tuple[FieldShape, ...]:
     """Return the fields of a type. A type that contains itself is not expanded again."""
-    above = (*above, kind.wire.cls)
-    return tuple(_field(field, of_field, above) for field, of_field in kind.fields)
+    outer_classes = (*outer_classes, kind.wire.cls)
+    return tuple(_field(field, field_type, outer_classes) for field, field_type in kind.fields)
 
 
-def _field(field: msgspec_types.Field, kind: TypeNode, above: tuple[type, ...]) -> FieldShape:
-    nested_objects = ((path, node) for path, node in _objects_in(kind, "") if node.wire.cls not in above)
+def _field(field: msgspec_types.Field, kind: TypeNode, outer_classes: tuple[type, ...]) -> FieldShape:
+    nested_objects = (
+        (path, node) for path, node in _objects_in(kind, "") if node.wire.cls not in outer_classes
+    )
     path, nested = next(nested_objects, ("", None))
     return FieldShape(
         field.encode_name,
@@ -53,7 +55,7 @@ def _field(field: msgspec_types.Field, kind: TypeNode, above: tuple[type, ...]) 
         None if field.required else _default(field),
         " ".join(meta.description for meta in _metas(kind.annotation) if meta.description),
         path,
-        _fields(nested, above) if nested else (),
+        _fields(nested, outer_classes) if nested else (),
         bool(annotations_of(kind.annotation)[0]),
     )
 

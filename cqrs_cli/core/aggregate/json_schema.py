@@ -75,8 +75,10 @@ def components(
     for cls, reference in zip(classes, references, strict=True):
         _add_time_formats(tree_of(cls), reference, definitions, seen)
         for field in personal_fields(cls):
-            of_field = definitions[definition_name(reference["$ref"], definitions)]["properties"][field.wire]
-            of_field[PERSONAL] = {"erased": msgspec.json.decode(field.redacted_json)}
+            field_schema = definitions[definition_name(reference["$ref"], definitions)]["properties"][
+                field.wire
+            ]
+            field_schema[PERSONAL] = {"erased": msgspec.json.decode(field.redacted_json)}
     _forbid_unknown_fields(classes, references, definitions)
     return list(references), definitions
 
@@ -110,7 +112,7 @@ def _collect_references(schema: Any, definitions: dict[str, Any], reached: set[s
             _collect_references(part, definitions, reached)
 
 
-def _add_time_formats(kind: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
+def _add_time_formats(node: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
     """Add `format` to the schema of each time, in a parallel walk through type and schema."""
     if not isinstance(schema, dict):
         return
@@ -120,17 +122,17 @@ def _add_time_formats(kind: TypeNode, schema: Any, definitions: dict[str, Any], 
             return
         seen.add(name)
         schema = definitions[name]
-    if isinstance(kind.wire, msgspec_types.DateTimeType):
+    if isinstance(node.wire, msgspec_types.DateTimeType):
         schema["format"] = "date-time"
-    elif kind.form == "union":
-        for member, wire in zip(kind.parts, kind.wire.types, strict=True):
+    elif node.form == "union":
+        for member, wire in zip(node.parts, node.wire.types, strict=True):
             if isinstance(wire, msgspec_types.Metadata):
                 continue  # with a description, msgspec's schema is unchanged: committed contracts contain it
             for alternative in filter(partial(_is_of, member), alternatives(schema)):
                 _add_time_formats(member, alternative, definitions, seen)
     else:
-        for part, of_part in _parts(kind, schema):
-            _add_time_formats(part, of_part, definitions, seen)
+        for part, part_schema in _parts(node, schema):
+            _add_time_formats(part, part_schema, definitions, seen)
 
 
 def alternatives(schema: Mapping[str, Any]) -> list[Any]:
@@ -153,16 +155,16 @@ def _is_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
     return form == "array" and member.form in ("list", "set", "tuple")
 
 
-def _parts(kind: TypeNode, schema: dict[str, Any]) -> Iterator[tuple[TypeNode, Any]]:
+def _parts(node: TypeNode, schema: dict[str, Any]) -> Iterator[tuple[TypeNode, Any]]:
     """Yield the direct parts of a type, each with its schema."""
-    match kind.form:
+    match node.form:
         case "list" | "set":
-            yield kind.parts[0], schema.get("items")
+            yield node.parts[0], schema.get("items")
         case "dict":
-            yield kind.parts[1], schema.get("additionalProperties")
+            yield node.parts[1], schema.get("additionalProperties")
         case _:
-            for field, of_field in kind.fields:
-                yield of_field, schema.get("properties", {}).get(field.encode_name)
-            types = list(kind.child_nodes())
+            for field, field_type in node.fields:
+                yield field_type, schema.get("properties", {}).get(field.encode_name)
+            types = list(node.child_nodes())
             items = schema.get("prefixItems", ())  # an array-like object has its tag before its fields
             yield from zip(types, items[len(items) - len(types) :], strict=False)

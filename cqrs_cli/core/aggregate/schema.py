@@ -61,7 +61,8 @@ def require_json(cls: type[msgspec.Struct]) -> None:
                 part.key_type, msgspec_types.StrType
             ):
                 raise InvalidAggregate(
-                    f"{cls.__name__}.{field} has keys that are not strings, which JSON cannot hold", cls
+                    f"{cls.__name__}.{field} is a dict with keys that are not strings, which JSON cannot express",
+                    cls,
                 )
 
 
@@ -74,15 +75,17 @@ def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
     for part in (node.wire for node in tree_of(cls).all_nodes()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
             raise InvalidAggregate(
-                f"{part.cls.__name__} has omit_defaults: {cls.__name__} would change its meaning with a default",
+                f"{part.cls.__name__} has omit_defaults: a new default would change the meaning of stored "
+                f"{cls.__name__} objects",
                 part.cls,
             )
         if isinstance(part, msgspec_types.DataclassType) and part.cls.__dictoffset__:
             for field in part.fields:
                 if field.default is not msgspec.NODEFAULT:
                     raise InvalidAggregate(
-                        f"{part.cls.__name__}.{field.name} has a default, which {cls.__name__} would leave out where it"
-                        " was not given: write `@dataclass(frozen=True, slots=True)`",
+                        f"{part.cls.__name__}.{field.name} has a default, which the JSON of {cls.__name__} omits "
+                        "unless it"
+                        " is passed: write `@dataclass(frozen=True, slots=True)`",
                         part.cls,
                     )
 
@@ -97,10 +100,10 @@ def may_nest(classes: Iterable[type]) -> bool:
     return any(_nests_without_limit(tree_of(cls), frozenset()) for cls in classes)
 
 
-def _nests_without_limit(part: TypeNode, above: frozenset[int]) -> bool:
-    if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in above:
+def _nests_without_limit(part: TypeNode, outer_ids: frozenset[int]) -> bool:
+    if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in outer_ids:
         return True
-    return any(_nests_without_limit(child, above | {id(part.wire)}) for child in part.child_nodes())
+    return any(_nests_without_limit(child, outer_ids | {id(part.wire)}) for child in part.child_nodes())
 
 
 def may_hold_objects(cls: type[msgspec.Struct]) -> bool:
@@ -126,14 +129,14 @@ def schema_components(
     """Return msgspec's schemas, equal in every process: a reference for each class, and the definitions by name.
 
     Default values are encoded as in messages, so the order of sets does not depend on the hash seed. Rows have the
-    names of their items, because exchanged names change the meaning of a stored row.
+    names of their items, because swapped names would change the meaning of a stored row.
     """
     parts = [part for cls in classes for part in tree_of(cls).all_nodes() if part.form in ("object", "row")]
-    holders = {
+    struct_nodes = {
         part.wire.cls: part for part in parts if not isinstance(part.wire, msgspec_types.TypedDictType)
     }
-    references, definitions = msgspec.json.schema_components([*classes, *holders], ref_template=template)
-    for reference, part in zip(references[len(classes) :], holders.values(), strict=True):
+    references, definitions = msgspec.json.schema_components([*classes, *struct_nodes], ref_template=template)
+    for reference, part in zip(references[len(classes) :], struct_nodes.values(), strict=True):
         definition = definitions[definition_name(reference["$ref"], definitions)]
         fields = part.wire.fields
         items = definition.get("prefixItems", ())[-len(fields) :] if fields else ()

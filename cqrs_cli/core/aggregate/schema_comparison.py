@@ -26,7 +26,12 @@ _WIDENED_SHAPES = (("integer", ""), ("number", ""))
 
 
 class Difference(NamedTuple):
-    """A difference at a field. Every kind except `wider` breaks existing messages."""
+    """A difference at a field; `path` is its path, such as `lines[].price`. Every kind except `wider` breaks existing
+    messages.
+
+    `gone`: the field was removed. `required`: it has no default. `value`: an enum lost a value. `type`: its type
+    changed. `unmarked`: it is no longer personal. `wider`: it accepts more values than before.
+    """
 
     path: str
     kind: Literal["gone", "required", "value", "type", "unmarked", "wider"]
@@ -34,7 +39,7 @@ class Difference(NamedTuple):
 
 
 class Comparison:
-    """The comparison of two documents with their `$defs`."""
+    """The comparison of two contracts with their `$defs`: the committed contract, and the current code's contract."""
 
     def __init__(self, before: Schema, today: Schema) -> None:
         self._before, self._today = before.get("$defs", {}), today.get("$defs", {})
@@ -101,15 +106,15 @@ class Comparison:
         renamed = len(removed) == len(added) == 1 and before[removed[0]] == today[added[0]]
         for name in removed:
             description = "is gone" + (f" (renamed to {added[0]}?)" if renamed else "")
-            yield Difference(_at(path, name), "gone", description)
+            yield Difference(_member_path(path, name), "gone", description)
         for name in added:
             required = name in new.get("required", ())
             description = "is new and has no default" if required else "is new"
-            yield Difference(_at(path, name), "required" if required else "wider", description)
+            yield Difference(_member_path(path, name), "required" if required else "wider", description)
         for name in sorted(before.keys() & today.keys()):
-            yield from _annotations(before[name], today[name], _at(path, name))
-            yield from self.differences(before[name], today[name], _at(path, name))
-            yield from _defaults(name, old, new, _at(path, name))
+            yield from _annotations(before[name], today[name], _member_path(path, name))
+            yield from self.differences(before[name], today[name], _member_path(path, name))
+            yield from _defaults(name, old, new, _member_path(path, name))
 
 
 def _annotations(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
@@ -117,7 +122,7 @@ def _annotations(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
     if before and not today:
         yield Difference(path, "unmarked", "is no longer personal")
     elif today and not before:
-        yield Difference(path, "wider", "is personal now: what was written before stays as it is")
+        yield Difference(path, "wider", "is personal now: older records keep the plain value")
     elif before and today and before != today:
         description = f"is {today['erased']!r} when it is erased, it was {before['erased']!r}"
         yield Difference(path, "wider", description)
@@ -175,5 +180,5 @@ def _spell(schema: Schema) -> str:
     return f"{kind or 'anything'} ({form})" if form else kind or "anything"
 
 
-def _at(path: str, name: str) -> str:
+def _member_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name

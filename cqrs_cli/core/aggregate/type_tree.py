@@ -1,10 +1,10 @@
 """A type as a tree: each node has the author's annotation, and the type that msgspec derives from it.
 
 Many modules inspect messages: for columns, for fields on the command line, for random values, and for types that JSON
-cannot hold. They all walk this tree, so only this module takes types apart. The annotation has the author's order of
+cannot express. They all walk this tree, so only this module takes types apart. The annotation has the author's order of
 names; msgspec's type has limits and tags.
 
-Contracts do not use the tree: of earlier versions of messages, only the JSON Schema exists (`shapes`).
+Contracts do not use the tree, because only the JSON Schema of earlier messages exists (`schema_comparison`).
 """
 
 import types
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from msgspec import UnsetType
 from msgspec import inspect as msgspec_types
 
+#: `row` is a named tuple, `closed` an enum or a literal, `value` any other type without parts.
 Form = Literal["object", "row", "list", "set", "tuple", "dict", "union", "closed", "value"]
 
 _FORMS: dict[type, Form] = {
@@ -119,9 +120,7 @@ def _unwrap(annotation: Any) -> Any:
 
 
 def _substitute(annotation: Any, type_arguments: Mapping[Any, Any]) -> Any:
-    """Return the annotation of a field of a generic class, with its type variables replaced by the `type_arguments`
-    types.
-    """
+    """Return the annotation of a field of a generic class, with its type variables replaced by `type_arguments`."""
     if not type_arguments:
         return annotation
     arguments = tuple(

@@ -10,7 +10,7 @@ import msgspec
 from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, InvalidAggregate, class_name, is_interrupt
 
-#: From the data of an event, a dict, to a current event.
+#: Returns a current event, from the data of an old event as a dict.
 Upcaster = Callable[[dict[str, Any]], Event]
 
 
@@ -31,7 +31,7 @@ def upcasters_of(decider: Decider[Any, Any, Any], events: Mapping[str, type[Even
     for name, upcaster in decider.upcasters.items():
         if not (isinstance(name, str) and name.isidentifier()):
             raise InvalidAggregate(
-                f"upcasters: {name!r} is not the name of an event; write it as its class was called, 'Deposited'",
+                f"upcasters: {name!r} is not the name of an event; write the name of its class, such as 'Deposited'",
                 decider.evolve,
             )
         _require_function(name, upcaster, decider)
@@ -61,7 +61,7 @@ def _require_events(name: str, upcaster: Upcaster, events: Mapping[str, type[Eve
         is_event = isinstance(member, type) and issubclass(member, Event) and member is not Event
         if is_event and member not in events.values():
             raise InvalidAggregate(
-                f"the upcaster of {name} gives {member.__name__}, which evolve does not take", upcaster
+                f"the upcaster of {name} returns {member.__name__}, which evolve does not accept", upcaster
             )
 
 
@@ -82,8 +82,8 @@ def upcasting_decoder(
     def decode(data: bytes) -> Event:
         old = msgspec.json.decode(data)
         if not isinstance(old, dict):
-            found = f": {bytes(data)[:60]!r}" if shows_values else ""
-            raise UpcastError(f"the data of {name} is not an object of its fields{found}")
+            excerpt = f": {bytes(data)[:60]!r}" if shows_values else ""
+            raise UpcastError(f"the data of {name} are not a JSON object{excerpt}")
         try:
             event = upcaster(old)
         except PROCESS_ERRORS:
@@ -98,8 +98,8 @@ def upcasting_decoder(
             result = (
                 f"{event!r}: {error}"
                 if shows_values
-                else f"{class_name(type(event))}, which is no event of today"
+                else f"{class_name(type(event))}, which is not a current event"
             )
-            raise UpcastError(f"the upcaster of {name} gave {result}") from error
+            raise UpcastError(f"the upcaster of {name} returned {result}") from error
 
     return decode

@@ -32,7 +32,7 @@ def require_exact(value: object) -> None:
             raise ValueError(f"{_location(value, path)} is a number that is not finite")
         if isinstance(leaf, datetime) and leaf.tzinfo is None:
             raise ValueError(
-                f"{_location(value, path)} is a time without its offset, like 2026-11-21T01:02:03Z"
+                f"{_location(value, path)} is a time without an offset: send a time like 2026-11-21T01:02:03Z"
             )
 
 
@@ -65,46 +65,48 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     return strict
 
 
-def _reject_unknown_fields(kind: TypeNode, value: Any, path: str) -> None:
+def _reject_unknown_fields(node: TypeNode, value: Any, path: str) -> None:
     """Raise `ValidationError` for a field that is not in the class of its object."""
-    kind = _union_member(kind, value)
-    if kind.form == "object" and isinstance(value, dict):
-        known = {field.encode_name: of_field for field, of_field in kind.fields}
+    node = _union_member(node, value)
+    if node.form == "object" and isinstance(value, dict):
+        known = {field.encode_name: field_type for field, field_type in node.fields}
         for name, item in value.items():
             if name in known:
                 _reject_unknown_fields(known[name], item, f"{path}.{name}")
-            elif name != getattr(kind.wire, "tag_field", None):
-                has = ", ".join(known) or "no fields"
+            elif name != getattr(node.wire, "tag_field", None):
+                field_names = ", ".join(known) or "no fields"
                 raise msgspec.ValidationError(
-                    f"Object contains unknown field `{name}` - at `{path}`, which has {has}"
+                    f"Object contains unknown field `{name}` - at `{path}`, which has {field_names}"
                 )
-    elif kind.form == "dict" and isinstance(value, dict):
+    elif node.form == "dict" and isinstance(value, dict):
         for item in value.values():
-            _reject_unknown_fields(kind.parts[1], item, f"{path}[...]")
+            _reject_unknown_fields(node.parts[1], item, f"{path}[...]")
     elif isinstance(value, list):
-        if kind.form in ("list", "set"):
-            items = kind.parts * len(value)
-        else:  # an array-like object has its tag before its fields
-            items, value = tuple(kind.child_nodes()), value[_tag(kind) is not None :]
-        for of_item, item in zip(items, value, strict=False):
-            _reject_unknown_fields(of_item, item, f"{path}[...]")
+        if node.form in ("list", "set"):
+            items = node.parts * len(value)
+        else:  # an array-like object field_names its tag before its fields
+            items, value = tuple(node.child_nodes()), value[_tag(node) is not None :]
+        for item_type, item in zip(items, value, strict=False):
+            _reject_unknown_fields(item_type, item, f"{path}[...]")
 
 
-def _union_member(kind: TypeNode, value: Any) -> TypeNode:
+def _union_member(node: TypeNode, value: Any) -> TypeNode:
     """Return the union member of a value. Tags distinguish objects; in an array-like object, the tag comes first."""
-    if kind.form != "union":
-        return kind
-    members = [_union_member(member, value) for member in kind.parts]
+    if node.form != "union":
+        return node
+    members = [_union_member(member, value) for member in node.parts]
     if isinstance(value, dict):
-        objects = [one for one in members if one.form in ("object", "dict") and not one.is_list]
+        objects = [member for member in members if member.form in ("object", "dict") and not member.is_list]
         tagged = [
-            one for one in objects if _tag(one) is not None and value.get(one.wire.tag_field) == _tag(one)
+            member
+            for member in objects
+            if _tag(member) is not None and value.get(member.wire.tag_field) == _tag(member)
         ]
         return (tagged or objects or members)[0]
     if isinstance(value, list):
-        rows = [one for one in members if one.is_list]
-        first = [one for one in rows if _tag(one) is not None and value[:1] == [_tag(one)]]
-        return (first or rows or members)[0]
+        rows = [member for member in members if member.is_list]
+        tagged = [member for member in rows if _tag(member) is not None and value[:1] == [_tag(member)]]
+        return (tagged or rows or members)[0]
     return members[0]
 
 

@@ -26,20 +26,21 @@ _RESERVED_BYTES = 1024
 
 
 class DeferralLimits(NamedTuple):
-    """The limits of a deferred command: the number of attempts, and the bytes that the topics accept.
+    """The limits of a deferred command."""
 
-    `clock_tolerance`: a resubmitted command may be decided so many ms before it is due, by the broker's timestamp of
-    its record.
-    """
-
-    attempts: int = 20
-    command_bytes: int = 1_048_588
-    value_bytes: int = 1_048_588 + 64 * 1024
-    clock_tolerance: int = CLOCK_TOLERANCE
+    attempts: int = 20  # the maximal number of times that `decide` may raise `Later`
+    command_bytes: int = 1_048_588  # the bytes of a record that the commands topic accepts
+    value_bytes: int = 1_048_588 + 64 * 1024  # the bytes of a record that the deferred topic accepts
+    clock_tolerance: int = (
+        CLOCK_TOLERANCE  # ms by which the broker's timestamp of a resubmission may be before `due`
+    )
 
 
 class Deferrals:
-    """The present entries of a partition. Unless `active`, there is no entry, and all lookups are skipped."""
+    """The present entries of a partition.
+
+    If `active` is False, there is no entry, and lookups in the store are skipped.
+    """
 
     def __init__(
         self,
@@ -50,8 +51,10 @@ class Deferrals:
         active: bool = False,
         resubmitted: Mapping[int, Deferral] | None = None,
     ) -> None:
-        """`view` is called while the store may be read. `topic` is the id of the commands topic. `resubmitted` is for a
-        simulation: entries by the offset at which, according to the log, their commands were resubmitted."""
+        """`view` returns a view of the stored entries; it is called for each lookup. `topic` is the id of the commands
+        topic. `resubmitted` is for a simulation: entries by the offset at which their commands were resubmitted in the
+        log.
+        """
         self.active = active or bool(resubmitted)
         self._resubmitted = resubmitted or {}
         self.changed_entries: dict[str, Deferral | None] = {}
@@ -103,11 +106,13 @@ class Deferrals:
 
         The reason is an owner's clock that is ahead of the broker's clock. Attempt and due time do not change.
         """
-        early = entry.due - record.timestamp
-        if early <= self._limits.clock_tolerance:
+        early_ms = entry.due - record.timestamp
+        if early_ms <= self._limits.clock_tolerance:
             return None
         self.set_entry(replace(entry, resubmitted_offset=None, resubmitted_topic=""))
-        message = f"said again {early // 1000} s early: the clock of its owner is ahead of the broker's"
+        message = (
+            f"resubmitted {early_ms // 1000} s early: the clock of its owner is ahead of the broker's clock"
+        )
         return CheckFailed(Reason.NOT_YET, message, due=rfc3339(entry.due), attempt=entry.attempt)
 
     def defer_for_later(
@@ -123,8 +128,8 @@ class Deferrals:
         assert envelope is not None
         attempt = 1 + (entry.attempt if entry else 0)
         if attempt > self._limits.attempts:
-            why = f": {later.reason}" if later.reason else ""
-            return CheckFailed(Reason.GAVE_UP, f"put off {attempt - 1} times{why}")
+            reason = f": {later.reason}" if later.reason else ""
+            return CheckFailed(Reason.GAVE_UP, f"put off {attempt - 1} times{reason}")
         due = next_attempt_time(later.after, attempt, envelope.id, record.timestamp)
         try:
             return self._defer(
@@ -181,7 +186,7 @@ class Deferrals:
         if not is_sendable or value_size + _RESERVED_BYTES > self._limits.value_bytes:
             limit = self._limits.command_bytes
             raise CheckFailed(
-                Reason.TOO_LARGE, f"deferred, it would be {command_size} bytes: the limit is {limit}"
+                Reason.TOO_LARGE, f"to be deferred, it would have {command_size} bytes: the limit is {limit}"
             )
 
     def fits_commands_topic(self, key: bytes, document: bytes) -> bool:
@@ -203,7 +208,8 @@ class Deferrals:
         return DeferredTarget(entry.id, entry.offset, entry.inherited_from)
 
     def due_entries(self, now: int, max_entries: int, max_bytes: float) -> list[Deferral]:
-        """Return parked commands that are due at `now` (ms), at most `max_entries`; stop when they exceed `max_bytes`.
+        """Return parked commands that are due at `now` (ms): at most `max_entries`, up to the command with which they
+        exceed `max_bytes`.
 
         Call it before the batch changes an entry.
         """

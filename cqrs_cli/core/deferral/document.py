@@ -28,10 +28,11 @@ def structured_document(record: Record, envelope: CommandEnvelope) -> bytes:
 
 
 def forwarded_document(record: Record, envelope: CommandEnvelope, forwardedfrom: str) -> bytes:
-    """Return the command of a record as a structured CloudEvent with `forwardedfrom`: `forwardedfrom`, such as `3/120`.
+    """Return the command of a record as a structured CloudEvent with `forwardedfrom`, the partition and
+    offset of the record, such as `3/120`.
 
-    All other attributes stay, also `deferredfrom`: only the owner of the target partition can judge it. Raises
-    `CheckFailed` as `plain_document` does.
+    All other attributes stay, also `deferredfrom`: only the owner of the target partition can check it. Raises
+    `CheckFailed` as `structured_document` does.
     """
     return _encode_readable(
         record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(forwardedfrom))}
@@ -64,5 +65,7 @@ def _encode_readable(record: Record, members: dict[str, Raw]) -> bytes:
     try:
         read_command(Record(record.offset, record.timestamp, record.key, document, [*HEADERS]))
     except CheckFailed as failure:
-        raise CheckFailed(Reason.INVALID_PAYLOAD, f"it could not be said again: {failure.message}") from None
+        raise CheckFailed(
+            Reason.INVALID_PAYLOAD, f"its document could not be read again: {failure.message}"
+        ) from None
     return document

@@ -22,7 +22,7 @@ MAX_TIMESTAMP = 253_402_300_799_999
 
 
 def due_of(moment: datetime) -> int:
-    """Return the time at which a command with this `notbefore` is due, ms."""
+    """Return the time in ms at which a command with this `notbefore` is due."""
     return min(milliseconds_of(moment), MAX_TIMESTAMP)
 
 
@@ -59,8 +59,8 @@ class _Value(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_def
     attempt: _Number
     reason: str
     command: Raw
-    said: _Number | None = None
-    topic: str = ""
+    said: _Number | None = None  # `Deferral.resubmitted_offset`
+    topic: str = ""  # `Deferral.resubmitted_topic`
     cancelled: bool = False
 
 
@@ -109,7 +109,7 @@ class Deferral(Struct, frozen=True, gc=False):
         return position if topic == self.topic else f"{self.topic}/{position}"
 
     def resubmission_document(self, deferredfrom: str) -> bytes:
-        """Return the command's document with the `deferredfrom` `deferredfrom`."""
+        """Return the command's document with the attribute `deferredfrom`, such as `3/120`."""
         return self.command[:-1] + b',"deferredfrom":"%s"}' % deferredfrom.encode()
 
     def value(self) -> bytes:
@@ -160,20 +160,21 @@ def read_deferral(key: bytes | None, value: bytes) -> Deferral:
 
 def read_deferral_key(key: bytes | None) -> EntryKey:
     """Return the location in a record's key; raises `ValueError` for a malformed key."""
-    text = (key or b"").decode()
-    topic, *numbers = text.split("/")
-    valid = all(one.isascii() and one.isdigit() and int(one) < 2**63 for one in numbers)
-    if not (1 <= len(numbers) <= 2 and valid):
+    key_text = (key or b"").decode()
+    topic, *numbers = key_text.split("/")
+    are_int64 = all(text.isascii() and text.isdigit() and int(text) < 2**63 for text in numbers)
+    if not (1 <= len(numbers) <= 2 and are_int64):
         raise ValueError(f"its key is {key!r:.100}")
-    place = EntryKey(topic, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
-    if str(place) != text:
-        raise ValueError(f"its key is {key!r:.100} instead of {str(place)!r:.100}")
-    return place
+    entry_key = EntryKey(topic, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
+    if str(entry_key) != key_text:
+        raise ValueError(f"its key is {key!r:.100} instead of {str(entry_key)!r:.100}")
+    return entry_key
 
 
 def entry_key_of(deferredfrom: str, topic: str, own_partition: int) -> EntryKey:
-    """Return the key of the entry that `deferredfrom` (`deferredfrom`) names, for partition `own_partition` of the
-    commands topic with the id `topic`.
+    """Return the key of the entry that the attribute `deferredfrom`, such as `3/120` or `aBcD/3/120`, names.
+
+    `topic` (the id of the commands topic) and `own_partition` are those of the resubmitted command.
     """
     location, _, offset = deferredfrom.rpartition("/")
     named_topic, _, partition = location.rpartition("/")

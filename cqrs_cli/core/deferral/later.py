@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 from cqrs_cli.core.deferral.entry import MAX_TIMESTAMP
 
-#: The limit of the doubling of the delay, ms, unless `after` itself is longer.
+#: The maximal delay that doubling gives, ms. A longer `after` is not shortened.
 MAX_RETRY_DELAY = 3_600_000
 
 #: The jitter, as a fraction of the delay: it spreads commands that were deferred at the same time.
@@ -22,9 +22,9 @@ class Later(Exception):
 
     def __init__(self, after: timedelta = timedelta(seconds=1), reason: str = "") -> None:
         if not isinstance(after, timedelta):
-            raise TypeError(f"Later: after is a timedelta, found {after!r:.100}")
+            raise TypeError(f"Later: after must be a timedelta, found {after!r:.100}")
         if after <= timedelta(0):
-            raise ValueError(f"Later: after must be more than nothing, found {after}")
+            raise ValueError(f"Later: after must be greater than zero, found {after}")
         super().__init__(reason)
         self.after = after
         self.reason = reason

@@ -45,7 +45,7 @@ class DeferralTable:
                 else:
                     self._keys_by_resubmission[entry.resubmitted_topic, entry.resubmitted_offset] = key
         if len(self._due) > 2 * len(self._entries) + 1000:
-            self._due = [(one.due, key) for key, one in self._entries.items() if one.is_parked]
+            self._due = [(entry.due, key) for key, entry in self._entries.items() if entry.is_parked]
             heapify(self._due)
 
     def added_bytes(self, changes: Mapping[str, Deferral | None]) -> int:

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct, defstruct
 
-#: The longest `tracestate` that is propagated, in characters. W3C asks for this length, and permits to drop more.
+#: The longest `tracestate` that is propagated, in characters. W3C requires this length, and permits dropping a longer
+#: `tracestate`.
 MAX_TRACESTATE = 512
 
 

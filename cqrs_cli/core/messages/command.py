@@ -32,7 +32,7 @@ _Moment = Annotated[datetime, Meta(tz=True)]
 class CommandEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
     """A received command. `data` and `expectedversion` are raw: checks 7 and 8 decode them.
 
-    If the record refers to a payload, `data` is the payload's SHA-256 as a JSON text; valid data are never a text.
+    If the record refers to a payload, `data` is the payload's SHA-256 as a JSON string; other valid data are objects.
     """
 
     specversion: Literal["1.0"]
@@ -141,7 +141,7 @@ def _is_binary(headers: Headers) -> bool:
     if media_type.startswith("application/cloudevents"):
         _invalid(f"content type {media_type} is not {STRUCTURED}")
     if last.get("ce_specversion") is None:
-        _invalid("neither a CloudEvents content type nor a ce_specversion header")
+        _invalid("neither a CloudEvents content type nor a ce_specversion header: send a CloudEvent")
     if media_type and not _is_json(media_type):
         _invalid(f"the data must be JSON, not {media_type}")
     return True
@@ -200,10 +200,12 @@ def _with_reference(envelope: CommandEnvelope) -> CommandEnvelope:
     has_data = bytes(envelope.data) not in (b"{}", b"null")
     if envelope.datasha256 is None:
         if not has_data:
-            _invalid("dataref has no datasha256 with it, and there are no data: owners read by the sum")
+            _invalid(
+                "dataref without datasha256, and no data: send datasha256, by which owners read the payload"
+            )
         return envelope
     if has_data:
-        _invalid("there are data and datasha256: send one of the two")
+        _invalid("both data and datasha256: send one of the two")
     try:
         envelope.reference()
     except ValueError as error:

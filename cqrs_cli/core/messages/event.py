@@ -14,7 +14,7 @@ HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+j
 
 
 class EventEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
-    """An event that was read. `data` is raw JSON: only the class of its type can decode it."""
+    """An event record that was read. `data` is raw JSON, since only the class of its type can decode it."""
 
     id: str
     type: str
@@ -37,13 +37,13 @@ class EventEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
         """
         partition, offset, index = map(int, self.id.split("/"))
         if not (0 <= offset < 2**63 and 0 <= index < 2**31):
-            raise ValueError(f"not a place in a topic: {self.id[:80]!r}")
+            raise ValueError(f"not an event id, `<partition>/<offset>/<index>`: {self.id[:80]!r}")
         return partition, offset, index
 
 
 class EventFields(Struct, gc=False):
-    """The attributes of an event that folding needs, and its required attributes: a replay rejects the same invalid
-    records as `EventEnvelope`. Decoding it takes four fifths of the time of a whole envelope.
+    """The attributes of an event that folding needs, and all required attributes, so that a replay rejects the same
+    invalid records as other readers. Decoding it takes four fifths of the time of an `EventEnvelope`.
     """
 
     id: str
@@ -57,8 +57,8 @@ class EventFields(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-#: Writes an event of a type, from: the command's offset, the event's index, the members of
-#: `CommandEnvelope.shared_members`, version, index again, number of the command's events, data.
+#: Writes an event of a type. The argument is a tuple: the command's offset, the event's index, the members of
+#: `CommandEnvelope.shared_members`, the version, the index again, the number of the command's events, and the data.
 EventWriter = Callable[[tuple[int, int, bytes, int, int, int, bytes]], bytes]
 
 

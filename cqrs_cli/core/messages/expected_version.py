@@ -22,7 +22,10 @@ class VersionCondition(NamedTuple):
     number: int = 0
 
     def mismatch(self, version: int) -> tuple[Reason, str] | None:
-        """Return why an aggregate at `version` does not match; None if it does. Version 0: it does not exist."""
+        """Return the reason and message if an aggregate at `version` does not match, else None.
+
+        Version 0: it does not exist.
+        """
         match self.kind:
             case "none" if version:
                 return Reason.ALREADY_EXISTS, f"expected none, is {version}"

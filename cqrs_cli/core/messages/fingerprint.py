@@ -22,11 +22,11 @@ def fingerprint(kind: str, data: Raw | bytes, expected: str | None) -> int:
 def fingerprint_without(members_by_type: Mapping[str, frozenset[str]]) -> Fingerprint:
     """Return a fingerprint function that leaves out the members of `members_by_type`, by command type.
 
-    A checksum of a personal value would stay in the outcomes for ever, and could confirm a guess. So data that are not
-    an object, such as the SHA-256 of a payload, and data of an unlisted type are left out entirely.
+    A checksum of a personal value would stay in the outcomes for ever, and could confirm a guess of the value. So data
+    that are not an object, such as the SHA-256 of a payload, and data of an unlisted type are left out entirely.
     """
 
-    def without(kind: str, data: Raw | bytes, expected: str | None) -> int:
+    def fingerprint_without_members(kind: str, data: Raw | bytes, expected: str | None) -> int:
         names = members_by_type.get(kind)
         if names is None:
             return fingerprint(kind, b"{}", expected)
@@ -41,7 +41,7 @@ def fingerprint_without(members_by_type: Mapping[str, frozenset[str]]) -> Finger
         checksum = crc32(b"\0", crc32(write_members(members), _type_checksum(kind)))
         return crc32(expected.encode(), checksum) if expected else checksum
 
-    return without
+    return fingerprint_without_members
 
 
 @lru_cache(maxsize=1000)  # there are only a few types

@@ -41,7 +41,10 @@ class DeferredTarget(Struct, frozen=True, gc=False):
 
 
 class WrittenVerdict(Struct, gc=False, kw_only=True):
-    """The data of an outcome without the rare fields. Unset fields are left out of the JSON."""
+    """The data of an outcome without the rare fields; docs/messages.md explains the fields.
+
+    Unset fields are omitted.
+    """
 
     status: str
     reason: str | UnsetType = UNSET
@@ -103,7 +106,7 @@ class DeadLetter(NamedTuple):
 
     value: bytes | None
     key: bytes | None
-    timestamp: int
+    timestamp: int  # ms
     headers: Headers
 
 
@@ -125,8 +128,8 @@ def truncate(message: str) -> str:
     return truncated.encode(errors="replace").decode()
 
 
-#: Writes an outcome, from: the command's offset, the type, the members of `CommandEnvelope.shared_members`, and the
-#: data. The last three are JSON.
+#: Writes an outcome. The argument is a tuple: the command's offset, the type, the members of
+#: `CommandEnvelope.shared_members`, and the data. The last three are JSON.
 OutcomeWriter = Callable[[tuple[int, bytes, bytes, bytes]], bytes]
 
 

@@ -51,15 +51,15 @@ def reference_to(data: bytes) -> PayloadReference:
     return PayloadReference(sha256(data).hexdigest(), len(data))
 
 
-def parse_reference(sum: str | None, size: int | str | None) -> PayloadReference:
+def parse_reference(digest: str | None, size: int | str | None) -> PayloadReference:
     """Return the reference in two attributes; raises `ValueError` for invalid values."""
-    if sum is None or _SHA256.fullmatch(sum) is None:
-        raise ValueError("datasha256 is not a SHA-256 in 64 lower-case hexadecimal digits")
+    if digest is None or _SHA256.fullmatch(digest) is None:
+        raise ValueError("datasha256 must be a SHA-256 in 64 lower-case hexadecimal digits")
     if isinstance(size, str) and _NUMBER.fullmatch(size):
         size = int(size)
     if not isinstance(size, int) or not 0 <= size <= MAX_PAYLOAD:
-        raise ValueError(f"datasize is not a number of bytes up to {MAX_PAYLOAD}")
-    return PayloadReference(sum, size)
+        raise ValueError(f"datasize must be a number of bytes up to {MAX_PAYLOAD}")
+    return PayloadReference(digest, size)
 
 
 class _Attributes(Struct, gc=False):
@@ -75,10 +75,12 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
     if document is None or REFERENCE_MARKER not in document:
         return None
     try:
-        read = _attributes(document)
+        attributes = _attributes(document)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return None if read.datasha256 is None else parse_reference(read.datasha256, read.datasize)
+    return (
+        None if attributes.datasha256 is None else parse_reference(attributes.datasha256, attributes.datasize)
+    )
 
 
 def data_of_document(document: bytes) -> bytes | None:
@@ -91,8 +93,8 @@ def data_of_document(document: bytes) -> bytes | None:
 def with_reference(document: bytes, folder: str, reference: PayloadReference) -> bytes:
     """Return the document with a reference instead of its data."""
     attributes = reference.attributes(folder)
-    referring = {name: Raw(encode_json(value)) for name, value in attributes.items()}
-    return _replace_members(document, {**referring, "data": Raw(b"null")})
+    reference_members = {name: Raw(encode_json(value)) for name, value in attributes.items()}
+    return _replace_members(document, {**reference_members, "data": Raw(b"null")})
 
 
 def with_data(document: bytes, data: bytes) -> bytes:
@@ -107,6 +109,6 @@ def with_payload_data(document: bytes, payloads: Mapping[PayloadReference, bytes
 
 
 def _replace_members(document: bytes, new_members: dict[str, Raw]) -> bytes:
-    dropped = (*ATTRIBUTES, "data")
-    members = {name: member for name, member in read_members(document).items() if name not in dropped}
+    replaced = (*ATTRIBUTES, "data")
+    members = {name: member for name, member in read_members(document).items() if name not in replaced}
     return msgspec.json.encode({**members, **new_members})

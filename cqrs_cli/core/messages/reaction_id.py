@@ -30,10 +30,10 @@ class ReactionId(NamedTuple):
 
 def read_reaction_id(id: str) -> ReactionId | None:
     """Return the parts of an id; None if it does not have the form of a process manager's id."""
-    found = _FORM.fullmatch(id) if "@" in id else None
-    if found is None:
+    match = _FORM.fullmatch(id) if "@" in id else None
+    if match is None:
         return None
-    return ReactionId(found[1], found[2], found[3], int(found[4]), int(found[5]))
+    return ReactionId(match[1], match[2], match[3], int(match[4]), int(match[5]))
 
 
 def process_source(process: str) -> str:
@@ -46,4 +46,4 @@ def reserved_id_error(id: str, source: str) -> str | None:
     process = id.partition("/")[0]
     if source == process_source(process) or read_reaction_id(id) is None:
         return None
-    return f"the id {id[:200]!r} is one that process {process} gives: nobody else may"
+    return f"the id {id[:200]!r} has the form of an id of process manager {process}: use another id"

@@ -17,19 +17,23 @@ _Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 class Grow(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
     """An operator's request to raise the number of partitions."""
 
-    before: _Count
-    after: _Count
+    before: _Count  # the number of partitions before, `from` in JSON
+    after: _Count  # the requested number of partitions, `to` in JSON
     time: str = ""
-    by: str = ""
+    by: str = ""  # the operator
 
 
 def targets_of(partition: int, before: int, after: int) -> range:
-    """Return the partitions that get keys from `partition` when `before` partitions become `after`: 1, 4, 8 → 5."""
+    """Return the partitions that get keys from `partition` when `before` partitions become `after`: only 5 for
+    `targets_of(1, 4, 8)`.
+    """
     return range(before + partition, after, before)
 
 
 class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
-    """The owner of a partition has handed over keys. The offsets are the ends of the partition's logs at that moment.
+    """The owner of a partition has handed over keys to target partitions, its children.
+
+    The offsets are the ends of the partition's logs at the split.
 
     The children inherit the records before these offsets. Records at or after them belong to the partition alone.
     """
@@ -37,7 +41,7 @@ class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "
     partition: _Partition
     before: _Count  # the count by which it assigned keys until now
     after: _Count  # the count by which it assigns keys from now on
-    commands: _Offset  # its position
+    commands: _Offset  # its position: the offset of the next command to decide
     events: _Offset
     outcomes: _Offset
     deferred: _Offset
@@ -50,7 +54,7 @@ class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "
 
 
 class Begun(Struct, frozen=True, forbid_unknown_fields=True):
-    """A child has imported its inherited deferred commands into its own topic, and decides from now on."""
+    """A child has imported its inherited deferred commands into its own partition, and decides from now on."""
 
     partition: _Partition
 
@@ -83,12 +87,12 @@ def lineage_value(record: LineageRecord) -> bytes:
 def read_lineage_record(value: bytes | None) -> LineageRecord:
     """Return the request, split or begun in a record; raises `ValueError` for any other record."""
     if value is None:
-        raise ValueError("a null value says nothing")
+        raise ValueError("the value is null")
     try:
-        written = _decode(value)
+        decoded = _decode(value)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    members = [one for one in (written.grow, written.split, written.begun) if one is not None]
-    if len(members) != 1:
-        raise ValueError("it is not one of grow, split and begun")
-    return members[0]
+    records = [record for record in (decoded.grow, decoded.split, decoded.begun) if record is not None]
+    if len(records) != 1:
+        raise ValueError("it must contain one of grow, split and begun")
+    return records[0]

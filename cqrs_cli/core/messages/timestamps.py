@@ -11,7 +11,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d
 def parse_timestamp(text: str) -> int:
     """Return ms since the epoch, rounded down; raises `ValueError` for text that is not RFC 3339 with an offset."""
     if _RFC3339.fullmatch(text) is None:
-        raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
+        raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with an offset, such as 2026-11-21T01:02:03Z)")
     try:
         return milliseconds_of(datetime.fromisoformat(text.upper()).astimezone(UTC))
     except (ValueError, OverflowError) as error:
@@ -40,5 +40,5 @@ def parse_utc(text: str) -> datetime:
     """Return a timestamp with an offset as an aware datetime in UTC; raises `ValueError` for any other text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
+        raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with an offset, such as 2026-11-21T01:02:03Z)")
     return moment.astimezone(UTC)

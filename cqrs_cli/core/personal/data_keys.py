@@ -16,7 +16,7 @@ no_key: KeyOf = dict[str, DataKey]().get
 
 
 class ErasedKeyError(Exception):
-    """The key of an encrypted value does not exist any more: the person was erased."""
+    """The key of an encrypted value was deleted: the personal data were erased."""
 
 
 def random_key() -> DataKey:
@@ -47,27 +47,28 @@ class DataKeys:
         self.changed_keys[subject] = None
 
     def encrypt(
-        self, cls: type[Struct], data: bytes, subject: str, place: str, may_look_encrypted: bool = True
+        self, cls: type[Struct], data: bytes, subject: str, location: str, may_look_encrypted: bool = True
     ) -> bytes:
         """Return the JSON of a message with its personal members encrypted. The first encrypted value creates the key.
 
         Raises `ValueError` for a plain member with the shape of an encrypted value, because readers could not
-        distinguish it. Pass False for `may_look_encrypted` if the message cannot contain such a member.
+        distinguish it. `location` is the location of the message, such as an event's id. Pass False for
+        `may_look_encrypted` if the message cannot contain such a member.
         """
         if may_look_encrypted and has_encrypted_shape(data):
-            raise ValueError("a member has the shape of a sealed value")
-        return encrypt_with_key_of(cls, data, self._key_or_new, (self._aggregate, subject, place, ""))
+            raise ValueError("a member has the shape of an encrypted value")
+        return encrypt_with_key_of(cls, data, self._key_or_new, (self._aggregate, subject, location, ""))
 
-    def decrypt(self, cls: type[Struct], data: bytes, subject: str, place: str) -> bytes:
+    def decrypt(self, cls: type[Struct], data: bytes, subject: str, location: str) -> bytes:
         """Return the decrypted JSON of a message; raises `ErasedKeyError` if its key is erased."""
         key = self.active_key(subject)
 
-        def find(kid: str) -> DataKey:
+        def find_key(kid: str) -> DataKey:
             if key is None or key.kid != kid:
                 raise ErasedKeyError
             return key
 
-        return decrypt_data(cls, data, find, ValueLocation(self._aggregate, subject, place, ""))
+        return decrypt_data(cls, data, find_key, ValueLocation(self._aggregate, subject, location, ""))
 
     def _key_or_new(self, subject: str) -> DataKey:
         key = self.changed_keys[subject] if subject in self.changed_keys else self._key_of(subject)

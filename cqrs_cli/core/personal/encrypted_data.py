@@ -34,7 +34,7 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
 def encrypted_members(data: bytes) -> dict[str, bytes]:
     """Return the members that have the shape of an encrypted value, in the spelling of cqrs, which has no escapes.
 
-    Raises `ValueError` for data that contain `SEAL_MARK` and are no object.
+    Raises `ValueError` for data that contain `ENCRYPTED_MARKER` and are no object.
     """
     if ENCRYPTED_MARKER not in data:
         return {}
@@ -57,21 +57,21 @@ def encrypt_data(cls: type[Struct], data: bytes, key: DataKey, location: Locatio
 def encrypt_with_key_of(
     cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], location: LocationParts
 ) -> bytes:
-    """Encrypt as `seal_data` does, but call `key_of(subject)` only if a personal member needs encryption.
+    """Encrypt as `encrypt_data` does, but call `key_of(subject)` only if a personal member needs encryption.
 
     If the subject has no key, the data are unchanged.
     """
     fields, key = personal_fields(cls), None
     if not fields:
         return data
-    members, (aggregate, subject, place, _) = read_members(data), location
+    members, (aggregate, subject, message_location, _) = read_members(data), location
     for _, wire, redacted_json, _ in fields:
         raw = members.get(wire)
         if raw is None or (value := bytes(raw)) == redacted_json:
             continue
         if key is None and (key := key_of(subject)) is None:
             return data
-        members[wire] = Raw(key.encrypt(value, (aggregate, subject, place, wire)))
+        members[wire] = Raw(key.encrypt(value, (aggregate, subject, message_location, wire)))
     return data if key is None else write_members(members)
 
 
@@ -91,9 +91,10 @@ def decrypt_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, locat
 def decrypt_by_shape(
     data: bytes, redacted_values: Mapping[str, bytes], find_key: FindKey, location: ValueLocation
 ) -> bytes:
-    """Decrypt as `open_data` does, without the class of the message: for an upcaster of a removed event.
+    """Decrypt as `decrypt_data` does, without the class of the message: for an upcaster of a removed event.
 
-    A member is encrypted if it has the shape of an encrypted value; no plain member may have this shape (`has_seals`).
+    A member is encrypted if it has the shape of an encrypted value; no plain member may have this
+    shape (`has_encrypted_shape`).
     `redacted_values` holds redacted values as JSON, by member. Without an entry, a member whose key is erased becomes
     null.
     """
@@ -109,7 +110,7 @@ def has_encrypted_shape(data: bytes) -> bool:
 
 
 def may_look_encrypted(data: bytes) -> bool:
-    """False if `has_seals` is certainly false: a cheap test. A backslash may hide the mark in an escape sequence."""
+    """False if `has_encrypted_shape` is certainly false: a cheap test. A backslash may hide the marker in an escape."""
     return ENCRYPTED_MARKER in data or b"\\" in data
 
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 KID_BYTES, SECRET_BYTES, SIV_BYTES = 8, 64, 16
 
 
-#: `SealPlace.place` of a state.
+#: `ValueLocation.place` of a state.
 STATE = "state"
 
-#: The fields of a `SealPlace` as a plain tuple, which is cheaper on the hot path.
+#: The fields of a `ValueLocation` as a plain tuple, which is cheaper on the hot path.
 LocationParts: TypeAlias = tuple[str, str, str, str]
 
 _URLSAFE = bytes.maketrans(b"+/", b"-_")
@@ -48,7 +48,7 @@ class OtherKeyError(DecryptionError):
     """The value was encrypted with another key, whose id is `kid`."""
 
     def __init__(self, kid: str, own_kid: str) -> None:
-        super().__init__(f"it is sealed with key {kid}, not {own_kid}")
+        super().__init__(f"it is encrypted with key {kid}, not {own_kid}")
         self.kid = kid
 
 
@@ -57,7 +57,7 @@ class DamagedValueError(DecryptionError):
 
 
 class ValueLocation(NamedTuple):
-    """The location of an encrypted value: `SealPlace("customer", "c-42", "3/120/0", "name")`.
+    """The location of an encrypted value: `ValueLocation("customer", "c-42", "3/120/0", "name")`.
 
     `place` is an event's id, `command/<id>` for a deferred command, or `STATE`.
     """
@@ -71,8 +71,8 @@ class ValueLocation(NamedTuple):
 def associated_data(location: tuple[str, ...]) -> list[bytes]:
     """Return the associated data for a location: a single text, the location as a JSON array.
 
-    It is a single text because libraries of other languages (Tink) accept no more. Encrypting a further text would cost
-    as much as the value.
+    It is a single text because libraries of other languages (Tink) accept no more. Each further text would cost
+    as much time as the value.
     """
     return [encode_json(location)]
 
@@ -98,7 +98,7 @@ class DataKey:
     def of_random(cls, random: bytes) -> "DataKey":
         """Return the key made of 72 random bytes: the key id, then the secret."""
         if len(random) != KID_BYTES + SECRET_BYTES:
-            raise ValueError(f"a key is made of {KID_BYTES + SECRET_BYTES} random bytes, not {len(random)}")
+            raise ValueError(f"a key needs {KID_BYTES + SECRET_BYTES} random bytes, found {len(random)}")
         kid = random[:KID_BYTES]
         key = cls(to_base64url(kid), random[KID_BYTES:])
         key._kid = kid
@@ -138,7 +138,7 @@ class DataKey:
         try:
             return self._cipher_of_secret().decrypt(ciphertext, associated_data(location))
         except library().InvalidTag:
-            raise DamagedValueError(f"it does not open with key {kid}, which it names") from None
+            raise DamagedValueError(f"key {kid}, which it names, does not decrypt it") from None
 
     def _cipher_of_secret(self) -> "AESSIV":
         if self._cipher is None:
@@ -168,12 +168,14 @@ def kid_of(value: bytes) -> str:
 
 def _split_value(value: bytes) -> tuple[str, bytes]:
     try:
-        joined = from_base64url(_decode(value).text)
+        id_and_ciphertext = from_base64url(_decode(value).text)
     except ValueError:  # msgspec raises subclasses of `ValueError`
-        raise NotEncryptedError("not a sealed value: it is no object with one text, `$sealed`") from None
-    if len(joined) <= KID_BYTES + SIV_BYTES:
-        raise NotEncryptedError(f"not a sealed value: it has {len(joined)} bytes")
-    return to_base64url(joined[:KID_BYTES]), joined[KID_BYTES:]
+        raise NotEncryptedError(
+            "not an encrypted value: it must be an object with only the text `$sealed`"
+        ) from None
+    if len(id_and_ciphertext) <= KID_BYTES + SIV_BYTES:
+        raise NotEncryptedError(f"not an encrypted value: it has {len(id_and_ciphertext)} bytes")
+    return to_base64url(id_and_ciphertext[:KID_BYTES]), id_and_ciphertext[KID_BYTES:]
 
 
 def to_base64url(data: bytes) -> str:
@@ -186,7 +188,7 @@ def _base64url_bytes(data: bytes) -> bytes:
 
 
 def from_base64url(text: str) -> bytes:
-    """Return the bytes of a text of `as_text`; raises `ValueError` for any other text."""
+    """Return the bytes of Base64url text without padding; raises `ValueError` for any other text."""
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if to_base64url(data) != text:
         raise ValueError("not base64url without padding")
@@ -213,7 +215,7 @@ def library() -> _Library:
         from cryptography.hazmat.primitives.ciphers.aead import AESSIV
     except ImportError as error:
         raise ConfigurationError(
-            f"personal fields are sealed with cryptography, which is not installed ({error})",
+            f"personal fields are encrypted with cryptography, which is not installed ({error})",
             "pip install 'cqrs-cli[personal]'",
         ) from None
     return _Library(AESSIV, InvalidTag)

@@ -17,7 +17,7 @@ _Message = TypeVar("_Message", bound=Struct)
 def mask(message: _Message) -> _Message:
     """Return the message with redacted personal fields; the message itself if its class has none."""
     fields = personal_fields(type(message))
-    return replace(message, **{one.name: one.redacted_value() for one in fields}) if fields else message
+    return replace(message, **{field.name: field.redacted_value() for field in fields}) if fields else message
 
 
 def mask_data(cls: type[Struct], data: bytes) -> bytes:
@@ -28,4 +28,4 @@ def mask_data(cls: type[Struct], data: bytes) -> bytes:
     fields = personal_fields(cls)
     if not fields:
         return data
-    return write_members(read_members(data) | {one.wire: Raw(one.redacted_json) for one in fields})
+    return write_members(read_members(data) | {field.wire: Raw(field.redacted_json) for field in fields})

@@ -4,7 +4,7 @@
     mail: Annotated[str, Meta(pattern="@"), personal(erased="x@invalid")]
 
 An annotation covers the whole field. After an erasure, the field holds a redacted value.
-`core.aggregate` imports this module, so this module cannot use its tree of types (`described`).
+`core.aggregate` imports this module, so this module cannot use its tree of types (`type_tree`).
 """
 
 import typing
@@ -82,8 +82,8 @@ class PersonalField(NamedTuple):
 def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
     """Return the personal fields of a message, in the order of its fields.
 
-    Raises `MarkError` for an annotation below the top level, for two annotations of one field, and for a field without
-    a redacted value of its type.
+    Raises `AnnotationError` for an annotation below the top level, for two annotations of one field, and for a field
+    without a redacted value of its type.
     """
     hints = typing.get_type_hints(cls, include_extras=True)
     fields = []
@@ -91,12 +91,14 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
         annotations, inner = annotations_of(hints[name])
         if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):
             raise AnnotationError(
-                f"{cls.__name__}.{name} has a personal mark within its type: mark the whole field,"
+                f"{cls.__name__}.{name} has a personal-data annotation within its type: annotate the whole field,"
                 f" `{name}: cqrs.Personal[…]`",
                 cls,
             )
         if len(annotations) > 1:
-            raise AnnotationError(f"{cls.__name__}.{name} is marked as personal twice", cls)
+            raise AnnotationError(
+                f"{cls.__name__}.{name} is annotated as personal twice: remove one annotation", cls
+            )
         if annotations:
             fields.append(_personal_field(cls, name, wire, hints[name], annotations[0]))
     return tuple(fields)
@@ -135,7 +137,7 @@ def _parts_of(annotation: Any, seen: set[type]) -> Iterator[Any]:
 def _personal_field(
     cls: type, name: str, wire: str, annotation: Any, personal_annotation: PersonalAnnotation
 ) -> PersonalField:
-    """Return a personal field; raises `MarkError` if it has no redacted value of its type."""
+    """Return a personal field; raises `AnnotationError` if it has no redacted value of its type."""
     correct_form = f"`{name}: Annotated[…, cqrs.personal(erased=…)]`"
     has_value = personal_annotation.erased is not UNSET
     redacted_json = (
@@ -154,7 +156,7 @@ def _personal_field(
     if not fits:
         shown = repr(personal_annotation.erased) if has_value else (redacted_json or b"").decode()
         raise AnnotationError(
-            f"{cls.__name__}.{name}: its redacted value {shown:.100} does not match its type: give one of this type,"
+            f"{cls.__name__}.{name}: its redacted value {shown:.100} does not match its type: use a value of this type,"
             f" {correct_form}",
             cls,
         )

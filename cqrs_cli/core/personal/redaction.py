@@ -22,11 +22,12 @@ from cqrs_cli.core.personal.personal_fields import personal_fields
 MIN_LENGTH = 3
 
 #: Replaces a text with a personal value.
-REDACTED_TEXT = "withheld: a personal value stands in the message"
+REDACTED_TEXT = "redacted: the message contains a personal value"
 
 #: Replaces a text about data whose personal values cannot be determined.
 UNSEARCHABLE_TEXT = (
-    "withheld: the data cannot be read, or have a member twice, and a personal value may stand in the message"
+    "redacted: the message may contain a personal value, since the data cannot be read, or have a "
+    "member twice"
 )
 
 #: Types whose values have different texts in JSON and in Python.
@@ -77,23 +78,23 @@ def personal_texts_in(cls: type[Struct], data: bytes) -> set[str]:
 def _require_unique_names(pairs: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     if len(names) > len(set(names)):
-        raise ValueError("a member stands there twice")
+        raise ValueError("a member occurs twice")
 
 
 def _texts(value: Any) -> set[str]:
-    found = (text.strip() for leaf in _leaves(value) for text in _texts_of_leaf(leaf))
-    return {text for text in found if len(text) >= MIN_LENGTH}
+    texts = (text.strip() for leaf in _leaves(value) for text in _texts_of_leaf(leaf))
+    return {text for text in texts if len(text) >= MIN_LENGTH}
 
 
 def _leaves(value: Any) -> Iterator[Any]:
     """Yield the values in lists and dicts at any depth, and the keys of dicts."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
+    pending = [value]
+    while pending:
+        match pending.pop():
             case dict() as container:
-                waiting += [*container.keys(), *container.values()]
+                pending += [*container.keys(), *container.values()]
             case list() | tuple() | set() | frozenset() as container:
-                waiting += container
+                pending += container
             case None | bool():
                 pass
             case leaf:

@@ -20,8 +20,8 @@ _POLL_INTERVAL = 0.1
 
 
 class Checkpointer:
-    """Writes checkpoints of partitions that decide, at the interval in the plan; `write_due_checkpoints` is to be
-    called several times a second.
+    """Writes checkpoints of partitions that decide, at the interval in the plan. The caller calls
+    `write_due_checkpoints` several times a second.
 
     The time of the newest checkpoint comes from the store, so restarts of a run do not restart the interval.
     """
@@ -34,11 +34,11 @@ class Checkpointer:
             for supervisor in supervisors
             if supervisor.plan.checkpoints and supervisor.plan.store == "lmdb"
         ]
-        self._due_at = dict.fromkeys(with_checkpoints, 0.0)  # monotonic
+        self._due_at = dict.fromkeys(with_checkpoints, 0.0)  # time of the next checkpoint, monotonic
         self._child: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0  # start of the child process, monotonic
-        self._failing: set[DecidingSupervisor] = set()
-        self._copied: list[DecidingSupervisor] = []  # whose shards the child process copies
+        self._failing: set[DecidingSupervisor] = set()  # whose last checkpoint failed
+        self._copied_supervisors: list[DecidingSupervisor] = []  # whose shards the child process copies
 
     def write_due_checkpoints(self) -> None:
         """Take the result of a child process that has ended, or start a child process for due checkpoints."""
@@ -55,11 +55,11 @@ class Checkpointer:
             self._start_child(due, self._interval)
 
     def write_last_checkpoints(self, seconds: float, may_continue: Callable[[], bool]) -> None:
-        """Write the last checkpoint of each shard whose owner has ended without an error, after the running child
-        process.
+        """Write the last checkpoint of each shard whose owner has ended without an error. A running child process ends
+        first.
 
-        It takes at most `seconds`, and ends when `may_continue`, which is called several times a second, returns False.
-        A failure becomes a note in the owner's result.
+        The call takes at most `seconds`, and ends when `may_continue`, which is called several times a second, returns
+        False. A failure becomes a note in the owner's result.
         """
         supervisors = [
             supervisor
@@ -77,7 +77,7 @@ class Checkpointer:
                 self._wait_for_child(deadline, may_continue)
             else:
                 for supervisor in supervisors:
-                    self._report_failure(supervisor, "the one before it was not ready in time")
+                    self._report_failure(supervisor, "the previous checkpoint was not ready in time")
         self.close()
         for supervisor in supervisors:
             supervisor.measures.enter_step("ended")
@@ -87,7 +87,7 @@ class Checkpointer:
             checkpoint_source(supervisor.plan, supervisor.partition, supervisor.aggregate)
             for supervisor in supervisors
         ]
-        self._started_at, self._copied = time.monotonic(), supervisors
+        self._started_at, self._copied_supervisors = time.monotonic(), supervisors
         self._child = start_child(WriteRequest(sources, interval))
 
     def _wait_for_child(self, deadline: float, may_continue: Callable[[], bool]) -> bool:
@@ -108,7 +108,7 @@ class Checkpointer:
         elif (duration := time.monotonic() - self._started_at) > time_limit:
             kill_child(self._child)
             self._record_results(
-                b"", f"{self._copied[0].plan.checkpoints} has taken more than {duration:.0f} s"
+                b"", f"{self._copied_supervisors[0].plan.checkpoints} has taken more than {duration:.0f} s"
             )
         else:
             return
@@ -116,10 +116,10 @@ class Checkpointer:
 
     def _record_results(self, text: bytes, failure: str) -> None:
         now = time.monotonic()
-        for supervisor in self._copied:
+        for supervisor in self._copied_supervisors:
             self._due_at[supervisor] = now + min(self._interval, self._timing.checkpoint_retry)
         lines = {line.partition: line for line in parse_lines(text)}
-        for number, supervisor in enumerate(self._copied):
+        for number, supervisor in enumerate(self._copied_supervisors):
             line = lines.get(number, Line(error=failure))
             if line.error:
                 self._report_failure(supervisor, line.error)
@@ -131,7 +131,7 @@ class Checkpointer:
                 )
 
     def _report_failure(self, supervisor: DecidingSupervisor, error: str) -> None:
-        """Write the error to the log each time, and to the notes once, until a checkpoint succeeds again."""
+        """Write every error to the log, but only the first error after a success to the notes."""
         supervisor.report(error, "no checkpoint is written")
         if supervisor not in self._failing:
             self._failing.add(supervisor)

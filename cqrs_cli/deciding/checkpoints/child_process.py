@@ -1,7 +1,7 @@
-"""The child process that copies, uploads and downloads for a task: deciding continues, and a store that does not answer
-can be abandoned.
+"""The child process that copies, uploads and downloads checkpoints for a task, so that the task continues to decide,
+and can kill the process if the checkpoint store does not answer.
 
-Its request comes on stdin, and it answers with lines of JSON on stdout.
+The process gets its request on stdin, and answers with lines of JSON on stdout.
 """
 
 import os
@@ -23,7 +23,7 @@ from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import CqrsError
 
-#: Added to the process's niceness: deciding has priority.
+#: Added to the niceness of the process, because deciding has priority.
 _NICENESS = 10
 
 #: Seconds between two lines about the progress of a download.
@@ -32,12 +32,13 @@ _PROGRESS_INTERVAL = 1.0
 #: Seconds to wait for the end of a killed process.
 _KILL_TIMEOUT = 2.0
 
+#: The maximal length of a note or an error, in characters.
 _LONGEST_NOTE = 1_000
 
 
 class Line(msgspec.Struct, omit_defaults=True):
-    """One line of a child process: a note, an error about a partition, progress, or the newest checkpoint of a
-    partition.
+    """One line of a child process: a note, an error about a partition, the progress of a download, or the newest
+    checkpoint of a partition.
 
     Samples: `{"done":52428800}`, `{"partition":2,"error":"…"}`
     """
@@ -45,16 +46,16 @@ class Line(msgspec.Struct, omit_defaults=True):
     partition: int = -1  # index of the source in the request
     note: str = ""
     error: str = ""
-    done: int = 0
-    written: int = 0  # ms
-    aggregates: int = 0
-    size: int = 0
-    sha256: str = ""
+    done: int = 0  # downloaded bytes
+    written: int = 0  # time of the checkpoint, ms
+    aggregates: int = 0  # in the checkpoint
+    size: int = 0  # of the checkpoint, bytes
+    sha256: str = ""  # of the checkpoint
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """A request to write checkpoints, unless the newest is younger than `every` seconds."""
+    """A request to write a checkpoint of each source, unless its newest checkpoint is younger than `every` seconds."""
 
     sources: list[CheckpointSource]
     every: float
@@ -62,7 +63,7 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A request to download a checkpoint into `folder`. `rejected`: SHA-256s of data that failed before."""
+    """A request to download a checkpoint into `folder`. `rejected`: SHA-256s of checkpoints that failed before."""
 
     source: CheckpointSource
     rejected: frozenset[str]
@@ -84,8 +85,8 @@ def start_child(request: WriteRequest | FetchRequest) -> "subprocess.Popen[bytes
         with child.stdin as pipe:
             pickle.dump(request, pipe)
     except BrokenPipeError:
-        pass  # it has ended; its exit code is read later
-    child.stdin = None  # otherwise `communicate` would flush it
+        pass  # the process has ended; its exit code is read later
+    child.stdin = None  # otherwise `communicate` would flush the closed pipe
     return child
 
 
@@ -123,7 +124,7 @@ def _write(request: WriteRequest) -> None:
 def _fetch(request: FetchRequest) -> None:
     reported_at = 0.0
 
-    def progress(done: int) -> None:
+    def report_progress(done: int) -> None:
         nonlocal reported_at
         if time.monotonic() - reported_at > _PROGRESS_INTERVAL:
             reported_at = time.monotonic()
@@ -133,7 +134,7 @@ def _fetch(request: FetchRequest) -> None:
         _print_line(note=text[:_LONGEST_NOTE])
 
     try:
-        manifest = fetch_checkpoint(request.source, request.rejected, request.folder, report, progress)
+        manifest = fetch_checkpoint(request.source, request.rejected, request.folder, report, report_progress)
     except CqrsError as error:
         _print_line(error=str(error)[:_LONGEST_NOTE])
         return
@@ -148,7 +149,7 @@ def _fetch(request: FetchRequest) -> None:
 
 def serve_request() -> None:
     """Execute the request on stdin, in a child process."""
-    request = pickle.load(sys.stdin.buffer)  # noqa: S301  (from its own parent)
+    request = pickle.load(sys.stdin.buffer)  # noqa: S301  (from the parent process)
     failpoints.arm()
     if isinstance(request, WriteRequest):
         os.nice(_NICENESS)

@@ -16,12 +16,12 @@ def fetch_checkpoint(
     rejected: Collection[str],
     folder: Path,
     report: Callable[[str], None],
-    progress: Callable[[int], None] = lambda done: None,
+    report_progress: Callable[[int], None] = lambda downloaded_bytes: None,
 ) -> Manifest | None:
-    """Download LMDB's file of the best checkpoint into `folder`; return None if no checkpoint can be used.
+    """Download LMDB's file of the newest usable checkpoint into `folder`; return None if no checkpoint can be used.
 
-    `rejected`: SHA-256s of data that failed before. `report` gets a line for each checkpoint that is skipped, also
-    after a failed download. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not
+    `rejected`: SHA-256s of checkpoints that failed before. `report` gets a line for each checkpoint that is skipped or
+    cannot be downloaded. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not
     answer.
     """
     checkpoints, log_name = source.checkpoints(), source.log.log_name("commands")
@@ -39,7 +39,7 @@ def fetch_checkpoint(
         )
         if not reason:
             try:
-                checkpoints.download(manifest, folder / DATA_FILE, progress)
+                checkpoints.download(manifest, folder / DATA_FILE, report_progress)
             except (DamagedError, UnavailableError) as error:
                 reason = error.message
             else:

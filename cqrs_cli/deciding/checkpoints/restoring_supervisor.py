@@ -1,4 +1,4 @@
-"""Opens a partition's store; a new shard starts from a checkpoint, if one can be used."""
+"""A supervisor whose new shards start from a checkpoint, if there is a usable checkpoint."""
 
 import os
 import selectors
@@ -28,8 +28,8 @@ class RestoringSupervisor(DecidingSupervisor):
     again.
     """
 
-    _rejected: frozenset[str] = frozenset()  # SHA-256s of data
-    _used_sha256 = ""
+    _rejected: frozenset[str] = frozenset()  # SHA-256s of checkpoints that are not used again
+    _used_sha256 = ""  # of the checkpoint from which the shard started
 
     @cached_property
     def _source(self) -> CheckpointSource:
@@ -64,7 +64,10 @@ class RestoringSupervisor(DecidingSupervisor):
         return OpenStore(store, is_new=False)
 
     def _download(self, request: FetchRequest) -> Line | None:
-        """Return the checkpoint that is now in the folder of the request; None if there is none."""
+        """Download a checkpoint into the folder of the request.
+
+        Return the line about it; None if there is no checkpoint.
+        """
         fetched: Line | None = None
         for line in self._lines(request):
             if line.note or line.error:
@@ -75,15 +78,16 @@ class RestoringSupervisor(DecidingSupervisor):
         return fetched
 
     def _lines(self, request: FetchRequest) -> Iterator[Line]:
-        """Yield the lines of a child process for the request, until it ends, falls silent for too long, or the task is
-        stopped.
+        """Yield the lines of a child process for the request, until the process ends or does not answer in time, or the
+        task is stopped.
         """
         child = start_child(request)
         assert child.stdout is not None
         try:
             with closing(child.stdout) as pipe, selectors.DefaultSelector() as selector:
                 selector.register(pipe, selectors.EVENT_READ)
-                last_answer_at, rest, timeout = time.monotonic(), b"", self.timing.checkpoint_answer_timeout
+                last_answer_at, partial_line = time.monotonic(), b""
+                timeout = self.timing.checkpoint_answer_timeout
                 while not self.stopping.is_set():
                     if selector.select(0.2):
                         data = os.read(pipe.fileno(), 65536)
@@ -92,7 +96,7 @@ class RestoringSupervisor(DecidingSupervisor):
                                 yield Line(error=f"its process ended with code {child.returncode}")
                             break
                         last_answer_at = time.monotonic()
-                        complete_lines, _, rest = (rest + data).rpartition(b"\n")
+                        complete_lines, _, partial_line = (partial_line + data).rpartition(b"\n")
                         yield from parse_lines(complete_lines)
                     elif time.monotonic() - last_answer_at > timeout:
                         yield Line(error=f"{request.source.uri} has not answered for {timeout:.0f} s")

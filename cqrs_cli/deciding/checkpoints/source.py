@@ -17,21 +17,21 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.store import Positions
 from cqrs_cli.storage.folder import open_folder
 
-_FOLDED: tuple[Kind, ...] = ("commands", "events", "outcomes", "deferred")
+_FOLDED_KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "deferred")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
-    """One partition: its log, its shard on this machine, and its folder in the store. It can be pickled."""
+    """One partition: its log, its shard on this machine, and its folder in the checkpoint store. It can be pickled."""
 
     log: PartitionLog
     identity: Identity
     shard: Path
-    uri: str
-    keep: int
+    uri: str  # of the checkpoint store
+    keep: int  # the number of checkpoints to keep
 
     def checkpoints(self) -> Checkpoints:
-        """Return its checkpoints, without a request to the store."""
+        """Return the partition's checkpoints, without a request to the store."""
         folder = open_folder(self.uri, Path("/"))
         return Checkpoints(
             folder.subfolder(self.identity.cluster_id, self.shard.parent.name, str(self.log.partition))
@@ -44,16 +44,18 @@ class CheckpointSource:
 
     def ends(self) -> dict[str, int]:
         """Return the high watermarks of the logs from which a shard is folded."""
-        return {kind: self.log.bounds(kind, "read_uncommitted")[1] for kind in _FOLDED}
+        return {kind: self.log.bounds(kind, "read_uncommitted")[1] for kind in _FOLDED_KINDS}
 
     def mismatch_reason(self, manifest: Manifest, ends: dict[str, int], loss: str) -> str:
-        """Return the reason why a checkpoint may not be used; empty if it may."""
+        """Return the reason why a checkpoint may not be used; empty for a usable checkpoint. `ends` and `loss` are the
+        results of these methods.
+        """
         return mismatch_reason(manifest, self.identity, loss, ends) or self.history_mismatch(
             manifest.positions
         )
 
     def history_mismatch(self, positions: Positions) -> str:
-        """Return why the log is not the log of these positions; empty if it is."""
+        """Return why the log is not the log from which a shard with these positions was folded; empty if it is."""
         return history_mismatch(self.log, positions.last_event, positions.last_outcome)
 
 

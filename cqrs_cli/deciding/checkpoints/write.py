@@ -13,11 +13,11 @@ from cqrs_cli.state.shard import open_readonly
 
 
 def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest | None:
-    """Write a checkpoint, unless the newest is younger than `every` seconds, or nothing was decided since. Return the
-    newest checkpoint.
+    """Write a checkpoint, unless the newest checkpoint is younger than `every` seconds, or no command was decided
+    since. Return the newest checkpoint.
 
-    None if the shard is not on this machine, cannot be trusted or has decided nothing. Raises `CqrsError` if it cannot
-    be written.
+    Return None if the shard is not on this machine, cannot be trusted, or contains no decision. Raises `CqrsError` if
+    the checkpoint cannot be written.
     """
     checkpoints = source.checkpoints()
     newest = checkpoints.newest()
@@ -29,7 +29,9 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
         return None
     with closing(store):
         if differences := source.identity.differences(store.identity()):
-            raise ConfigurationError(f"the shard in {source.shard} is of another log or code: {differences}")
+            raise ConfigurationError(
+                f"the shard in {source.shard} belongs to another log or other code: {differences}"
+            )
         if not store.positions().commands:
             return None
         if own_newest is not None and store.positions() == own_newest.positions:
@@ -42,12 +44,14 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
                 positions, aggregates = copied_store.positions(), copied_store.count()
             if mismatch := source.history_mismatch(positions):
                 raise ContradictionError(
-                    f"the shard in {source.shard} is of a history that was lost: {mismatch}"
+                    f"the shard in {source.shard} was folded from records that the log has lost: {mismatch}"
                 )
             if source.loss() != loss:
-                raise CqrsError("a loss was accepted meanwhile", "the next checkpoint will have it")
+                raise CqrsError(
+                    "a loss was accepted while the shard was copied", "the next checkpoint will contain it"
+                )
 
-            def describe(size: int, digest: str) -> Manifest:
+            def make_manifest(size: int, digest: str) -> Manifest:
                 return Manifest(
                     written=checkpoints.next_time(newest),
                     identity=source.identity,
@@ -58,4 +62,4 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
                     sha256=digest,
                 )
 
-            return checkpoints.write(copy / "data.mdb", describe, source.keep)
+            return checkpoints.write(copy / "data.mdb", make_manifest, source.keep)

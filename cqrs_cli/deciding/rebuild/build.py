@@ -42,14 +42,13 @@ class ShardSize(NamedTuple):
 def build_shard(
     plan: Plan, partition: Partition, aggregate: Aggregate, folder: Path, measures: Measures
 ) -> ShardSize:
-    """Build a shard in an empty folder, from all records that are committed now. Raises `ContradictionError` for an
-    inconsistent log, as a run would, and the store's errors for a full disk.
+    """Build a shard in an empty folder, from all records that are committed at present. Raises `ContradictionError` for
+    an inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
     topic_id, inconsistency = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
-    keys_folder = folder.with_name(
-        "keys"
-    )  # deleted with the workplace, because the shard's owner has keys of its own
+    # Deleted with the temporary folder, because the shard's owner has a key store of its own.
+    keys_folder = folder.with_name("keys")
     with (
         closing(LmdbStore(folder, identity.window_ms)) as store,
         open_owner_keys(plan, partition, aggregate, keys_folder) as keys,
@@ -75,8 +74,8 @@ def build_shard(
 
 
 def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) -> None:
-    """Build a shard in a child process: send the parent process the number of folded records repeatedly, then the
-    `ShardSize` or an error.
+    """Build a shard in a child process. Send the number of folded records to the parent process repeatedly, and finally
+    the `ShardSize` or an error.
     """
     measures, finished = Measures(), threading.Event()
     progress_thread = threading.Thread(target=_send_progress, args=(measures, finished, parent), daemon=True)

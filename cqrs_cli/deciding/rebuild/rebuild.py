@@ -31,15 +31,15 @@ _POLL_INTERVAL = 0.5
 
 
 class RebuildProgress(NamedTuple):
-    """The progress: offsets of events and outcomes that are done, their total, and the seconds since the start."""
+    """The progress of a rebuild."""
 
-    done: int
-    records: int
-    seconds: float
+    done: int  # the number of records that are folded
+    records: int  # the number of events and outcomes to fold
+    seconds: float  # since the start
 
 
 class RebuiltShard(NamedTuple):
-    """A shard that was installed. `in_use`: an owner continues with the old shard until it ends."""
+    """A shard that was installed. `in_use`: an owner still uses the old shard, until the owner ends."""
 
     shard: ShardSize
     in_use: bool
@@ -90,8 +90,8 @@ def _install(
 
 
 class _BuildProcesses:
-    """The child processes that build, at most as many at a time as this process may use cores. Processes that still run
-    at the end are killed.
+    """The child processes that build shards, at most one for each core that this process may use. At the end of the
+    block, running processes are killed.
     """
 
     def __init__(self, plan: Plan, folders: dict[Partition, Path]) -> None:
@@ -134,7 +134,7 @@ class _BuildProcesses:
         process = _PROCESSES.Process(target=serve_build, args=arguments, daemon=True)
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process.start()  # it inherits the mask: only this process gets Ctrl-C, and kills it
+            process.start()  # the child inherits the mask: only this process gets Ctrl-C, and kills the child
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         writer.close()

@@ -32,10 +32,10 @@ class ScratchSeal(NamedTuple):
     aggregate: Aggregate
     key: DataKey
 
-    def seal_state(self, subject: str, data: bytes) -> bytes:
+    def encrypt_state(self, subject: str, data: bytes) -> bytes:
         return encrypt_data(self.aggregate.state, data, self.key, self._place(subject))
 
-    def open_state(self, subject: str, data: bytes) -> bytes:
+    def decrypt_state(self, subject: str, data: bytes) -> bytes:
         return decrypt_data(self.aggregate.state, data, lambda _: self.key, self._place(subject))
 
     def _place(self, subject: str) -> ValueLocation:

@@ -86,8 +86,8 @@ class Simulation:
 
     def __post_init__(self) -> None:
         was, would = (scratch_seal(code, self.scratch_key) for code in (self.today, self.other))
-        self._was = StateCache(self.today, self.was, self.was.token(), seal=was)
-        self._would = StateCache(self.other, self.would, self.would.token(), seal=would)
+        self._was = StateCache(self.today, self.was, self.was.token(), encryption=was)
+        self._would = StateCache(self.other, self.would, self.would.token(), encryption=would)
         self._clock = _Clock()
         rules = self.rules
         self._payloads = HistoricPayloads(self.codec, rules.topic, rules.partition)

@@ -70,7 +70,7 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     assert (result.status, result.document["level"]) == (1, "red")
     change_document = result.document["aggregates"]["counter"]["changes"][0]
     assert change_document["what"] == "event Incremented, field by: is gone (renamed to step?)"
-    assert "make a new event and read this one by an upcaster" in change_document["do"]
+    assert "define a new event and convert this event by an upcaster" in change_document["do"]
     assert "red  counter  event Incremented, field by: is gone" in cqrs("check").out
     assert cqrs("check", "--write").status == 0
     assert cqrs("check").status == 0

@@ -17,9 +17,9 @@ def annotation_changes(part: str, old: str, new: str) -> list[tuple[str, str, st
 @pytest.mark.parametrize(
     ("part", "expected", "advice"),
     [
-        ("put", "command Put, field name: is no longer personal", "keep the mark"),
-        ("done", "event Done, field name: is no longer personal", "events on the log have it sealed"),
-        ("box", "the state, field name: is no longer personal", "shards would keep it as it is"),
+        ("put", "command Put, field name: is no longer personal", "keep the annotation"),
+        ("done", "event Done, field name: is no longer personal", "events on the log have it encrypted"),
+        ("box", "the state, field name: is no longer personal", "shards would store it unencrypted"),
     ],
 )
 def test_annotation_must_not_be_removed(part: str, expected: str, advice: str) -> None:
@@ -41,7 +41,7 @@ def test_upcaster_allows_removing_the_annotation() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("name: str = ''", ANNOTATED, "is personal now: what was written before stays as it is"),
+        ("name: str = ''", ANNOTATED, "is personal now: older records keep the plain value"),
         (
             ANNOTATED,
             ANNOTATED.replace("Personal[str]", "Annotated[str, personal(erased='x')]"),

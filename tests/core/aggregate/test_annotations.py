@@ -113,13 +113,13 @@ def test_annotations_may_be_strings() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"command": None}, "decide: annotate 'command' with the commands it takes.* found no annotation"),
-        ({"event": None}, "evolve: annotate 'event' with the events it takes.* found no annotation"),
+        ({"command": None}, "decide: annotate 'command' with the commands it accepts.* found no annotation"),
+        ({"event": None}, "evolve: annotate 'event' with the events it accepts.* found no annotation"),
         ({"command": Go | None}, "found NoneType"),
         ({"command": Gone}, r"subclasses of cqrs.Command\), found Gone"),
         ({"command": cqrs.Command}, "found Command"),
         ({"command": "Gogo"}, "annotations of decide cannot be read: name 'Gogo' is not defined"),
-        ({"command": Go | another_go()}, "decide takes two commands named Go"),
+        ({"command": Go | another_go()}, "decide accepts two commands named Go"),
         ({"command": Box}, "Box is generic"),
         ({"command": Box[int]}, r"found .*Box\[int\]"),
         ({"command": Tagged}, "Tagged has a tag or is array_like"),
@@ -191,9 +191,7 @@ def yield_named_union(command: Go, car: Car) -> StopEvents:
 
 @pytest.mark.parametrize("function", [yield_stopped, yield_named_union])
 def test_event_without_evolve_is_refused(function: Any) -> None:
-    message = (
-        f"{function.__name__} gives Stopped, which evolve does not take: add it to the annotation of evolve's"
-    )
+    message = f"{function.__name__} returns Stopped, which evolve does not accept: add it to the annotation of evolve's"
     with raises_invalid(message) as failure:
         Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
     assert failure.value.where is function

@@ -146,7 +146,7 @@ def test_remedy_names_the_upcaster() -> None:
         change.description: change.remedy
         for change in compare_contracts(contract_with(), contract_with(**parts))
     }
-    assert "its upcaster" in remedies["event Done, field new: is new and has no default"]
+    assert "the upcaster must accept" in remedies["event Done, field new: is new and has no default"]
 
 
 def test_contract_names_the_aggregate() -> None:

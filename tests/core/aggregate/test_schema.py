@@ -109,14 +109,17 @@ def test_defaults_and_names_are_not_types() -> None:
         (list[object], "Moved.field has no form in JSON: object"),
         (msgspec.Raw, "Moved.field has no form in JSON: Raw$"),
         (Chain | dict[str, int], "Moved.field has no form in JSON: Type unions"),
-        (dict[int, str], "Moved.field has keys that are not strings"),
-        (Annotated[dict[int, str], msgspec.Meta(min_length=1)], "Moved.field has keys that are not strings"),
+        (dict[int, str], "Moved.field is a dict with keys that are not strings"),
+        (
+            Annotated[dict[int, str], msgspec.Meta(min_length=1)],
+            "Moved.field is a dict with keys that are not strings",
+        ),
         (
             Annotated[int, msgspec.Meta(pattern="x")],
             "Moved.field has no form in JSON: Can only set `pattern`",
         ),
         (msgspec.msgpack.Ext, "Moved.field has no form in JSON: Ext$"),
-        (list[dict[Colour, str]], "Moved.field has keys that are not strings"),
+        (list[dict[Colour, str]], "Moved.field is a dict with keys that are not strings"),
         ("Missing", "annotations of Moved cannot be read: name 'Missing'"),
     ],
 )
@@ -226,10 +229,13 @@ def test_large_finite_numbers_are_accepted() -> None:
     [
         (
             Bin,
-            r"Bin.shelf has a default, which Moved would leave out where it was not given: write `@dataclass\(",
+            r"Bin.shelf has a default, which the JSON of Moved omits unless it is passed: write `@dataclass\(",
         ),
         (dict[str, list[Bin | None]], "Bin.shelf"),
-        (tuple[Crate, int], "Crate has omit_defaults: Moved would change its meaning with a default"),
+        (
+            tuple[Crate, int],
+            "Crate has omit_defaults: a new default would change the meaning of stored Moved",
+        ),
     ],
 )
 def test_objects_that_lose_fields_are_refused(annotation: Any, message: str) -> None:

@@ -89,10 +89,10 @@ def test_upcaster_gets_old_and_new_shapes() -> None:
     ("upcaster", "data", "message"),
     [
         (from_v1, {}, "the upcaster of Deposited raised test_upcasting.py:"),
-        (from_v1, [], "the data of Deposited is not an object of its fields: b'[]'"),
+        (from_v1, [], "the data of Deposited are not a JSON object: b'[]'"),
         (from_v1, {"cents": "NaN"}, "a number that is not finite"),
-        (lambda old: Retired(), {}, "gave Retired(): not an event of today: evolve takes MoneyDeposited"),
-        (lambda old: None, {}, "gave None: not an event of today"),
+        (lambda old: Retired(), {}, "returned Retired(): not a current event: evolve accepts MoneyDeposited"),
+        (lambda old: None, {}, "returned None: not a current event"),
         (lambda old: MoneyDeposited(Decimal(1), 7), {}, "Expected `str`, got `int`"),  # type: ignore[arg-type]
     ],
 )
@@ -124,8 +124,11 @@ def to_either(old: dict[str, Any]) -> MoneyDeposited | Retired:
         ({"Deposited": 7}, "the upcaster of Deposited must be a function of one parameter.* found 7"),
         ({"Deposited": lambda: None}, "must be a function of one parameter"),
         ({"Deposited": async_upcaster}, "not `async def`"),
-        ({"Deposited": to_either}, "the upcaster of Deposited gives Retired, which evolve does not take"),
-        ({"Deposited": to_retired}, "the upcaster of Deposited gives Retired, which evolve does not take"),
+        ({"Deposited": to_either}, "the upcaster of Deposited returns Retired, which evolve does not accept"),
+        (
+            {"Deposited": to_retired},
+            "the upcaster of Deposited returns Retired, which evolve does not accept",
+        ),
     ],
 )
 def test_wrong_upcaster_is_refused(upcasters: Any, message: str) -> None:

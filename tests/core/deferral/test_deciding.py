@@ -211,7 +211,7 @@ def test_id_of_a_deferred_command_is_known() -> None:
     original = {"offset": 0, "status": "deferred", "version": 0, "events": 0}
     assert (duplicate["status"], duplicate["original"]) == ("duplicate", original)
     assert (reused["reason"], reused["original"]) == ("ID_REUSED", original)
-    assert reused["message"] == "the id is of another command, deferred at offset 0"
+    assert reused["message"] == "the id belongs to another command, deferred at offset 0"
 
 
 def test_deferred_commands_count_as_bytes() -> None:

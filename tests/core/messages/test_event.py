@@ -34,5 +34,5 @@ def test_deep_event_is_refused() -> None:
 
 
 def test_negative_position_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^not a place in a topic: '0/-1/0'$"):
+    with pytest.raises(ValueError, match=r"^not an event id, .*: '0/-1/0'$"):
         event("0/-1/0").position()

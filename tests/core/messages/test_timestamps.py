@@ -46,5 +46,5 @@ def test_timestamp_beyond_calendars_becomes_the_epoch(milliseconds: int) -> None
 def test_any_offset_is_read_as_utc() -> None:
     moment = parse_utc("2026-11-21T01:02:03+05:00")
     assert moment == datetime(2026, 11, 20, 20, 2, 3, tzinfo=UTC) and moment.tzinfo is UTC
-    with pytest.raises(ValueError, match="with its offset"):
+    with pytest.raises(ValueError, match="with an offset"):
         parse_utc("2026-11-21T01:02:03")

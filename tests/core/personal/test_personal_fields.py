@@ -85,7 +85,7 @@ def test_fields_without_annotation_are_not_personal() -> None:
         (Personal[Inner], "within its type"),
         (Annotated[list["Inner"], personal], "within its type"),
         (list[Named], "within its type"),
-        (Annotated[Personal[str], personal], "marked as personal twice"),
+        (Annotated[Personal[str], personal], "annotated as personal twice"),
         (Personal[datetime.datetime], "no default redacted value"),
         (Annotated[int | str, personal], "no default redacted value"),
         (Annotated[tuple[int, int], personal], "no default redacted value"),

@@ -124,7 +124,7 @@ def test_topic_made_again_has_none(counters: TopicHarness) -> None:
     identity = replace(newest.identity, topics={**newest.identity.topics, "events": "made again"})
     (source,) = (changed(checkpoint, identity=identity) for checkpoint in checkpoint_sources(counters))
     assert source.mismatch_reason(newest, source.ends(), "").startswith("topics was")
-    with pytest.raises(ConfigurationError, match="of another log or code"):
+    with pytest.raises(ConfigurationError, match="belongs to another log or other code"):
         write_checkpoint(source)
 
 

@@ -85,7 +85,7 @@ def test_erase_is_a_command_of_personal_aggregates() -> None:
 
 @pytest.mark.parametrize(("detail", "expected"), [("unfit", 400), ("undone", 500), ("quit", 500)])
 def test_answers_have_no_personal_value(detail: str, expected: int) -> None:
-    """The command does not fit its class, or its own code raises."""
+    """The command does not match its class, or its own code raises."""
     with pytest.raises(Problem) as refused:
         read_request_command(LEAKING, "Greet", b'{"name":"Ann-Sophie","mode":"%s"}' % detail.encode())
     assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)

@@ -198,5 +198,5 @@ def test_errors_contain_no_personal_value(event: cqrs.Event, aggregate: str) -> 
 
     event_with_value = msgspec.structs.replace(recorded(), event=event)
     composer = Composer("mine", {}, "murmur2", load)
-    with pytest.raises(InvalidReaction, match=r"^withheld: a personal value stands in the message$"):
+    with pytest.raises(InvalidReaction, match=r"^redacted: the message contains a personal value$"):
         composer.compose(event_with_value, (Send(aggregate, "c-1", Order(("Elm Street",), 1)),))

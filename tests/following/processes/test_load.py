@@ -37,7 +37,11 @@ def test_complete_process_loads(tmp_path: Path) -> None:
     ("old", "new", "problem"),
     [
         ("process = cqrs.Process(react)", "", "processes/mine.py defines no process"),
-        ("Placed | Paid, at", "str, at", r"processes/mine.py:7: annotate the events that react hears"),
+        (
+            "Placed | Paid, at",
+            "str, at",
+            r"processes/mine.py:7: annotate the events to which react subscribes",
+        ),
         ("at: cqrs.Recorded)", "at: str)", r"processes/mine.py:7: annotate the second parameter"),
         ('Send("order"', 'Send("ordr"', r"processes/mine.py:8: there is no aggregate 'ordr'"),
         ('cqrs.Send("order"', "1 / 0; cqrs.Send('x'", r"processes/mine.py:8: there is no aggregate 'x'"),

@@ -28,7 +28,7 @@ STOPS = {
     "1 / 0": "raised on order.Placed {place} ('o-0-5', version 1): mine.py:9: ZeroDivisionError",
     "raise KeyboardInterrupt": "raised on order.Placed {place} ('o-0-5', version 1): mine.py:9: KeyboardInterrupt",
     "yield 7": "returned invalid commands for order.Placed {place} ('o-0-5', version 1): processes/mine.py:7: react "
-    "gave 7",
+    "returned 7",
     'yield cqrs.Send(at.aggregate_id, "p", Request("x"))': "no aggregate 'o-0-5'",
     'yield cqrs.Send("payment", "", Request("x"))': "aggregate_id has 0 bytes",
     'yield cqrs.Send("payment", "p", AddLine("tea"))': "AddLine is not a command of 'payment'",

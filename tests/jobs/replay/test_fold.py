@@ -91,16 +91,22 @@ def test_until_keeps_the_last_earlier_version() -> None:
     [
         (
             [counter_event("a", 1), counter_event("a", 3)],
-            "offset 1: 'a' is at version 1, its next event has 3",
+            "offset 1: 'a' is at version 1, but its next event has version 3",
         ),
-        ([counter_event("a", 2)], "offset 0: 'a' is at version 0, its next event has 2: events are missing"),
+        (
+            [counter_event("a", 2)],
+            "offset 0: 'a' is at version 0, but its next event has version 2: events are missing",
+        ),
         (
             [counter_event("a", 1), counter_event("a", 1)],
             "offset 1: 'a' is at version 1 and has another event of version 1",
         ),
         ([counter_event("a", 0)], "offset 0: 'a' is at version 0 and has another event of version 0"),
         ([counter_event("a", 1, type="Exploded")], "offset 0: the code knows no event counter.Exploded"),
-        ([counter_event("a", 1, type="WasReset")], "offset 0: counter.WasReset 0/1/0 does not fit its class"),
+        (
+            [counter_event("a", 1, type="WasReset")],
+            "offset 0: counter.WasReset 0/1/0 does not match its class",
+        ),
         ([b"{"], "offset 0: "),
         ([b"[" * 100_000], "offset 0: "),
         ([None], "offset 0: a null value is not an event"),

@@ -111,7 +111,7 @@ def test_deferred_command_is_under_current_key() -> None:
     history.deferred[0] = with_value(history.deferred[0], encode_json(entry))
     assert (
         only_violation(history)
-        == f"deferred 0 is sealed with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
+        == f"deferred 0 is encrypted with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
     )
     history.since = [with_value(history.events[0], erased_value("a", key(1).kid))]
     assert violation_texts(history) == []
@@ -125,9 +125,7 @@ def test_resubmitted_command_has_its_key() -> None:
     history.commands[-1] = with_value(
         history.commands[-1], json.dumps(expected, separators=(",", ":")).encode()
     )
-    expected = (
-        f"outcomes 2 is of a command that is sealed with key {key(9).kid}, and key {key(1).kid} is in force"
-    )
+    expected = f"outcomes 2 is of a command that is encrypted with key {key(9).kid}, and key {key(1).kid} is in force"
     assert only_violation(history) == expected
 
 
@@ -139,4 +137,4 @@ def test_entry_under_two_keys_is_found() -> None:
     )
     history.deferred[0] = with_value(history.deferred[0], encode_json(entry))
     key_ids = " and ".join(sorted([key(1).kid, key(9).kid]))
-    assert f"deferred 0 holds a command that is sealed with the keys {key_ids}" in violation_texts(history)
+    assert f"deferred 0 holds a command that is encrypted with the keys {key_ids}" in violation_texts(history)

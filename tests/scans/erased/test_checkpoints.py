@@ -73,7 +73,7 @@ def test_checkpoint_sealed_with_ended_key(harness: TopicHarness) -> None:
     assert report.count == 0 and len(report.locations) == 1
     write_shard(harness.folder / "since", ann=sealed(9))
     shutil.copy(harness.folder / "since" / DATA_FILE, Path(report.locations[0]) / NAME)
-    assert f"sealed with key {key(1).kid}, which had ended, of 'ann'" in only_violation(harness)
+    assert f"encrypted with key {key(1).kid}, which had ended, of 'ann'" in only_violation(harness)
 
 
 def test_checkpoints_that_it_is_pointed_at(harness: TopicHarness) -> None:

@@ -81,6 +81,6 @@ def test_what_is_sealed_is_no_find(spared: TopicHarness, state: StoredState, tmp
 
 def test_shard_goes_on_with_an_ended_key(harness: TopicHarness) -> None:
     write_shard(shard_path(harness), ann=state_under(key(1), 2))
-    assert f"a shard has 'name' sealed with key {key(1).kid}, which had ended, of 'ann'" in only_violation(
+    assert f"a shard has 'name' encrypted with key {key(1).kid}, which had ended, of 'ann'" in only_violation(
         harness
     )

@@ -80,7 +80,7 @@ def test_unseen_aborted_records_must_be_accepted(decided: TopicHarness) -> None:
     error = run_plan_for_error(decided.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert "commands 5 to 10 were deleted" in error.message
-    assert "if they were not of aborted transactions" in error.message
+    assert "unless they belonged to aborted transactions" in error.message
     assert error.hint.endswith(f"cqrs run --accept-loss counter:0@{end}")
     run_plan(decided.plan(accept_loss=[f"counter:0@{end}"]))
     goes_on(decided)

@@ -157,7 +157,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
     assert way_out(error) == "counter:0@5"
     delete_group(decided)
     error = run_plan_for_error(decided.plan())
-    assert "leaves 'a' at version 0, though command 4 left it at 5: events were lost" in str(error)
+    assert "leaves 'a' at version 0, but command 4 left it at version 5: events were lost" in str(error)
     assert way_out(error) == "counter:0@5"
     assert decided.decided_offsets() == [0, 1, 2, 3, 4]
     run_plan(decided.plan(accept_loss=["counter:0@5"]))

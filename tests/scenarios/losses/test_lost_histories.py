@@ -51,7 +51,7 @@ def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost: TopicHarness
         take_identity(lost.shard_path(partition=number), of, into)
     bank.send(*commands[500:])
     notes = [note for result in run_plan_task(bank.plan(machine="A")) for note in result.notes]
-    assert sum("of a history that was lost" in note for note in notes) == 2, notes
+    assert sum("folded from records that the log has lost" in note for note in notes) == 2, notes
     bank.check("A")
 
 
