@@ -25,7 +25,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
-from cqrs_cli.deciding.deferred_commands import values
+from cqrs_cli.deciding.deferred_commands import deferred_records
 from cqrs_cli.kafka.partition_log import PartitionLog
 from tests.core.deferral.cache import Cache
 from tests.support.commands import command
@@ -207,7 +207,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
 
 
 def commit(world: World, changed_entries: Mapping[str, Deferral | None], ids: Any) -> tuple[World, Shard]:
-    topic = (*world.topic, *((key.decode(), value) for value, key in values(changed_entries)))
+    topic = (*world.topic, *((key.decode(), value) for value, key in deferred_records(changed_entries)))
     table = DeferralTable(world.shard.entries)
     table.apply_changes(changed_entries)
     shard = Shard(_sorted(table), ids, len(world.outcomes), len(topic))

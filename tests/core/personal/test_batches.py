@@ -99,7 +99,7 @@ def test_senders_may_not_encrypt(data: str, attributes: dict[str, str]) -> None:
     assert data.encode() in value
     decisions = decide_batch(CUSTOMER, [replace(command_record, value=value)], context())
     assert verdicts(decisions) == ["INVALID_PAYLOAD"] and decisions.data_keys == {}
-    assert b"a member has the shape of a sealed value" in decisions.outcomes[0][0]
+    assert b"a member has the shape of an encrypted value" in decisions.outcomes[0][0]
 
 
 def test_unknown_members_may_not_be_encrypted() -> None:

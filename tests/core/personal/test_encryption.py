@@ -74,7 +74,7 @@ def test_moved_value_is_not_decrypted(
 ) -> None:
     if location == other_location:
         return
-    with pytest.raises(DamagedValueError, match=f"with key {KEY.kid}, which it names"):
+    with pytest.raises(DamagedValueError, match=f"key {KEY.kid}, which it names, does not decrypt it"):
         KEY.decrypt(KEY.encrypt(value, location), other_location)
 
 
