@@ -32,6 +32,7 @@ from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.run_partitions import RunPartition, partition_name, run_partitions
 from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.runs.source_files import SourceWatch
 from cqrs_cli.system.tolerant_stderr import ignore_stderr_errors
 
 if TYPE_CHECKING:
@@ -46,8 +47,11 @@ def run_owners(
     show: Callable[[Snapshot], None],
     report: Callable[[str], None],
     processes: ProcessPlan | None = None,
+    sources: SourceWatch | None = None,
 ) -> Snapshot:
     """Own every partition of the plans until `--once` is done, or for ever; return the progress.
+
+    `sources`: the source files that a standby run has loaded.
 
     Raises the error that ended the run. In every case the partitions that this run still owns have been fenced.
     """
@@ -61,7 +65,10 @@ def run_owners(
         )
         with heartbeat:
             return run_tasks(
-                context, RunWork(context, plan, processes, progress, show, report), task_count, report
+                context,
+                RunWork(context, plan, processes, progress, show, report, sources),
+                task_count,
+                report,
             )
 
 
@@ -78,6 +85,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         progress: Progress,
         show: Callable[[Snapshot], None],
         report: Callable[[str], None],
+        sources: SourceWatch | None = None,
     ) -> None:
         self._partitions = run_partitions(plan, processes)
         super().__init__("cqrs run", len(self._partitions), plan.timing, plan.targets is None)
@@ -85,7 +93,8 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self._plan = replace(plan, reports=address)
         self._processes = processes and replace(processes, reports=address)
         self._context, self._progress, self._show, self._report = context, progress, show, report
-        self._watch = PlanWatch(plan, processes) if plan.timing.standby_timeout is not None else None
+        is_standby = plan.timing.standby_timeout is not None
+        self._watch = PlanWatch(plan, processes, sources) if is_standby else None
         self._is_outgrown_reported = False  # True once the message was reported
 
     def task(
@@ -117,7 +126,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection.bootstrap_server)}"
 
     def check_topics(self) -> None:
-        """Raise `PlanChangedError` in a standby run whose topics have changed.
+        """Raise `PlanChangedError` in a standby run whose topics have changed, `CqrsError` if its source files have.
 
         Raise `OutgrownError` if a topic has more partitions and this run has only subscriptions. A run that also
         decides reports the error once and continues, because no event is lost.

@@ -1,4 +1,6 @@
-"""Detects that the topics of a standby run are no longer the topics of its plan, as after `cqrs repartition`."""
+"""Detects that the topics of a standby run are no longer the topics of its plan, as after `cqrs repartition`, and that
+its source files have changed.
+"""
 
 from collections.abc import Collection
 
@@ -7,6 +9,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.runs.run_partitions import RunPartition
+from cqrs_cli.runs.source_files import SourceWatch
 
 #: Seconds between two checks: commands in new partitions wait for the run that splits.
 _EVERY = 0.5
@@ -17,12 +20,13 @@ class PlanChangedError(CqrsError):
 
 
 class PlanWatch:
-    """The topics of a run's plan, with their ids and partition counts.
+    """The topics of a run's plan, with their ids and partition counts, and its source files.
 
     A repartitioning extends the commands topic last, so only this topic of an aggregate is checked.
     """
 
-    def __init__(self, plan: Plan, processes: ProcessPlan | None) -> None:
+    def __init__(self, plan: Plan, processes: ProcessPlan | None, sources: SourceWatch | None = None) -> None:
+        self._sources = sources
         decided = {found.topics.commands: found for found in plan.topics.values()}
         self._aggregates = {topic: found.topics.aggregate for topic, found in decided.items()}
         self._counts = {topic: found.partitions for topic, found in decided.items()}
@@ -37,8 +41,11 @@ class PlanWatch:
 
     def check(self, owned: Collection[RunPartition]) -> None:
         """Raise `PlanChangedError` for a topic that was extended or recreated, unless the run owns a partition of its
-        aggregate: then the owners continue by their plan until another run splits the partitions.
+        aggregate: then the owners continue by their plan until another run splits the partitions. Raise `CqrsError` for
+        changed source files, unless the run owns a partition.
         """
+        if self._sources is not None and not owned:
+            self._sources.check_if_due()
         self._owned = frozenset(_aggregate_of(place) for place in owned)
         for topic, count in self._topics.check_if_due().items():
             if count != self._counts[topic] and self._aggregates[topic] not in self._owned:

@@ -1,4 +1,4 @@
-"""An aggregate gets more partitions while a standby runs, which plans again and splits the partitions."""
+"""Topics, code or settings change while a standby runs: it splits the partitions, or ends to be started again."""
 
 import json
 import socket
@@ -50,14 +50,40 @@ def active_and_standby(project: Project) -> Iterator[tuple[Any, Any, int]]:
             yield active, standby, port
 
 
+def status(project: Project) -> dict[str, Any]:
+    (aggregate,) = project.json("status", "counter")["aggregates"].values()
+    return dict(aggregate)
+
+
+def owners(project: Project) -> set[str]:
+    """Return the runs in the claims of the partitions."""
+    return {partition["owner"]["run"] for partition in status(project)["partitions"]}
+
+
 @pytest.mark.covers("growing")
 def test_standby_splits_without_a_restart(project: Project) -> None:
     project.cqrs("init", "counter", "--partitions", "2")
     with active_and_standby(project) as (active, standby, port):
+        (first,) = owners(project)
         project.cqrs("repartition", "counter", "--partitions", "4")
         project.send(counter_increments(20))
         await_decided(project, 40, COUNTER)
         eventually(lambda: repartitioning_stages(project, "counter") == [None] * 4, within=60)
         eventually(lambda: is_ready(port), within=60)
         assert active.wait(timeout=90) == 6 and standby.poll() is None
+        assert first not in owners(project)  # and only the standby process is left
     assert project.json("replay", "counter")["events"] == 40
+
+
+@pytest.mark.parametrize("file", ["cqrs.toml", "aggregates/counter.py"])
+def test_standby_ends_when_files_change(project: Project, file: str) -> None:
+    """A service manager starts it again with the current files. The active run continues with the files it has read."""
+    project.cqrs("init", "counter", "--partitions", "2")
+    with active_and_standby(project) as (active, standby, _):
+        with (project.folder / file).open("a") as changed:
+            changed.write("# changed\n")
+        assert standby.wait(timeout=60) == 1
+        assert f"error: changed since this standby started: {file}" in standby.stderr.read()
+        project.send(increments(20))
+        decided(project, 40, COUNTER)
+        assert active.poll() is None

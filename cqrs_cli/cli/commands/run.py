@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.runs.run_plan import OperatorOverrides, RunPlan
     from cqrs_cli.runs.snapshot import Snapshot
+    from cqrs_cli.runs.source_files import SourceWatch
 
 
 #: Timeout in seconds for a new plan of a standby run whose topics are being changed.
@@ -127,10 +128,12 @@ def run(
     from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.runs.plan_watch import PlanChangedError
+    from cqrs_cli.runs.source_files import SourceWatch
 
     for setting, value in failpoints.environment().items():
         cli.print_note(f"{setting}={value}: fault injection is on, this run will kill its own workers")
     address, overrides = parse_metrics_address(metrics_address), interventions.overrides()
+    sources = SourceWatch(cli.settings.root, cli.settings.aggregates) if standby else None
     run_plan = _plan_run(cli, aggregates, processes, overrides, once, standby)
     warn_of_clock_difference(cli, run_plan.deciding_plan.connection)
     if once and not overrides:
@@ -148,7 +151,7 @@ def run(
             tasks = min(run_plan.partitions, slots)
             _print_start(cli, run_plan, tasks, standby)
             try:
-                snapshot = _run_until_end(cli, context, run_plan, tasks, display)
+                snapshot = _run_until_end(cli, context, run_plan, tasks, display, sources)
                 break
             except PlanChangedError as change:
                 display.restart(f"{change.message}: planning again")
@@ -236,7 +239,12 @@ def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> No
 
 
 def _run_until_end(
-    cli: Cli, context: "SparkContext", run_plan: "RunPlan", tasks: int, display: "RunDisplay"
+    cli: Cli,
+    context: "SparkContext",
+    run_plan: "RunPlan",
+    tasks: int,
+    display: "RunDisplay",
+    sources: "SourceWatch | None",
 ) -> "Snapshot":
     """Decide and react until the run ends. Print the progress also if the run is stopped or taken over."""
     from cqrs_cli.cli.render.progress import run_result
@@ -244,7 +252,7 @@ def _run_until_end(
 
     try:
         return run_owners(
-            context, run_plan.deciding_plan, tasks, display.show, display.warn, run_plan.process_plan
+            context, run_plan.deciding_plan, tasks, display.show, display.warn, run_plan.process_plan, sources
         )
     except (KeyboardInterrupt, TakenOverError) as stop_reason:
         if display.last is not None:

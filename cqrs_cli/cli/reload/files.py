@@ -1,43 +1,19 @@
-"""The source files of a project, whose changes restart a run."""
+"""The checks of source files that have changed, before a run is restarted with them."""
 
 import concurrent.futures
-import hashlib
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cqrs_cli.core.aggregate.compatibility import contract_of
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.processes.load import PROCESSES, load_process, process_names
-
-#: Path → content.
-Sources = Mapping[Path, bytes]
+from cqrs_cli.following.processes.load import load_process, process_names
+from cqrs_cli.runs.source_files import read_sources, sources_digest
 
 #: The environment variable that passes the digest of the checked files to the run.
 CHECKED_CODE = "CQRS_RELOAD_JUDGED"
-
-
-def read_sources(root: Path, package: str) -> Sources:
-    """Return the Python files of the project's aggregates and processes, and its settings, each with its content."""
-    folders = root / package.replace(".", "/"), root / PROCESSES
-    files = [*(file for folder in folders for file in folder.rglob("*.py")), root / "cqrs.toml"]
-    sources = {}
-    for file in files:
-        try:
-            sources[file] = file.read_bytes()
-        except OSError:  # deleted, or being replaced
-            continue
-    return sources
-
-
-def sources_digest(sources: Sources) -> str:
-    """Return a digest of paths and contents, which differs for different files."""
-    digest = hashlib.sha256()
-    for path, content in sorted(sources.items()):
-        digest.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
-    return digest.hexdigest()
 
 
 def check_reloaded_code(root: Path, package: str) -> None:
@@ -50,12 +26,6 @@ def check_reloaded_code(root: Path, package: str) -> None:
         raise CqrsError(
             "the code changed while the run started", "it was not checked, so no command is decided"
         )
-
-
-def changed_names(previous: Sources, current: Sources, root: Path) -> list[str]:
-    """Return the files that differ, by their paths in the project."""
-    paths = {path for path in previous.keys() | current.keys() if previous.get(path) != current.get(path)}
-    return sorted(str(path.relative_to(root)) for path in paths)
 
 
 def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:

@@ -7,16 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cqrs_cli.cli.reload.files import (
-    CHECKED_CODE,
-    Sources,
-    changed_names,
-    load_contracts,
-    read_sources,
-    sources_digest,
-)
+from cqrs_cli.cli.reload.files import CHECKED_CODE, load_contracts
 from cqrs_cli.cli.reload.rules import Contracts, objections
 from cqrs_cli.errors import CqrsError, TakenOverError
+from cqrs_cli.runs.source_files import Sources, changed_names, read_sources, sources_digest
 
 #: Seconds between two polls of the files. Files count as changed if two polls in a row find the same new content.
 POLL_INTERVAL = 0.3

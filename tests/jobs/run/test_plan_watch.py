@@ -1,8 +1,13 @@
 """A standby notices that the topics of its plan have changed."""
 
+from pathlib import Path
+
 import pytest
 
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.runs import source_files
 from cqrs_cli.runs.plan_watch import PlanChangedError, PlanWatch
+from cqrs_cli.runs.source_files import SourceWatch
 from tests.support.harness import TopicHarness
 from tests.support.repartitioning import repartition_topics
 from tests.support.topic_loss import recreate_topics
@@ -33,3 +38,15 @@ def test_recreated_topic_needs_a_new_plan(counters: TopicHarness) -> None:
     watch = PlanWatch(counters.plan(once=False), None)
     recreate_topics(counters, "commands")
     eventually(lambda: is_changed(watch))
+
+
+def test_changed_files_end_no_owner(
+    counters: TopicHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_files, "_EVERY", 0.0)
+    plan = counters.plan(once=False)
+    watch = PlanWatch(plan, None, SourceWatch(tmp_path, "aggregates"))
+    (tmp_path / "cqrs.toml").touch()
+    watch.check(plan.partitions())
+    with pytest.raises(CqrsError, match="changed since this standby started"):
+        watch.check(())

@@ -1,0 +1,64 @@
+"""The source files of a project: its settings, and the code of its aggregates and process managers."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.following.processes.load import PROCESSES
+
+#: Path → content.
+Sources = Mapping[Path, bytes]
+
+#: Seconds between two comparisons of a standby run.
+_EVERY = 2.0
+
+
+def read_sources(root: Path, package: str) -> Sources:
+    """Return the Python files of the project's aggregates and processes, and its settings, each with its content."""
+    folders = root / package.replace(".", "/"), root / PROCESSES
+    files = [*(file for folder in folders for file in folder.rglob("*.py")), root / "cqrs.toml"]
+    sources = {}
+    for file in files:
+        try:
+            sources[file] = file.read_bytes()
+        except OSError:  # deleted, or being replaced
+            continue
+    return sources
+
+
+def sources_digest(sources: Sources) -> str:
+    """Return a digest of paths and contents, which differs for different files."""
+    digest = hashlib.sha256()
+    for path, content in sorted(sources.items()):
+        digest.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
+    return digest.hexdigest()
+
+
+def changed_names(previous: Sources, current: Sources, root: Path) -> list[str]:
+    """Return the files that differ, by their paths in the project."""
+    paths = {path for path in previous.keys() | current.keys() if previous.get(path) != current.get(path)}
+    return sorted(str(path.relative_to(root)) for path in paths)
+
+
+class SourceWatch:
+    """The source files of a standby run as they were before it loaded them."""
+
+    def __init__(self, root: Path, package: str) -> None:
+        self._root, self._package = root, package
+        self._sources, self._checked_at = read_sources(root, package), time.monotonic()
+
+    def check_if_due(self) -> None:
+        """Raise `CqrsError`, exit code 1, if files have changed: a run cannot load its code a second time, and the
+        unit starts it again. Call it only while the run owns no partition, as an active run continues with its code.
+        """
+        if time.monotonic() - self._checked_at < _EVERY:
+            return
+        self._checked_at = time.monotonic()
+        if names := changed_names(self._sources, read_sources(self._root, self._package), self._root):
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise CqrsError(
+                f"changed since this standby started: {', '.join(names[:3])}{more}",
+                "start it again, so that it takes over with the current settings and code; a service manager does",
+            )
