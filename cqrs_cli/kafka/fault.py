@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.kafka.topics.topics import ExtraKind, Kind
 
 
-def tail_command(aggregate: str, kind: Kind, partition: int, offset: int) -> str:
+def tail_command(aggregate: str, kind: Kind | ExtraKind, partition: int, offset: int) -> str:
     """Return the command that shows a record."""
     return f"cqrs tail {aggregate} {kind} --partition {partition} --from {offset} -n 1"
 
@@ -17,7 +17,7 @@ class PlacedFault:
     """A fault in a record of an aggregate. `what` is its predicate: "is NOT_FOUND without an expected version"."""
 
     topic: str
-    kind: Kind
+    kind: Kind | ExtraKind
     partition: int
     offset: int
     what: str
@@ -28,8 +28,11 @@ class PlacedFault:
 
     def error(self, what: str, aggregate: str) -> ContradictionError:
         """Return the error for several faults, of which this is the first; `what`: the message of the error."""
-        command = tail_command(aggregate, self.kind, self.partition, self.offset)
-        return ContradictionError(what, f"look at the first: {command}")
+        if self.kind in ("deferred", "keys", "lineage"):  # `cqrs tail` does not read these topics
+            hint = f"the first is offset {self.offset} of {self.topic} partition {self.partition}"
+        else:
+            hint = f"look at the first: {tail_command(aggregate, self.kind, self.partition, self.offset)}"
+        return ContradictionError(what, hint)
 
 
 def record_fault(

@@ -11,6 +11,9 @@ from cqrs_cli.proof.positions import CommandPosition, parse_parent_position
 
 LogName = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 
+#: A topic that may have violations. The keys topic is compacted, and has no commands.
+ViolationLog = LogName | Literal["keys"]
+
 #: The number of violations per partition that are listed. All violations are counted; the limit bounds memory.
 MAX_LISTED = 100
 
@@ -24,7 +27,7 @@ class Violation(NamedTuple):
     offset what`: `Violation("outcomes", 17, "is NOT_FOUND without an expected version")`.
     """
 
-    log: LogName
+    log: ViolationLog
     offset: int
     problem: str
 
@@ -62,11 +65,16 @@ class Findings:
         self.count = earlier.violation_count
         self.accepted_losses = earlier.accepted_losses
 
-    def add_violation(self, log: LogName, offset: int, problem: str) -> None:
+    def add_violation(self, log: ViolationLog, offset: int, problem: str) -> None:
         """Count a violation, and list it if the list has fewer than `MAX_NAMED`."""
         self.count += 1
         if len(self.listed) < MAX_LISTED:
             self.listed.append(Violation(log, offset, problem))
+
+    def add_all(self, others: "Findings") -> None:
+        """Add the violations of other findings."""
+        self.count += others.count
+        self.listed += others.listed[: max(0, MAX_LISTED - len(self.listed))]
 
 
 @dataclass(frozen=True, slots=True)

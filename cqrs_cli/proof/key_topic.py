@@ -13,6 +13,7 @@ from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.join import decode_events_entry
+from cqrs_cli.proof.key_records import TopicKey
 from cqrs_cli.proof.keys import KeyTrace, find_state_problems, key_of_event, key_topic_problem, read_key_entry
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index
@@ -32,11 +33,11 @@ class KeyVerification:
 
     def check_key_topic(
         self,
-        aggregates: Iterable[tuple[str, bytes, WrappedKey | None]],
+        aggregates: Iterable[tuple[str, bytes, TopicKey | None]],
         later_events: Iterable[Record],
         is_assigned: Callable[[str], bool] = lambda subject: True,
     ) -> None:
-        """Compare with the keys topic. `aggregates`: aggregate id, key entry in the store, and key in the topic.
+        """Compare with the keys topic. `aggregates`: aggregate id, key entry in the store, and record in the topic.
         `later_events`: the events that were written after the logs were read. `is_assigned(subject)`: False for an
         aggregate that has moved to another partition, although its deferred commands may still be in this partition.
         """
@@ -49,8 +50,21 @@ class KeyVerification:
         recently_erased = {*erased_keys_from(self._events, self.decided_lower), *erased_keys_in(later_events)}
         topic = KeyTopic(parked, recently_erased, self._findings)
         for subject, key_entry, topic_key in aggregates:
-            topic.check_key(subject, read_key_entry(key_entry), topic_key)
+            topic.check_key(
+                subject, read_key_entry(key_entry), None if topic_key is None else topic_key.wrapped
+            )
+            if topic_key is not None and topic_key.wrapped is not None:
+                self._check_decryption(subject, topic_key.offset, topic_key.wrapped)
         topic.check_remaining()
+
+    def _check_decryption(self, subject: str, offset: int, wrapped: WrappedKey) -> None:
+        keys = None if self._scope.personal is None else self._scope.personal.active_keys
+        if keys is not None and (problem := keys.find_problem(subject, wrapped)) is not None:
+            self._findings.add_violation("keys", offset, f"cannot be decrypted: {problem}")
+
+    def add_violations(self, found: Findings) -> None:
+        """Add the violations in the records of the keys topic."""
+        self._findings.add_all(found)
 
     def find_state_problems(self, subject: str, cls: type[State], stored: StoredState) -> Iterator[str]:
         """Yield the violations in the personal fields of an aggregate's state in a shard."""

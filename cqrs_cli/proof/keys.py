@@ -30,6 +30,7 @@ from cqrs_cli.core.personal.encryption import (
     kid_of,
 )
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.topic import WrappedKey
 
 #: The number of decrypted data keys in the cache. An aggregate's next event needs its key again.
@@ -110,22 +111,34 @@ class ActiveKeys:
         find_key: Callable[[str], WrappedKey | None],
         decrypt_key: Callable[[str, WrappedKey], DataKey],
     ) -> None:
-        self._aggregate, self._find_key = aggregate, find_key
-        self._decrypt_key = lru_cache(_CACHED_KEYS)(decrypt_key)
+        self._aggregate, self._find_key, self._decrypt = aggregate, find_key, decrypt_key
+        self._data_key_or_problem = lru_cache(_CACHED_KEYS)(self._decrypt_key)
+
+    def find_problem(self, subject: str, wrapped: WrappedKey) -> str | None:
+        """Return why the keyring cannot decrypt a data key; None if it can."""
+        found = self._data_key_or_problem(subject, wrapped)
+        return found if isinstance(found, str) else None
+
+    def _decrypt_key(self, subject: str, wrapped: WrappedKey) -> DataKey | str:
+        try:
+            return self._decrypt(subject, wrapped)
+        except ContradictionError as error:
+            return error.message
 
     def find_damaged(self, subject: str, place: str, data: bytes) -> Iterator[str]:
         """Yield each member that uses the active key, but cannot be decrypted with it.
 
-        The messages never contain personal data. Raises `ContradictionError` for a key that the keyring cannot decrypt.
+        The messages never contain personal data. A key that the keyring cannot decrypt is a violation of its own.
         """
         members = encrypted_members(data)
         wrapped = self._find_key(subject) if members else None
         for name, value in members.items() if wrapped is not None else ():
             try:
-                if wrapped is not None and kid_of(value) == wrapped.kid:
-                    self._decrypt_key(subject, wrapped).decrypt(
-                        value, ValueLocation(self._aggregate, subject, place, name)
-                    )
+                if wrapped is None or kid_of(value) != wrapped.kid:
+                    continue
+                data_key = self._data_key_or_problem(subject, wrapped)
+                if isinstance(data_key, DataKey):
+                    data_key.decrypt(value, ValueLocation(self._aggregate, subject, place, name))
             except DecryptionError as error:
                 yield f"has a damaged value in {name!r}: {error}"
 

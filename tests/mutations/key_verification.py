@@ -46,7 +46,7 @@ KEY_VERIFICATION = [
     Mutation(
         "damage in a seal is passed over",
         "cqrs_cli/proof/keys.py",
-        (("kid_of(value) == wrapped.kid", "False"),),
+        (("kid_of(value) != wrapped.kid", "True"),),
         f"{_KEYS}::test_damaged_encrypted_value_is_found",
     ),
     Mutation(

@@ -15,6 +15,7 @@ from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fingerprint_check_of
+from cqrs_cli.proof.key_records import TopicKey
 from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
@@ -90,8 +91,9 @@ class EncryptedHistory(history.History):
     def check_more(self, proof: PartitionVerification, store: Store) -> None:
         recorded = {subject: saved.state for subject, saved in store.items()}
         names = recorded | self.keys
+        topic = {name: TopicKey(0, wrapped) for name, wrapped in self.keys.items()}
         proof.keys.check_key_topic(
-            ((name, recorded.get(name, b""), self.keys.get(name)) for name in names), self.since
+            ((name, recorded.get(name, b""), topic.get(name)) for name in names), self.since
         )
 
 

@@ -165,7 +165,13 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
         for record in find_lost(log, reports, plan.early, partial(_fits, plan))
     ]
     violations = [
-        PlacedViolation(topics.name(kind), kind, result.partition, offset, what)
+        PlacedViolation(
+            topics.name(kind),
+            kind,
+            result.keys_partition if kind == "keys" else result.partition,
+            offset,
+            what,
+        )
         for result in results
         for kind, offset, what in result.report.violations
     ]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -15,17 +14,17 @@ from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import keyring_at
-from cqrs_cli.keys.partition_keys import key_record
-from cqrs_cli.keys.topic import WrappedKey, read_key
+from cqrs_cli.keys.topic import WrappedKey
+from cqrs_cli.proof.key_records import KeyRecords, TopicKey, stored_key
 from cqrs_cli.proof.key_topic import KeyVerification
 from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.store import Positions, Store, WriteBatch
+from cqrs_cli.state.store import Store
 
-#: Aggregate id, its key entry (`KeyTrace`) in bytes, and its key in the topic.
-Known = Iterator[tuple[str, bytes, WrappedKey | None]]
+#: Aggregate id, its key entry (`KeyTrace`) in bytes, and its record in the topic.
+Known = Iterator[tuple[str, bytes, TopicKey | None]]
 
 
 class LatestKeys:
@@ -40,13 +39,20 @@ class LatestKeys:
         with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
             self._store = LmdbStore(Path(folder), window_ms=1)
         stack.callback(self._store.close_without_sync)
+        self._records = KeyRecords(self._store, key_filter.matches, self._is_misplaced)
+        self._topic_partitions = 1
         if readers.exists(connection, topics.keys):
             self._read_topic()
 
+    @property
+    def partition(self) -> int:
+        """The partition of the keys topic."""
+        return self._key_filter.partition % self._topic_partitions
+
     def current_key(self, subject: str) -> WrappedKey | None:
         """Return the current key of an aggregate, or None."""
-        with self._store.view() as view:
-            return _key(view.find_state(subject))
+        found = self._records.find(subject)
+        return None if found is None else found.wrapped
 
     def active_keys(self) -> ActiveKeys | None:
         """Return a `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
@@ -61,6 +67,7 @@ class LatestKeys:
 
     def compare_with(self, proof: KeyVerification, entries: Store, since: Iterable[Record]) -> None:
         """Compare with the key entries in `entries`, the store of `proof`. `since`: events after the verified range."""
+        proof.add_violations(self._records.findings)
         proof.check_key_topic(self._entries(entries), since, self._has_subject)
 
     def _has_subject(self, subject: str) -> bool:
@@ -70,21 +77,21 @@ class LatestKeys:
         """Yield each aggregate of the partition with a key entry or a key."""
         for name, entry, found in merge_aggregates(entries.items(), self._store.items()):
             if self._has_subject(name):
-                yield name, b"" if entry is None else entry.state, _key(found)
+                yield name, b"" if entry is None else entry.state, stored_key(found)
 
     def _read_topic(self) -> None:
-        """Read the partition's keys. After a repartitioning, a partition of the keys topic has keys of several
-        partitions.
-        """
+        """Read the partition's keys."""
         with closing(KafkaKeysLog(self._connection, self._topics)) as log:
-            number = self._key_filter.partition % log.partition_count()
-            for records in log.read(number, *log.bounds(number)):
-                keys = dict(self._decode(record, number) for record in records)
-                self._store.apply(WriteBatch(self._store.token(), Positions(), Positions(), keys))
+            self._topic_partitions = log.partition_count()
+            for records in log.read(self.partition, *log.bounds(self.partition)):
+                self._records.read(records)
 
-    def _decode(self, record: Record, number: int) -> tuple[str, StoredState]:
-        subject, _ = key_record(self._topics.keys, number, record)
-        return subject, StoredState(1, record.offset, 0, record.value or b"")
+    def _is_misplaced(self, key: bytes) -> bool:
+        """True if the owners of other partitions of the keys topic write this key. Of the partitions that share a
+        partition of the keys topic, the first reports it.
+        """
+        home = self._key_filter._replace(partition_count=self._topic_partitions)
+        return self.partition == self._key_filter.partition and not home.matches(key)
 
 
 def latest_keys(
@@ -105,7 +112,3 @@ def _sees_keys(connection: Connection, topics: Topics) -> bool:
         return readers.exists(connection, topics.keys)
     except ConfigurationError:
         return False
-
-
-def _key(saved: StoredState | None) -> WrappedKey | None:
-    return None if saved is None else read_key(saved.state or None)

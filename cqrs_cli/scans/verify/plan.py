@@ -59,3 +59,4 @@ class ProofResult(NamedTuple):
     compared: ShardComparison | None = None
     error: CqrsError | None = None
     records: int = 0  # records read
+    keys_partition: int = 0  # the partition of the keys topic that was read

@@ -151,7 +151,14 @@ class _PartitionProof:
             keys.compare_with(proof.keys, self.scratch.store, chain.from_iterable(since))
         compared = self._compare_state(proof, decided.decided_lower, bounds["events"][1])
         earlier, read_now = None if self.earlier is None else self.earlier.report, self.progress.records
-        return ProofResult(self.log.partition, proof.report(), earlier, compared=compared, records=read_now)
+        return ProofResult(
+            self.log.partition,
+            proof.report(),
+            earlier,
+            compared=compared,
+            records=read_now,
+            keys_partition=0 if keys is None else keys.partition,
+        )
 
     def _compare_state(self, proof: PartitionVerification, decided: int, end: int) -> ShardComparison | None:
         topics, shards = self.plan.aggregate, self.plan.shards
