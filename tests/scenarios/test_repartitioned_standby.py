@@ -84,6 +84,6 @@ def test_standby_ends_when_files_change(project: Project, file: str) -> None:
             changed.write("# changed\n")
         assert standby.wait(timeout=60) == 1
         assert f"error: changed since this standby started: {file}" in standby.stderr.read()
-        project.send(increments(20))
-        decided(project, 40, COUNTER)
+        project.send(counter_increments(20))
+        await_decided(project, 40, COUNTER)
         assert active.poll() is None
