@@ -11,9 +11,6 @@ from cqrs_cli.following.processes.load import PROCESSES
 #: Path → content.
 Sources = Mapping[Path, bytes]
 
-#: Seconds between two comparisons of a standby run.
-_EVERY = 2.0
-
 
 def read_sources(root: Path, package: str) -> Sources:
     """Return the Python files of the project's aggregates and processes, and its settings, each with its content."""
@@ -45,15 +42,16 @@ def changed_names(previous: Sources, current: Sources, root: Path) -> list[str]:
 class SourceWatch:
     """The source files of a standby run as they were before it loaded them."""
 
-    def __init__(self, root: Path, package: str) -> None:
-        self._root, self._package = root, package
+    def __init__(self, root: Path, package: str, check_interval: float = 2.0) -> None:
+        """`check_interval` is in seconds."""
+        self._root, self._package, self._check_interval = root, package, check_interval
         self._sources, self._checked_at = read_sources(root, package), time.monotonic()
 
     def check_if_due(self) -> None:
         """Raise `CqrsError`, exit code 1, if files have changed: a run cannot load its code a second time, and the
         unit starts it again. Call it only while the run owns no partition, as an active run continues with its code.
         """
-        if time.monotonic() - self._checked_at < _EVERY:
+        if time.monotonic() - self._checked_at < self._check_interval:
             return
         self._checked_at = time.monotonic()
         if names := changed_names(self._sources, read_sources(self._root, self._package), self._root):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.runs import source_files
 from cqrs_cli.runs.plan_watch import PlanChangedError, PlanWatch
 from cqrs_cli.runs.source_files import SourceWatch
 from tests.support.harness import TopicHarness
@@ -40,12 +39,9 @@ def test_recreated_topic_needs_a_new_plan(counters: TopicHarness) -> None:
     eventually(lambda: is_changed(watch))
 
 
-def test_changed_files_end_no_owner(
-    counters: TopicHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source_files, "_EVERY", 0.0)
+def test_changed_files_end_no_owner(counters: TopicHarness, tmp_path: Path) -> None:
     plan = counters.plan(once=False)
-    watch = PlanWatch(plan, None, SourceWatch(tmp_path, "aggregates"))
+    watch = PlanWatch(plan, None, SourceWatch(tmp_path, "aggregates", 0.0))
     (tmp_path / "cqrs.toml").touch()
     watch.check(plan.partitions())
     with pytest.raises(CqrsError, match="changed since this standby started"):

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.runs import source_files
 from cqrs_cli.runs.source_files import SourceWatch
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(source_files, "_EVERY", 0.0)
+def root(tmp_path: Path) -> Path:
     (tmp_path / "shop").mkdir()
     for name in ("cqrs.toml", "shop/order.py"):
         (tmp_path / name).touch()
@@ -19,7 +17,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_unchanged_files_are_no_error(root: Path) -> None:
-    watch = SourceWatch(root, "shop")
+    watch = SourceWatch(root, "shop", 0.0)
     (root / "shop" / "order.py").touch()
     (root / "erasures.ndjson").write_text("{}")
     watch.check_if_due()
@@ -27,7 +25,7 @@ def test_unchanged_files_are_no_error(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cqrs.toml", "shop/order.py", "shop/new.py", "processes/checkout.py"])
 def test_changed_file_is_named(root: Path, name: str) -> None:
-    watch = SourceWatch(root, "shop")
+    watch = SourceWatch(root, "shop", 0.0)
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).write_text("# changed")
     with pytest.raises(CqrsError, match=f"changed since this standby started: {name}") as raised:
@@ -36,7 +34,7 @@ def test_changed_file_is_named(root: Path, name: str) -> None:
 
 
 def test_deleted_file_is_named(root: Path) -> None:
-    watch = SourceWatch(root, "shop")
+    watch = SourceWatch(root, "shop", 0.0)
     (root / "shop" / "order.py").unlink()
     with pytest.raises(CqrsError, match=r"shop/order\.py"):
         watch.check_if_due()
