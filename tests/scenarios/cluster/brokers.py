@@ -26,10 +26,10 @@ NODES = (1, 2, 3)
 
 #: The networks of compose.yaml: brokers use the first between each other, and clients use the second.
 REPLICATION, CLIENTS = "replication", "clients"
-EVERYTHING = (CLIENTS, REPLICATION)  # in this order: the first network gets the port for clients
+ALL_NETWORKS = (CLIENTS, REPLICATION)  # in this order: the first network gets the port for clients
 
 #: Seconds for three delays in a row: a request times out, a hung call ends its task, and the task is submitted again.
-PATIENCE = 180.0
+RECOVERY_TIMEOUT = 180.0
 
 
 class Brokers:
@@ -80,59 +80,59 @@ class Brokers:
             container.reload()
             if container.status == "paused":
                 container.unpause()
-            for network in EVERYTHING:
+            for network in ALL_NETWORKS:
                 if self._network(network).name not in container.attrs["NetworkSettings"]["Networks"]:
                     self.rejoin(node, network)
             container.start()
-        eventually(self.whole, PATIENCE)
+        eventually(self.all_in_sync, RECOVERY_TIMEOUT)
 
-    def whole(self) -> bool:
+    def all_in_sync(self) -> bool:
         """True if all three brokers serve and every replica is in sync."""
         try:
             with Admin(self.connection) as admin:
-                serving = admin.broker_count()
+                broker_count = admin.broker_count()
             topics = self._topics()
         except (UnavailableError, KafkaException):
             return False
         partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
-        return serving == len(NODES) and all(
+        return broker_count == len(NODES) and all(
             len(partition.isrs) == len(partition.replicas) for partition in partitions
         )
 
-    def leader(self, topic: str, partition: int, as_told_by: int | None = None) -> int:
+    def leader(self, topic: str, partition: int, asked_node: int | None = None) -> int:
         """Return the node that leads a partition; -1 if the partition has no leader."""
-        return int(self._topics(as_told_by)[topic].partitions[partition].leader)
+        return int(self._topics(asked_node)[topic].partitions[partition].leader)
 
     def ends_on(self, node: int, topic: str) -> dict[int, int]:
         """Return the ends of the partitions that a node leads, as this node reports them."""
-        led = [
+        leading = [
             number
             for number, partition in self._topics()[topic].partitions.items()
             if partition.leader == node
         ]
-        ends = bounds(Connection(self.servers[node]), topic, led, "read_uncommitted")
+        ends = bounds(Connection(self.servers[node]), topic, leading, "read_uncommitted")
         return {partition: end for partition, (_, end) in ends.items()}
 
     def group_coordinator(self, group: str) -> int:
         """Return the node that stores a group's offsets."""
-        return self._keeper("__consumer_offsets", group)
+        return self._leader_for_name("__consumer_offsets", group)
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """Return the node that stores the state of a producer's transactions."""
-        return self._keeper("__transaction_state", transactional_id)
+        return self._leader_for_name("__transaction_state", transactional_id)
 
-    def _keeper(self, topic: str, name: str) -> int:
+    def _leader_for_name(self, topic: str, name: str) -> int:
         """Return the leader of the internal topic's partition for a name.
 
         The partition is the hash of the name by Java's `String.hashCode`, modulo the partition count.
         """
-        code = 0
+        hash_code = 0
         for letter in name:
-            code = (31 * code + ord(letter)) % 2**32
-        return self.leader(topic, min(code, 2**32 - code) % len(self._topics()[topic].partitions))
+            hash_code = (31 * hash_code + ord(letter)) % 2**32
+        return self.leader(topic, min(hash_code, 2**32 - hash_code) % len(self._topics()[topic].partitions))
 
-    def _topics(self, as_told_by: int | None = None) -> Mapping[str, Any]:
-        connection = self.connection if as_told_by is None else Connection(self.servers[as_told_by])
+    def _topics(self, asked_node: int | None = None) -> Mapping[str, Any]:
+        connection = self.connection if asked_node is None else Connection(self.servers[asked_node])
         return AdminClient(connection.librdkafka(), logger=LIBRDKAFKA_LOG).list_topics(timeout=10).topics
 
     def _network(self, name: str) -> Any:
@@ -155,5 +155,5 @@ def three_brokers(folder: Path) -> Iterator[Brokers]:
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         compose = stack.enter_context(DockerCompose(COMPOSE, "compose.yaml", env_file=str(file)))
         brokers = Brokers(engine, compose, ports)
-        eventually(brokers.whole, PATIENCE)
+        eventually(brokers.all_in_sync, RECOVERY_TIMEOUT)
         yield brokers

@@ -17,7 +17,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 @pytest.fixture(scope="session")
-def serving(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def running_service(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A run of bank accounts on four partitions. `cqrs init` created their topics."""
     project = new_project(tmp_path_factory.mktemp("bank"), brokers.connection, "lost.")
     project.cqrs("init", "bank_account")
@@ -29,9 +29,9 @@ def serving(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def service(brokers: Brokers, serving: Service) -> Iterator[Service]:
+def service(brokers: Brokers, running_service: Service) -> Iterator[Service]:
     """A run that decides. After the test the brokers are healed, and the run's records are verified."""
-    with serving.flowing():
-        serving.goes_on()
-    yield serving
+    with running_service.sending_commands():
+        running_service.await_progress()
+    yield running_service
     brokers.heal()

@@ -13,14 +13,14 @@ from confluent_kafka import KafkaException
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.state.shard import open_readonly
-from tests.scenarios.cluster.brokers import PATIENCE
+from tests.scenarios.cluster.brokers import RECOVERY_TIMEOUT
 from tests.support.commands import mixed_commands
 from tests.support.harness import TopicHarness
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
 #: Partition → offset. Empty if the cluster does not answer.
-Marks = dict[int, int]
+Offsets = dict[int, int]
 
 
 class Service:
@@ -36,13 +36,13 @@ class Service:
                 log, *("run", "bank_account", "--master", "local[2]", "--state-dir", state)
             )
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the output of the run so far, stdout and stderr."""
         return self._log.read_text(encoding="utf-8")
 
-    def serves(self) -> bool:
+    def is_running(self) -> bool:
         """True while the run lives; fails if it has ended."""
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.output()
         return True
 
     def stop(self) -> int:
@@ -55,21 +55,21 @@ class Service:
             return self.process.wait(60)
 
     @contextmanager
-    def flowing(self) -> Iterator[None]:
+    def sending_commands(self) -> Iterator[None]:
         """Send commands of all kinds to all partitions while the block lasts.
 
         About a hundred commands a second: more would leave no CPU time for three brokers on two cores.
         """
         stop, failures = threading.Event(), list[Exception]()
 
-        def flow() -> None:
+        def send_batches() -> None:
             try:
                 while not stop.wait(0.2):
                     self._send(20, stop)
             except Exception as error:
                 failures.append(error)
 
-        client = threading.Thread(target=flow, daemon=True)
+        client = threading.Thread(target=send_batches, daemon=True)
         client.start()
         try:
             yield
@@ -88,24 +88,24 @@ class Service:
             except AssertionError:
                 self.harness.reconnect()
 
-    def goes_on(self) -> None:
+    def await_progress(self) -> None:
         """Wait until commands that arrive from now on are decided, on every partition."""
-        now = eventually(self.arrived, PATIENCE)
-        later = {partition: offset + 1 for partition, offset in now.items()}
-        eventually(lambda: self._reach(self.arrived, later), PATIENCE)
-        eventually(lambda: self._reach(self.decided, later), PATIENCE)
+        ends = eventually(self.command_ends, RECOVERY_TIMEOUT)
+        next_offsets = {partition: offset + 1 for partition, offset in ends.items()}
+        eventually(lambda: self._has_reached(self.command_ends, next_offsets), RECOVERY_TIMEOUT)
+        eventually(lambda: self._has_reached(self.committed_offsets, next_offsets), RECOVERY_TIMEOUT)
 
-    def catches_up(self) -> None:
+    def await_all_decided(self) -> None:
         """Wait until all commands are decided and folded into the shards."""
-        sent = eventually(self.arrived, PATIENCE)
-        eventually(lambda: self._reach(self.decided, sent), PATIENCE)
-        eventually(lambda: self._reach(self._rested, sent))
+        ends = eventually(self.command_ends, RECOVERY_TIMEOUT)
+        eventually(lambda: self._has_reached(self.committed_offsets, ends), RECOVERY_TIMEOUT)
+        eventually(lambda: self._has_reached(self._shard_positions, ends))
 
-    def _reach(self, look: Callable[[], Marks], marks: Marks) -> bool:
-        arrived = look() if self.serves() else {}
-        return all(arrived.get(partition, -1) >= offset for partition, offset in marks.items())
+    def _has_reached(self, read_offsets: Callable[[], Offsets], expected: Offsets) -> bool:
+        offsets_now = read_offsets() if self.is_running() else {}
+        return all(offsets_now.get(partition, -1) >= offset for partition, offset in expected.items())
 
-    def arrived(self) -> Marks:
+    def command_ends(self) -> Offsets:
         """Return the end offsets of the commands topic; empty if the broker does not know them."""
         topic, partitions = self.harness.topics.commands, range(self.harness.partitions)
         try:
@@ -114,7 +114,7 @@ class Service:
             return {}
         return {partition: end for partition, (_, end) in ends.items()}
 
-    def decided(self) -> Marks:
+    def committed_offsets(self) -> Offsets:
         """Return the offsets that the run has committed."""
         topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
@@ -123,11 +123,11 @@ class Service:
             return {}
         return {partition: claim.offset for partition, claim in claims.items() if claim.offset is not None}
 
-    def _rested(self) -> Marks:
-        marks = {}
+    def _shard_positions(self) -> Offsets:
+        positions = {}
         for partition in range(self.harness.partitions):
             store = open_readonly(self.harness.shard_path(partition=partition))
             if store is not None:
-                marks[partition] = store.positions().commands
+                positions[partition] = store.positions().commands
                 store.close_without_sync()
-        return marks
+        return positions

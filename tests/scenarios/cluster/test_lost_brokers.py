@@ -12,7 +12,7 @@ import pytest
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.topics import KINDS
-from tests.scenarios.cluster.brokers import EVERYTHING, NODES, PATIENCE, REPLICATION, Brokers
+from tests.scenarios.cluster.brokers import ALL_NETWORKS, NODES, RECOVERY_TIMEOUT, REPLICATION, Brokers
 from tests.scenarios.cluster.service import Service
 from tests.support.project import counter_increments, repartitioning_stages
 from tests.support.sampling import sample_cases
@@ -21,10 +21,10 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.docker, pytest.mark.spark, pytest.mark.slow]
 
 #: The run prints this text while it waits for a broker.
-SILENCE = "no answer from Kafka"
+NO_ANSWER = "no answer from Kafka"
 
 #: Exit codes of `cqrs repartition`: done, or interrupted by a lost broker. Repeating the command continues.
-DONE_OR_UNAVAILABLE = {0, 4}
+EXPECTED_EXIT_CODES = {0, 4}
 
 Role = Callable[[Brokers, Service], int]
 
@@ -46,18 +46,18 @@ def group_coordinator(brokers: Brokers, service: Service) -> int:
 
 def check(brokers: Brokers, service: Service) -> None:
     """Check that each command has exactly one outcome, and that events and shards are as after an undisturbed run."""
-    eventually(brokers.whole, PATIENCE)
-    until = time.monotonic() + PATIENCE
+    eventually(brokers.all_in_sync, RECOVERY_TIMEOUT)
+    deadline = time.monotonic() + RECOVERY_TIMEOUT
     while True:
-        service.catches_up()
+        service.await_all_decided()
         try:
             return service.harness.check()
         except (AssertionError, UnavailableError):
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
 
 
-def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> None:
+def test_all_topics_have_three_replicas(brokers: Brokers, service: Service) -> None:
     names = [service.harness.topics.name(kind) for kind in KINDS]
     with Admin(brokers.connection) as admin:
         descriptions = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
@@ -71,86 +71,92 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
 @pytest.mark.parametrize("role", sample_cases([leader, transaction_coordinator, group_coordinator], leader))
 def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     """The leader or a coordinator is killed and comes back: the run continues, and decides each command once."""
-    with service.flowing():
-        victim = role(brokers, service)
-        brokers.kill(victim)
-        service.goes_on()
-        brokers.start(victim)
-        eventually(brokers.whole, PATIENCE)
-        service.goes_on()
+    with service.sending_commands():
+        node = role(brokers, service)
+        brokers.kill(node)
+        service.await_progress()
+        brokers.start(node)
+        eventually(brokers.all_in_sync, RECOVERY_TIMEOUT)
+        service.await_progress()
     check(brokers, service)
 
 
 @pytest.mark.nightly
 @pytest.mark.covers("one-outcome")
-def test_it_stalls_without_two_brokers(brokers: Brokers, service: Service) -> None:
+def test_run_stalls_without_two_brokers(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.outcomes
-    with service.flowing():
+    with service.sending_commands():
         survivor = brokers.leader(topic, 0)
         others = set(NODES) - {survivor}
         brokers.kill(*others)
         outcomes = brokers.ends_on(survivor, topic)
-        complaints = service.said().count(SILENCE)
-        eventually(lambda: service.serves() and service.said().count(SILENCE) > complaints, PATIENCE)
+        count_before = service.output().count(NO_ANSWER)
+        eventually(
+            lambda: service.is_running() and service.output().count(NO_ANSWER) > count_before,
+            RECOVERY_TIMEOUT,
+        )
         assert brokers.ends_on(survivor, topic) == outcomes
         brokers.start(*others)
-        service.goes_on()
+        service.await_progress()
     check(brokers, service)
 
 
 @pytest.mark.nightly
 @pytest.mark.covers("one-outcome")
-def test_a_paused_broker_wakes_up_replaced(brokers: Brokers, service: Service) -> None:
-    with service.flowing():
-        sleeper = leader(brokers, service)
-        brokers.pause(sleeper)
-        service.goes_on()
-        brokers.unpause(sleeper)
-        service.goes_on()
+def test_run_continues_after_a_paused_broker(brokers: Brokers, service: Service) -> None:
+    with service.sending_commands():
+        paused_node = leader(brokers, service)
+        brokers.pause(paused_node)
+        service.await_progress()
+        brokers.unpause(paused_node)
+        service.await_progress()
     check(brokers, service)
 
 
 @pytest.mark.nightly
 @pytest.mark.covers("one-outcome")
 def test_an_isolated_broker_joins_again(brokers: Brokers, service: Service) -> None:
-    with service.flowing():
-        lonely = leader(brokers, service)
-        brokers.cut_off(lonely, *EVERYTHING)
-        service.goes_on()
-        brokers.rejoin(lonely, *EVERYTHING)
-        service.goes_on()
+    with service.sending_commands():
+        isolated_node = leader(brokers, service)
+        brokers.cut_off(isolated_node, *ALL_NETWORKS)
+        service.await_progress()
+        brokers.rejoin(isolated_node, *ALL_NETWORKS)
+        service.await_progress()
     check(brokers, service)
 
 
 @pytest.mark.nightly
-def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) -> None:
+def test_half_isolated_broker_only_delays_the_run(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.commands
-    with service.flowing():
-        lonely = brokers.leader(topic, 0)
-        other = min(set(NODES) - {lonely})
-        brokers.cut_off(lonely, REPLICATION)
-        eventually(lambda: brokers.leader(topic, 0, as_told_by=other) in set(NODES) - {lonely}, PATIENCE)
-        assert service.serves()
-        brokers.rejoin(lonely, REPLICATION)
-        service.goes_on()
+    with service.sending_commands():
+        isolated_node = brokers.leader(topic, 0)
+        other = min(set(NODES) - {isolated_node})
+        brokers.cut_off(isolated_node, REPLICATION)
+        eventually(
+            lambda: brokers.leader(topic, 0, asked_node=other) in set(NODES) - {isolated_node},
+            RECOVERY_TIMEOUT,
+        )
+        assert service.is_running()
+        brokers.rejoin(isolated_node, REPLICATION)
+        service.await_progress()
     check(brokers, service)
 
 
 @pytest.mark.nightly
 @pytest.mark.covers("growing")
-def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) -> None:
-    project, growth = service.project, ("repartition", "counter", "--partitions", "4")
+def test_repartitioning_completes_after_broker_returns(brokers: Brokers, service: Service) -> None:
+    project, repartition_command = service.project, ("repartition", "counter", "--partitions", "4")
     project.cqrs("init", "counter", "--partitions", "2")
     project.send(counter_increments(20))
     project.cqrs("run", "counter", "--once")
-    lonely = brokers.leader(f"{project.prefix}counter.commands", 0)
-    brokers.cut_off(lonely, *EVERYTHING)
-    with project.running(*growth) as growing:
-        _, output = growing.communicate(timeout=PATIENCE)
-    assert growing.returncode in DONE_OR_UNAVAILABLE, output
-    brokers.rejoin(lonely, *EVERYTHING)
-    eventually(brokers.whole, PATIENCE)
-    project.cqrs(*growth)
+    isolated_node = brokers.leader(f"{project.prefix}counter.commands", 0)
+    brokers.cut_off(isolated_node, *ALL_NETWORKS)
+    with project.running(*repartition_command) as operator:
+        _, output = operator.communicate(timeout=RECOVERY_TIMEOUT)
+    assert operator.returncode in EXPECTED_EXIT_CODES, output
+    brokers.rejoin(isolated_node, *ALL_NETWORKS)
+    eventually(brokers.all_in_sync, RECOVERY_TIMEOUT)
+    project.cqrs(*repartition_command)
     project.send(counter_increments(20))
 
     def has_split() -> bool:
@@ -161,10 +167,10 @@ def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) ->
         project.cqrs("run", "counter", "--once")
         return repartitioning_stages(project, "counter") == [None] * 4
 
-    eventually(has_split, PATIENCE)
+    eventually(has_split, RECOVERY_TIMEOUT)
     assert "no violation" in project.cqrs("verify", "counter")
 
 
-def test_verify_then_finds_nothing_wrong(service: Service) -> None:
-    service.catches_up()
+def test_verify_finds_no_violation(service: Service) -> None:
+    service.await_all_decided()
     service.project.cqrs("verify", "bank_account")

@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: The most deaths: one with the largest batch, one with a part, `ATTEMPTS` with the command alone, and one more if
 #: commands came before it.
-MOST_LOST = 3 + ATTEMPTS
+MAX_LOST_PROCESSES = 3 + ATTEMPTS
 
-PAUSE = re.compile(r"resubmitting in ([\d.]+) s")
+PAUSE_TEXT = re.compile(r"resubmitting in ([\d.]+) s")
 
 
 @pytest.fixture
@@ -47,19 +47,19 @@ def harness(
         ("kill", 40),
     ],
 )
-def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before: int) -> None:
+def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, offset: int) -> None:
     steps = [step_command(f"a-{n}", 0) for n in range(400)]
-    steps[before:before] = [step_command("deadly", 0, trap)]
+    steps[offset:offset] = [step_command("deadly", 0, trap)]
     harness.send(*steps, *(step_command(f"b-{n}", 1) for n in range(300)))
-    submissions = ProcessRun()
-    results = submissions.run(harness.plan(timing=SHORT_BACKOFF))
+    process_run = ProcessRun()
+    results = process_run.run(harness.plan(timing=SHORT_BACKOFF))
     assert (results.total("accepted"), results.total("failed")) == (700, 1)
-    assert ATTEMPTS < submissions.lost_processes <= MOST_LOST
+    assert ATTEMPTS < process_run.lost_processes <= MAX_LOST_PROCESSES
     check_outcomes(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
-    pauses = [float(match[1]) for note in submissions.notes if (match := PAUSE.search(note))]
+    pauses = [float(match[1]) for note in process_run.notes if (match := PAUSE_TEXT.search(note))]
     assert pauses == sorted(pauses) and pauses[0] < pauses[-1]
-    assert any(f"trap partition 0: command {before} is decided alone" in note for note in submissions.notes)
-    assert any(f"offset {before} failed: the worker died on it" in note for note in submissions.notes)
+    assert any(f"trap partition 0: command {offset} is decided alone" in note for note in process_run.notes)
+    assert any(f"offset {offset} failed: the worker died on it" in note for note in process_run.notes)
     assert [harness.position_and_claim(partition)[1].suspects for partition in range(2)] == [None, None]  # type: ignore[union-attr]
 
 
@@ -68,11 +68,11 @@ def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before:
 def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
     steps = [step_command(f"a-{n}", 0, "exit" if n in (5, 6) else "") for n in range(10)]
     harness.send(*steps, *(step_command(f"b-{n}", 1) for n in range(10)))
-    submissions = ProcessRun()
-    submissions.run(harness.plan(timing=SHORT_BACKOFF))
-    why = f"the worker died on it {ATTEMPTS} times"
-    check_outcomes(harness, (10, 10), {"a-5": why, "a-6": why})
-    assert submissions.lost_processes <= MOST_LOST + ATTEMPTS
+    process_run = ProcessRun()
+    process_run.run(harness.plan(timing=SHORT_BACKOFF))
+    message = f"the worker died on it {ATTEMPTS} times"
+    check_outcomes(harness, (10, 10), {"a-5": message, "a-6": message})
+    assert process_run.lost_processes <= MAX_LOST_PROCESSES + ATTEMPTS
 
 
 @pytest.mark.spark

@@ -38,11 +38,11 @@ def harness(
 @pytest.mark.covers("endless-command")
 def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
     harness.send(step_command("endless", 0, "loop"), *(step_command(f"c-{n}", 0) for n in range(250)))
-    submissions = ProcessRun(decide_timeout=2.0, slow_after=0.5)
-    results = submissions.run(harness.plan(timing=SHORT_BACKOFF))
-    assert (results.total("accepted"), results.total("failed"), submissions.lost_processes) == (700, 1, 1)
+    process_run = ProcessRun(decide_timeout=2.0, slow_after=0.5)
+    results = process_run.run(harness.plan(timing=SHORT_BACKOFF))
+    assert (results.total("accepted"), results.total("failed"), process_run.lost_processes) == (700, 1, 1)
     check_outcomes(harness, (401, 300), {"endless": "it did not end within 2 s"})
-    assert any("partition 0: command 150 fails: it did not end" in note for note in submissions.notes)
+    assert any("partition 0: command 150 fails: it did not end" in note for note in process_run.notes)
 
 
 @pytest.mark.nightly
@@ -50,8 +50,8 @@ def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
 def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog kills a process whose C code never releases the interpreter, so that no thread can check."""
     harness.send(step_command("endless", 0, "hold"), *(step_command(f"c-{n}", 0) for n in range(250)))
-    submissions = ProcessRun(decide_timeout=3.0)
-    results = submissions.run(harness.plan(timing=SHORT_BACKOFF))
+    process_run = ProcessRun(decide_timeout=3.0)
+    results = process_run.run(harness.plan(timing=SHORT_BACKOFF))
     assert (results.total("accepted"), results.total("failed")) == (700, 1)
     check_outcomes(harness, (401, 300), {"endless": f"the worker died on it {ATTEMPTS} times"})
 
@@ -60,12 +60,12 @@ def test_slow_command_is_named(harness: TopicHarness) -> None:
     harness.send(step_command("endless", 0, "loop"))
     owner = OwnerProcess(harness.plan(), slow_after=0.2)
 
-    def slow(partition: int) -> SlowCommand | None:
+    def slow_command(partition: int) -> SlowCommand | None:
         state = harness.folder / "state"
         return aggregate_statuses(harness.connection, harness.topics, state)[partition].slow
 
-    eventually(lambda: slow(0) is not None)
-    assert slow(1) is None and "command 150 is being decided for" in str(slow(0))
+    eventually(lambda: slow_command(0) is not None)
+    assert slow_command(1) is None and "command 150 is being decided for" in str(slow_command(0))
     owner.signal(signal.SIGKILL)
     assert owner.was_killed()
-    assert slow(0) is None
+    assert slow_command(0) is None

@@ -27,7 +27,7 @@ ONCE = ("run", "bank_account", "--once", "--master", "local[2]")
 
 #: Hit counts at which the failpoints kill. Each of two tasks has one partition with at least two batches. The first
 #: transaction commits the claim, and the first change of the shard is made by recovery.
-LATER = {
+HIT_COUNTS = {
     **dict.fromkeys(("decide.before", "decide.after", "produce.first", "produce.after"), 2),
     **dict.fromkeys(("offsets.after", "flush.after", "commit.sent", "commit.after"), 3),
     **dict.fromkeys(("apply.before", "apply.inside", "apply.after"), 2),
@@ -46,7 +46,7 @@ MATRIX = [
 Verdict = tuple[str, object, int]  # status, reason (if any), version
 
 
-class Undisturbed(NamedTuple):
+class Reference(NamedTuple):
     """The result of the same commands in an undisturbed run."""
 
     digest: str
@@ -54,13 +54,13 @@ class Undisturbed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def reference(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Reference:
     folder = tmp_path_factory.mktemp("undisturbed")
     bank = TopicHarness(connection, f"{uuid.uuid4().hex}.", folder, "bank_account", partitions=2)
     send_all(bank)
     run_plan(bank.plan(machine=STATE))
     bank.check(STATE)
-    return Undisturbed(bank.digest(STATE), verdicts(bank))
+    return Reference(bank.digest(STATE), verdicts(bank))
 
 
 @pytest.fixture
@@ -80,63 +80,66 @@ def send_all(bank: TopicHarness) -> None:
 def verdicts(bank: TopicHarness) -> list[list[Verdict]]:
     """Return status, reason and version of each outcome, by partition."""
     outcomes = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
-    return [[(data.status, data.reason, data.version) for data in each] for each in outcomes]
+    return [
+        [(data.status, data.reason, data.version) for data in partition_outcomes]
+        for partition_outcomes in outcomes
+    ]
 
 
-def strike(project: Project, place: str, victim: str) -> None:
-    """Run until an owner reaches `place`, then kill the victim. Afterwards no process of the run is alive."""
-    struck = project.folder / "struck"
-    fault = f"{place}:{'kill' if victim == 'worker' else 'wait'}@{struck}"
+def kill_at_failpoint(project: Project, failpoint: str, victim: str) -> None:
+    """Run until an owner reaches `failpoint`, then kill the victim. Afterwards no process of the run is alive."""
+    reached = project.folder / "reached"
+    fault = f"{failpoint}:{'kill' if victim == 'worker' else 'wait'}@{reached}"
     with project.running(*ONCE, **{VARIABLE: fault}) as run:
-        eventually(lambda: struck.exists() or run.poll() is not None, within=120)
-        everybody = process_tree(run.pid)
+        eventually(lambda: reached.exists() or run.poll() is not None, within=120)
+        pids = process_tree(run.pid)
         if victim != "worker":
-            os.kill(run.pid if victim == "driver" else spark_jvm(everybody), signal.SIGKILL)
+            os.kill(run.pid if victim == "driver" else spark_jvm(pids), signal.SIGKILL)
         _, output = run.communicate(timeout=120)
-    assert struck.exists(), output
+    assert reached.exists(), output
     assert run.returncode == {"worker": 0, "executor": 1, "driver": -signal.SIGKILL}[victim], output
     assert (
         victim == "driver"
         or {"worker": "a task was lost", "executor": "Spark's JVM exited"}[victim] in output
     )
-    eventually(lambda: not living_processes(everybody))
+    eventually(lambda: not living_processes(pids))
 
 
-def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> None:
+def check(project: Project, bank: TopicHarness, reference: Reference) -> None:
     """Check that the outcomes equal the reference, and that every digest equals the undisturbed run's."""
     bank.check(STATE)
-    assert verdicts(bank) == undisturbed.outcomes
+    assert verdicts(bank) == reference.outcomes
     status = project.json("status", "bank_account", "--digest")
-    assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, undisturbed.digest)
-    assert project.json("replay", "bank_account")["digest"] == undisturbed.digest
+    assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, reference.digest)
+    assert project.json("replay", "bank_account")["digest"] == reference.digest
     project.cqrs("verify", "bank_account", "--state")  # would end with 5
 
 
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(("point", "victim"), MATRIX)
 def test_the_next_run_repairs_any_kill(
-    project: Project, project_bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
+    project: Project, project_bank: TopicHarness, reference: Reference, point: str, victim: str
 ) -> None:
     """The worker, executor or driver dies at a failpoint: a sample here, all failpoints in `make nightly`."""
     send_all(project_bank)
-    strike(project, f"{point}:{LATER.get(point, 1)}", victim)
+    kill_at_failpoint(project, f"{point}:{HIT_COUNTS.get(point, 1)}", victim)
     project.recover(project_bank, "--master", "local[2]")
-    check(project, project_bank, undisturbed)
+    check(project, project_bank, reference)
 
 
 @pytest.mark.nightly
-def test_worker_paused_past_timeout_goes_on(
-    project: Project, project_bank: TopicHarness, undisturbed: Undisturbed
+def test_worker_paused_past_timeout_continues(
+    project: Project, project_bank: TopicHarness, reference: Reference
 ) -> None:
     send_all(project_bank)
-    struck = project.folder / "struck"
-    with project.running(*ONCE, **{VARIABLE: f"flush.after:3:stop@{struck}"}) as run:
-        eventually(struck.exists, within=120)
+    reached = project.folder / "reached"
+    with project.running(*ONCE, **{VARIABLE: f"flush.after:3:stop@{reached}"}) as run:
+        eventually(reached.exists, within=120)
         eventually(
             lambda: "CompleteAbort" in {project_bank.transaction_state(number) for number in range(2)},
             within=120,
         )
-        os.kill(int(struck.read_text()), signal.SIGCONT)
+        os.kill(int(reached.read_text()), signal.SIGCONT)
         _, output = run.communicate(timeout=120)
     assert run.returncode == 0 and "lost" not in output, output
-    check(project, project_bank, undisturbed)
+    check(project, project_bank, reference)

@@ -16,21 +16,26 @@ EXPECTED = {"accepted": 700, "unchanged": 50, "rejected": 150, "duplicate": 50, 
 
 def halves() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return 950 commands in two halves. Their outcomes have every status but `failed`."""
-    opened = [bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(100)]
-    closed = [bank_command("Open", f"c-{n}", {"owner": "bob"}) for n in range(50)]
+    open_commands = [bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(100)]
+    other_open_commands = [bank_command("Open", f"c-{n}", {"owner": "bob"}) for n in range(50)]
     deposits = [bank_command("Deposit", f"a-{n % 100}", {"amount": 1}) for n in range(500)]
-    first = [*opened, *closed, *(bank_command("Close", f"c-{n}") for n in range(50)), *deposits[:250]]
+    first = [
+        *open_commands,
+        *other_open_commands,
+        *(bank_command("Close", f"c-{n}") for n in range(50)),
+        *deposits[:250],
+    ]
     second = [
         *deposits[250:],
         *(bank_command("Close", f"c-{n}") for n in range(50)),
         *(bank_command("Withdraw", f"a-{n}", {"amount": 1000}) for n in range(100)),
         *(bank_command("Deposit", f"a-{n}", {"amount": 1}, expectedversion="99") for n in range(50)),
-        *opened[:50],
+        *open_commands[:50],
     ]
     return first, second
 
 
-def check_the_end(project: Project) -> None:
+def check_results(project: Project) -> None:
     """Check that each record has one outcome, and that the log and the shards have the same state."""
     outcomes = project.outcomes()
     assert Counter(outcome["data"]["status"] for outcome in outcomes) == EXPECTED
@@ -51,7 +56,7 @@ def test_a_thousand_commands_have_expected_outcomes(project: Project) -> None:
     summary = project.json("run", "bank_account", "--once")
     assert {status: summary[status] for status in EXPECTED} == EXPECTED
     assert (summary["commands"], summary["events"]) == (1000, 700)
-    check_the_end(project)
+    check_results(project)
     assert project.json("run", "bank_account", "--once")["commands"] == 0
 
 
@@ -67,4 +72,4 @@ def test_a_killed_run_loses_nothing(project: Project) -> None:
         os.killpg(run.pid, signal.SIGKILL)
     project.send_malformed(50)
     project.cqrs("run", "bank_account", "--once")
-    check_the_end(project)
+    check_results(project)

@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
-def archives(worker: int) -> bool:
+def has_mapped_archive(worker: int) -> bool:
     """True if an executor of the worker has mapped the executors' class data archive, or if no archive exists."""
     archive = executor_archive(find_java()).find()
     return archive is None or any(archive in mapped_archives(pid) for pid in process_tree(worker))
@@ -32,19 +32,20 @@ def test_worker_lost_mid_commit_costs_nothing(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """After the loss of a worker, another machine continues without its state, and decides each command once."""
-    elsewhere: Path = tmp_path_factory.mktemp("workers")
-    struck = elsewhere / "struck"
+    cluster_folder: Path = tmp_path_factory.mktemp("workers")
+    reached = cluster_folder / "reached"
     project.cqrs("init", "bank_account", "counter")
     project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
     # a core on each worker; an executor has its own folder, which is deleted with it
     arguments = ("--conf", "spark.cores.max=2", "--state-dir", "/proc/self/cwd/state")
-    fault = {failpoints.VARIABLE: f"commit.sent:3:wait@{struck}"}  # after the claims of its two partitions
+    # The third commit follows the claims of the worker's two partitions.
+    variables = {failpoints.VARIABLE: f"commit.sent:3:wait@{reached}"}
     with (
-        cluster(elsewhere) as spark,
-        project.running("run", "bank_account", "--master", spark.master, *arguments, **fault) as run,
+        cluster(cluster_folder) as spark,
+        project.running("run", "bank_account", "--master", spark.master, *arguments, **variables) as run,
     ):
-        eventually(struck.exists, within=240)
-        spark.lose(spark.worker_of(int(struck.read_text())))
+        eventually(reached.exists, within=240)
+        spark.lose(spark.worker_of(int(reached.read_text())))
         project.send([bank_command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
         await_decided(project, 1200, ["bank_account"])
         run.send_signal(signal.SIGTERM)
@@ -59,10 +60,10 @@ def test_worker_lost_mid_commit_costs_nothing(
 @pytest.mark.covers("one-owner")
 def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Partitions move to a machine that joins. After its loss, the run continues with the remaining slots."""
-    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    cluster_folder: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "counter")
 
-    def decide(count: int) -> None:
+    def send_and_await(count: int) -> None:
         project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(100)])
         await_decided(project, count, ("counter",))
 
@@ -72,17 +73,17 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
         )
         return [claim.submission for offset in claims.values() if (claim := parse_claim(offset.metadata))]
 
-    with cluster(elsewhere, workers=1) as spark:
+    with cluster(cluster_folder, workers=1) as spark:
         arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
         with project.running("run", "counter", *arguments) as run:
-            decide(100)
-            assert archives(spark.workers[0].pid)
+            send_and_await(100)
+            assert has_mapped_archive(spark.workers[0].pid)
             assert submissions() == [0, 0, 0, 0]
             spark.join()
             eventually(lambda: sorted(submissions()) == [0, 0, 1, 1], within=120)
-            decide(200)
+            send_and_await(200)
             spark.lose(1)
-            decide(300)
+            send_and_await(300)
             assert submissions() == [2, 2, 2, 2]
             run.send_signal(signal.SIGTERM)
             _, output = run.communicate(timeout=90)
@@ -94,23 +95,25 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
 
 @pytest.mark.nightly
 @pytest.mark.covers("one-owner")
-def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_drained_machine_gives_up_all_partitions(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """The partitions of a drained machine move to free slots, and its executor ends without a lost task."""
-    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    cluster_folder: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "counter", "--partitions", "2")
 
-    def decide(count: int) -> None:
+    def send_and_await(count: int) -> None:
         project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(100)])
         await_decided(project, count, ("counter",))
 
-    with cluster(elsewhere) as spark:
+    with cluster(cluster_folder) as spark:
         arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
         with project.running("run", "counter", *arguments) as run:
-            decide(100)
-            busy = next(worker for worker in spark.workers if python_workers(process_tree(worker.pid)))
-            spark.drain(spark.workers.index(busy))
-            eventually(lambda: not executors_of(busy.pid), within=120)
-            decide(200)
+            send_and_await(100)
+            busy_worker = next(worker for worker in spark.workers if python_workers(process_tree(worker.pid)))
+            spark.drain(spark.workers.index(busy_worker))
+            eventually(lambda: not executors_of(busy_worker.pid), within=120)
+            send_and_await(200)
             run.send_signal(signal.SIGTERM)
             _, output = run.communicate(timeout=90)
             assert run.returncode == 143
@@ -122,14 +125,14 @@ def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pyte
 def test_a_cluster_run_ships_its_aggregates(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    cluster_folder: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "bank_account", "counter")
     project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
     project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
-    with cluster(elsewhere) as spark:
+    with cluster(cluster_folder) as spark:
         summary = project.json(
             *("run", "bank_account", "counter", "--once", "--master", spark.master),
-            *("--state-dir", str(elsewhere / "state")),
+            *("--state-dir", str(cluster_folder / "state")),
         )
     assert (summary["accepted"], summary["commands"]) == (100, 100)
     assert {name: sums["accepted"] for name, sums in summary["aggregates"].items()} == {

@@ -29,10 +29,10 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignored))
     (folder / "cqrs.toml").write_text(SETTINGS)
     (folder / "payloads").mkdir()
-    with broker(tmp_path / "broker") as started:
-        shop = Shop(folder, started, tmp_path / "broker")
-        shop.look("keys", "init")
-        shop.look("init", "customer", "--partitions", "2")
+    with broker(tmp_path / "broker") as running_broker:
+        shop = Shop(folder, running_broker, tmp_path / "broker")
+        shop.run_cqrs("keys", "init")
+        shop.run_cqrs("init", "customer", "--partitions", "2")
         for kind in (*KINDS, "keys"):
             configure_topic(shop.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
         yield shop

@@ -11,34 +11,35 @@ from tests.support.project import Project
 
 
 class Shop(Project):
-    """The customers, with one secret for each personal value."""
+    """The customers, with a random text for each personal value."""
 
     def __init__(self, folder: Path, broker: Broker, disk: Path) -> None:
         super().__init__(folder, broker.connection, "")
         self.broker, self.disk = broker, disk
-        self.needles: list[str] = []
-        self.said = ""
-        self.plain: set[str] = set()  # payloads of commands, as senders stored them
+        self.personal_texts: list[str] = []
+        self.stderr = ""
+        self.plain_payloads: set[str] = set()  # payloads of commands, as senders stored them
 
-    def needle(self) -> str:
-        self.needles.append(secrets.token_hex(12))
-        return self.needles[-1]
+    def new_personal_text(self) -> str:
+        """Return a random text, which the tests search for."""
+        self.personal_texts.append(secrets.token_hex(12))
+        return self.personal_texts[-1]
 
-    def look(self, *arguments: str) -> str:
-        """Run a command, which must succeed, and return its output. Its stderr is kept in `said`."""
+    def run_cqrs(self, *arguments: str) -> str:
+        """Run a command, which must succeed, and return its output. Its error output is appended to `stderr`."""
         with self.running(*arguments) as process:
             out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
-        self.said += err
+        self.stderr += err
         return out
 
-    def found(self, *folders: Path) -> set[str]:
-        """Return the files below the folders that contain any of the needles."""
-        pattern = re.compile("|".join(self.needles).encode())
+    def files_with_personal_text(self, *folders: Path) -> set[str]:
+        """Return the files below the folders that contain any of the personal texts."""
+        pattern = re.compile("|".join(self.personal_texts).encode())
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
         return {str(path) for path in files if pattern.search(path.read_bytes())}
 
-    def customers(self) -> int:
+    def customer_count(self) -> int:
         """Return the number of customers on the mailing list."""
         with closing(sqlite3.connect(self.folder / "projections.db")) as db:
             (count,) = db.execute("SELECT count(*) FROM mailing_list").fetchone()

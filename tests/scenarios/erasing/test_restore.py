@@ -19,11 +19,11 @@ def state(shop: Shop) -> object:
     return shop.json("show", "customer", "c-1")["state"]
 
 
-def decide(shop: Shop) -> None:
-    shop.look("run", "customer", "--once", *LOCAL_MASTER)
+def decide_commands(shop: Shop) -> None:
+    shop.run_cqrs("run", "customer", "--once", *LOCAL_MASTER)
 
 
-def copied(shop: Shop, source: Path, target: Path) -> None:
+def copy_disk(shop: Shop, source: Path, target: Path) -> None:
     """Copy the broker's disk, or a backup of it, while the broker is down."""
     shop.broker.kill()
     shutil.rmtree(target, ignore_errors=True)
@@ -32,18 +32,18 @@ def copied(shop: Shop, source: Path, target: Path) -> None:
 
 
 def test_the_file_of_erasures_erases_again(shop: Shop, tmp_path: Path) -> None:
-    shop.look("send", "customer", "c-1", "Register", f"name={NAME}", "mail=ada@example.org", "country=GB")
-    decide(shop)
-    copied(shop, shop.disk, tmp_path / "backup")
-    shop.look("erase", "customer", "c-1", "--no-wait")
-    decide(shop)
+    shop.run_cqrs("send", "customer", "c-1", "Register", f"name={NAME}", "mail=ada@example.org", "country=GB")
+    decide_commands(shop)
+    copy_disk(shop, shop.disk, tmp_path / "backup")
+    shop.run_cqrs("erase", "customer", "c-1", "--no-wait")
+    decide_commands(shop)
     assert state(shop) == ERASED
 
-    copied(shop, tmp_path / "backup", shop.disk)
+    copy_disk(shop, tmp_path / "backup", shop.disk)
     shutil.rmtree(shop.folder / ".cqrs" / "state")  # the shards know of events that the backup has lost
     restored = state(shop)
     assert isinstance(restored, dict) and restored["name"] == NAME
-    shop.look("erase", "--file", "erasures.ndjson", "--no-wait")
-    decide(shop)
+    shop.run_cqrs("erase", "--file", "erasures.ndjson", "--no-wait")
+    decide_commands(shop)
     assert state(shop) == ERASED
-    assert "no violation" in shop.look("verify", "customer", *LOCAL_MASTER)
+    assert "no violation" in shop.run_cqrs("verify", "customer", *LOCAL_MASTER)

@@ -18,7 +18,7 @@ from tests.support.owners import run_plan, run_plan_for_error
 pytestmark = pytest.mark.kafka
 
 HOUR = 3_600_000  # ms
-WINDOW = 24 * HOUR
+DEDUP_WINDOW = 24 * HOUR
 
 
 def increment(id: str) -> CommandRecord:
@@ -30,17 +30,17 @@ def increment(id: str) -> CommandRecord:
 STEPS = [
     ("x", 0, "accepted"),
     ("x", 1, "duplicate"),
-    ("x", WINDOW, "duplicate"),  # the last moment
-    ("y", WINDOW, "accepted"),
-    ("x", WINDOW + 1, "accepted"),
-    ("x", WINDOW + 2, "duplicate"),
+    ("x", DEDUP_WINDOW, "duplicate"),  # the last moment
+    ("y", DEDUP_WINDOW, "accepted"),
+    ("x", DEDUP_WINDOW + 1, "accepted"),
+    ("x", DEDUP_WINDOW + 2, "duplicate"),
     ("y", 0, "duplicate"),  # the clock was set back
     ("z", 1, "accepted"),  # stamped more than a window before the greatest time,
     ("z", 2, "accepted"),  # so its id is forgotten at once
-    ("y", 2 * WINDOW, "duplicate"),
-    ("y", 2 * WINDOW + 1, "accepted"),
-    ("w", 4 * WINDOW, "accepted"),  # the clock jumped ahead by more than two windows,
-    ("x", WINDOW + 3, "accepted"),  # and back
+    ("y", 2 * DEDUP_WINDOW, "duplicate"),
+    ("y", 2 * DEDUP_WINDOW + 1, "accepted"),
+    ("w", 4 * DEDUP_WINDOW, "accepted"),  # the clock jumped ahead by more than two windows,
+    ("x", DEDUP_WINDOW + 3, "accepted"),  # and back
     ("w", 0, "duplicate"),
 ]
 
@@ -54,38 +54,42 @@ def plan(counters: TopicHarness) -> Plan:
 
 
 @pytest.mark.covers("decided-once")
-@pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
-def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
+@pytest.mark.parametrize("runs", ["in one run", "in a run each", "in a run each, the shard lost before it"])
+def test_a_repeated_id_repeats_its_outcome(counters: TopicHarness, plan: Plan, runs: str) -> None:
     """Repeated ids have the expected status at the window's edge, after a rebuild, and when the clock jumps."""
-    first = time.time_ns() // 1_000_000 - 6 * WINDOW
+    first_timestamp = time.time_ns() // 1_000_000 - 6 * DEDUP_WINDOW
     client, topic = producer(counters.connection), counters.topics.commands
 
-    def run(number: int) -> None:
+    def run_until_now(number: int) -> None:
         targets = {Partition("counter", 0): counters.stable_end("commands")}
         run_plan(replace(plan, run_epoch=plan.run_epoch + number, targets=targets))
 
-    for number, (id, after, _) in enumerate(STEPS):
-        sent = increment(id)
-        client.produce(topic, sent.value, sent.key, 0, timestamp=first + after, headers=[*HEADERS])
+    for number, (id, delay, _) in enumerate(STEPS):
+        record = increment(id)
+        client.produce(
+            topic, record.value, record.key, 0, timestamp=first_timestamp + delay, headers=[*HEADERS]
+        )
         assert client.flush(10) == 0
-        if how != "in one run":
-            run(number)
-        if how.endswith("before it"):
+        if runs != "in one run":
+            run_until_now(number)
+        if runs.endswith("before it"):
             shutil.rmtree(counters.shard_path())
-    run(len(STEPS))
+    run_until_now(len(STEPS))
     assert [outcome.data.status for outcome in counters.outcomes()] == [status for *_, status in STEPS]
     counters.configure("commands", "message.timestamp.type", "LogAppendTime")
     counters.check()
 
 
-def plant(counters: TopicHarness, ahead: int) -> Plan:
+def send_ahead_of_clock(counters: TopicHarness, ahead: int) -> Plan:
     """Return a plan with a command stamped `ahead` ms after now, as after a jump of the broker's clock."""
     plan = counters.plan()
     counters.configure("commands", "message.timestamp.type", "CreateTime")
     counters.configure("commands", "message.timestamp.after.max.ms", str(ANY_DIFFERENCE))
-    client, sent = producer(counters.connection), increment("x")
+    client, record = producer(counters.connection), increment("x")
     timestamp = time.time_ns() // 1_000_000 + ahead
-    client.produce(counters.topics.commands, sent.value, sent.key, 0, timestamp=timestamp, headers=[*HEADERS])
+    client.produce(
+        counters.topics.commands, record.value, record.key, 0, timestamp=timestamp, headers=[*HEADERS]
+    )
     assert client.flush(10) == 0
     counters.configure("commands", "message.timestamp.type", "LogAppendTime")
     return replace(plan, targets={Partition("counter", 0): counters.stable_end("commands")})
@@ -94,7 +98,7 @@ def plant(counters: TopicHarness, ahead: int) -> Plan:
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("hours", [2, 24 * 365 * 10])
 def test_leapt_clock_leaves_command_decidable(counters: TopicHarness, hours: int) -> None:
-    run_plan(plant(counters, hours * HOUR))
+    run_plan(send_ahead_of_clock(counters, hours * HOUR))
     assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"]
     counters.check()
 
@@ -102,7 +106,7 @@ def test_leapt_clock_leaves_command_decidable(counters: TopicHarness, hours: int
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_refused_time_names_its_setting(counters: TopicHarness, kind: Kind) -> None:
     """The topic was changed during a run. `--fail` would fail as well, so the hint names the setting."""
-    plan = plant(counters, 2 * HOUR)
+    plan = send_ahead_of_clock(counters, 2 * HOUR)
     counters.configure(kind, "message.timestamp.after.max.ms", str(HOUR))
     error = run_plan_for_error(plan)
     assert isinstance(error, ConfigurationError)

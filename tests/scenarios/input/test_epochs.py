@@ -20,12 +20,12 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 
-def wear_out(broker: RawClient, id: str) -> tuple[Producer, Producer]:
+def use_up_epochs(broker: RawClient, id: str) -> tuple[Producer, Producer]:
     """Fence until the producer id changes. Return the last producer of the old id and the first of the new id."""
-    last = broker.init_producer(id)
-    while (now := broker.init_producer(id)).id == last.id:
-        last = now
-    return last, now
+    last_producer = broker.init_producer(id)
+    while (following := broker.init_producer(id)).id == last_producer.id:
+        last_producer = following
+    return last_producer, following
 
 
 @pytest.mark.covers("one-owner")
@@ -36,14 +36,14 @@ def test_fences_survive_an_epoch_rollover(
     counters.send(*increment_commands(5))
     eventually(lambda: len(counters.outcomes()) == 5)
     owner.signal(signal.SIGSTOP)
-    old = FencedWriter(PartitionLog(counters.connection, counters.topics, 0), 1_000_000)
-    old.fence()
+    old_writer = FencedWriter(PartitionLog(counters.connection, counters.topics, 0), 1_000_000)
+    old_writer.fence()
     with raw_client(counters.connection) as broker:
-        last, first = wear_out(broker, counters.topics.transactional_id(0))
-    assert (last.epoch, first.epoch) == (32_766, 0)
+        last_producer, first_producer = use_up_epochs(broker, counters.topics.transactional_id(0))
+    assert (last_producer.epoch, first_producer.epoch) == (32_766, 0)
     group = consumer(counters.connection, group=counters.topics.group)
     with pytest.raises(KafkaException):
-        commit_batch(old, [Decisions(0, [(b"late", b"k", 7)])], group, 99, "late")
+        commit_batch(old_writer, [Decisions(0, [(b"late", b"k", 7)])], group, 99, "late")
     group.close()
     owner.signal(signal.SIGCONT)
     counters.send(*increment_commands(5, first=5))

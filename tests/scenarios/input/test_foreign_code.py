@@ -60,12 +60,12 @@ ALLOWED = {
 }
 
 
-def unsafe(path: Path) -> Iterator[str]:
+def unsafe_names(path: Path) -> Iterator[str]:
     """Yield the names in a file that could turn data into code."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            named = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-            yield from ({name.partition(".")[0] for name in named} & UNSAFE_MODULES)
+            modules = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+            yield from ({name.partition(".")[0] for name in modules} & UNSAFE_MODULES)
             yield from ({alias.name for alias in node.names} & UNSAFE_CALLS)
         elif isinstance(node, ast.Name) and node.id in UNSAFE_CALLS:
             yield node.id
@@ -79,7 +79,9 @@ def unsafe(path: Path) -> Iterator[str]:
 @pytest.mark.covers("no-foreign-code")
 def test_package_never_executes_data() -> None:
     findings = {
-        (str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in unsafe(path)
+        (str(path.relative_to(PACKAGE)), name)
+        for path in PACKAGE.rglob("*.py")
+        for name in unsafe_names(path)
     }
     assert findings == ALLOWED
 
@@ -89,22 +91,22 @@ def test_package_never_executes_data() -> None:
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
     """Python's audit hook shows that no pickle in records or shards is loaded."""
-    went_off = tmp_path / "went-off"
+    created_file = tmp_path / "went-off"
     command = [
         sys.executable,
         "-m",
         "tests.fuzz.audited_program",
         str(tmp_path),
-        pickle_that_creates(went_off, protocol),
+        pickle_that_creates(created_file, protocol),
     ]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert json.loads(process.stdout) == []
-    assert not went_off.exists()
+    assert not created_file.exists()
 
 
 @pytest.mark.program
-def test_unpickling_the_bomb_sets_it_off(tmp_path: Path) -> None:
+def test_unpickling_the_file_runs_its_code(tmp_path: Path) -> None:
     encoded = pickle_that_creates(tmp_path / "went-off", 2)
     program = f"import base64, pickle; pickle.loads(base64.b64decode({encoded!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)

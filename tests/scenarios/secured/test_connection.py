@@ -20,12 +20,12 @@ WAYS_IN: dict[str, Callable[[Secured], Path]] = {
 }
 KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     "wrong password": (
-        lambda broker: broker.login("root", said=f"{SECRET}-wrong"),
+        lambda broker: broker.login("root", other_password=f"{SECRET}-wrong"),
         "it rejects the login",
         "sasl.jaas.config",
     ),
     "wrong password with PLAIN": (
-        lambda broker: broker.login("root", "PLAIN", said=f"{SECRET}-wrong"),
+        lambda broker: broker.login("root", "PLAIN", other_password=f"{SECRET}-wrong"),
         "it rejects the login",
         "sasl.jaas.config",
     ),
@@ -111,7 +111,7 @@ def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, why: str) ->
 @pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_tracebacks_and_logs_hide_secrets(secured: Secured, cqrs: Cqrs, mechanism: str) -> None:
-    config = str(secured.login("root", mechanism, said=f"{SECRET}-wrong"))
+    config = str(secured.login("root", mechanism, other_password=f"{SECRET}-wrong"))
     for command in COMMANDS:
         for form in ("text", "json"):
             result = cqrs(*command, "--command-config", config, "-v", "-o", form, "-X", "debug=all")

@@ -64,7 +64,7 @@ def with_rights(shop: TopicHarness, secured: Secured) -> TopicHarness:
 
 
 def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    """An owner re-wraps keys after `key_records rotate` without further ACLs."""
+    """An owner re-wraps keys after `cqrs keys rotate` without further ACLs."""
     runner = a_user(made, secured, shop, "run")
     shop.connection = allowed(shop, runner)
     use_keyring(shop, old=b"m" * 64)

@@ -12,11 +12,11 @@ from tests.support.raw_requests import RawClient, raw_client
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """A connection to a broker that does not verify the partitions of a transaction."""
-    with unverifying_broker(tmp_path_factory.mktemp("credulous")) as connection:
+    with unverifying_broker(tmp_path_factory.mktemp("unverifying")) as connection:
         yield connection
 
 
 @pytest.fixture
-def broker(connection: Connection) -> Iterator[RawClient]:
-    with raw_client(connection) as broker:
-        yield broker
+def client(connection: Connection) -> Iterator[RawClient]:
+    with raw_client(connection) as client:
+        yield client

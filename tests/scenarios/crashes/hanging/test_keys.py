@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 #: The parts of a transaction that are visible, and the parts that are left open.
-KEYED: dict[str, tuple[list[Part], list[Part]]] = {
+PARTS: dict[str, tuple[list[Part], list[Part]]] = {
     "keys missing": (["events", "outcomes", "position"], ["keys"]),
     "keys alone": ([], ["keys"]),
     "keys visible": (["keys", "outcomes"], ["events", "position"]),
@@ -25,16 +25,16 @@ KEYED: dict[str, tuple[list[Part], list[Part]]] = {
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("half", sample_cases(KEYED, "keys missing", "keys alone"))
-def test_half_a_transaction_with_keys(
-    connection: Connection, prefix: str, tmp_path: Path, broker: RawClient, half: str
+@pytest.mark.parametrize("case", sample_cases(PARTS, "keys missing", "keys alone"))
+def test_half_a_transaction_keeps_keys(
+    connection: Connection, prefix: str, tmp_path: Path, client: RawClient, case: str
 ) -> None:
     """After a hanging transaction, a committed data key stays, and an uncommitted key is created again."""
-    visible, hidden = KEYED[half]
+    visible, hidden = PARTS[case]
     people = customer_topics(connection, prefix, tmp_path)
     people.send(register_command("c-1"))
     run_plan(people.plan())
-    decide_hanging(people, broker, [register_command("c-2"), register_command("c-3")], visible, hidden)
+    decide_hanging(people, client, [register_command("c-2"), register_command("c-3")], visible, hidden)
     with short_read_timeout(), running_owners(people.plan()) as owner:
         assert owner.error() is None
         (note,) = owner.notes()

@@ -21,7 +21,7 @@ from tests.deciding.repartitioned_counters import (
 )
 from tests.deciding.repartitioned_counters import counters as counters_on
 from tests.following.processes.process_harness import ProcessHarness, expected_payments
-from tests.support import ROOT, repartitioning_transactions
+from tests.support import ROOT
 from tests.support.checkout import verify_reactions
 from tests.support.commands import increment_commands
 from tests.support.hanging_transactions import (
@@ -35,6 +35,12 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, run_plan_for_error, running_owners
 from tests.support.raw_requests import Producer, RawClient
 from tests.support.repartitioning import final_statuses, repartition_topics, with_stale_partition
+from tests.support.repartitioning_transactions import (
+    activation_transaction,
+    advance_to,
+    forward_transaction,
+    split_transaction,
+)
 from tests.support.sampling import sample_cases
 from tests.support.short_timeouts import short_read_timeout
 from tests.support.waiting import eventually
@@ -42,15 +48,15 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def hang(harness: TopicHarness, broker: RawClient, kind: Kind) -> Producer:
+def leave_transaction_open(harness: TopicHarness, client: RawClient, kind: Kind) -> Producer:
     """Leave a transaction open that no coordinator knows."""
     id = f"{harness.topics.prefix}foreign"
-    producer = broker.init_producer(id)
-    assert broker.produce(harness.topics.name(kind), 0, b"?", producer, id) == 0
+    producer = client.init_producer(id)
+    assert client.produce(harness.topics.name(kind), 0, b"?", producer, id) == 0
     return producer
 
 
-def doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def run_doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     (folder / "cqrs.toml").touch()
     (folder / "aggregates").mkdir(exist_ok=True)
     for name in ("__init__.py", "counter.py"):
@@ -77,7 +83,7 @@ def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_a_hanging_transaction_blocks_until_aborted(
     counters: TopicHarness,
-    broker: RawClient,
+    client: RawClient,
     kind: Kind,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -85,29 +91,29 @@ def test_a_hanging_transaction_blocks_until_aborted(
 ) -> None:
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
-    hanging = hang(counters, broker, kind)
+    hanging_transaction = leave_transaction_open(counters, client, kind)
     counters.send(*increment_commands(5, first=5))
     offset, topic = counters.stable_end(kind), counters.topics.name(kind)
     with short_read_timeout():
         error: Any = run_plan_for_error(counters.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
-    assert f"open transaction of an unknown id (producer id {hanging.id})" in error.message
-    how = f"abort --topic {topic} --partition 0 --start-offset {offset}"
-    assert how in error.hint
+    assert f"open transaction of an unknown id (producer id {hanging_transaction.id})" in error.message
+    abort_command = f"abort --topic {topic} --partition 0 --start-offset {offset}"
+    assert abort_command in error.hint
     assert len(counters.records("commands")) == 10 and counters.stable_end("outcomes") == (
         6 if kind == "events" else offset
     )
     monkeypatch.chdir(tmp_path)
-    status, output = doctor(counters, tmp_path, capfd)
-    assert status == 4 and f"{topic} partition 0 is blocked" in output and how in output
-    broker.abort(topic, 0, hanging)
+    status, output = run_doctor(counters, tmp_path, capfd)
+    assert status == 4 and f"{topic} partition 0 is blocked" in output and abort_command in output
+    client.abort(topic, 0, hanging_transaction)
     run_plan(counters.plan())
     counters.check()
-    assert "none hanging" in doctor(counters, tmp_path, capfd)[1]
+    assert "none hanging" in run_doctor(counters, tmp_path, capfd)[1]
 
 
 #: The parts of a transaction that are visible, and the parts that are left open.
-HALVES: dict[str, tuple[list[Part], list[Part]]] = {
+TRANSACTION_PARTS: dict[str, tuple[list[Part], list[Part]]] = {
     "nothing visible": ([], ["events", "outcomes", "position"]),
     "no position": ([], ["events", "outcomes"]),
     "outcomes alone": ([], ["outcomes"]),
@@ -123,14 +129,17 @@ HALVES: dict[str, tuple[list[Part], list[Part]]] = {
 
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
-    "half", sample_cases(HALVES, "nothing visible", "position visible", "events missing", "position missing")
+    "case",
+    sample_cases(
+        TRANSACTION_PARTS, "nothing visible", "position visible", "events missing", "position missing"
+    ),
 )
-def test_half_a_transaction_is_settled(counters: TopicHarness, broker: RawClient, half: str) -> None:
+def test_half_a_transaction_is_resolved(counters: TopicHarness, client: RawClient, case: str) -> None:
     """The next owner commits the transaction if a part of it is visible, and aborts it otherwise."""
-    visible, hidden = HALVES[half]
+    visible, hidden = TRANSACTION_PARTS[case]
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
-    decide_hanging(counters, broker, increment_commands(3, first=5), visible, hidden)
+    decide_hanging(counters, client, increment_commands(3, first=5), visible, hidden)
     with short_read_timeout(), running_owners(counters.plan()) as owner:
         assert owner.error() is None
         (note,) = owner.notes()
@@ -142,7 +151,7 @@ def test_half_a_transaction_is_settled(counters: TopicHarness, broker: RawClient
 
 
 #: Visible and open parts for a process manager that sends two commands for each event, to two topics.
-REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
+REACTION_PARTS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
     "nothing visible": ([], ["payment", "order", "positions", "group"]),
     "one command left": ([], ["payment"]),
     "commands left": ([], ["payment", "order"]),
@@ -163,19 +172,19 @@ REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
 @pytest.mark.slow
 @pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize(
-    "half",
-    sample_cases(REACTIONS, "one command left"),
+    "case",
+    sample_cases(REACTION_PARTS, "one command left"),
 )
-def test_half_a_reaction_is_settled(
-    connection: Connection, prefix: str, broker: RawClient, half: str
+def test_half_a_reaction_is_resolved(
+    connection: Connection, prefix: str, client: RawClient, case: str
 ) -> None:
     """The next owner of the process manager resolves the transaction: no command is sent twice, and none is lost."""
-    visible, hidden = REACTIONS[half]
+    visible, hidden = REACTION_PARTS[case]
     harness = ProcessHarness(connection, prefix)
     harness.place_orders(0, 3)
     harness.run_once(beginning=True)
     harness.place_orders(3, 2)
-    react_hanging(harness, broker, visible, hidden)
+    react_hanging(harness, client, visible, hidden)
     with short_read_timeout():
         results = harness.run_once()
         notes = [note for result in results for note in result.notes]
@@ -188,74 +197,74 @@ def test_half_a_reaction_is_settled(
 
 
 #: Visible and open parts of the transactions of a repartitioning.
-GROWTHS: dict[str, tuple[Callable[[TopicHarness], HangingTransaction], list[str], list[str]]] = {
-    "no split visible": (repartitioning_transactions.split_transaction, [], ["lineage", "position"]),
-    "split missing": (repartitioning_transactions.split_transaction, ["position"], ["lineage"]),
-    "claim of a split missing": (repartitioning_transactions.split_transaction, ["lineage"], ["position"]),
-    "no beginning visible": (
-        repartitioning_transactions.activation_transaction,
+REPARTITIONING_PARTS: dict[str, tuple[Callable[[TopicHarness], HangingTransaction], list[str], list[str]]] = {
+    "no split visible": (split_transaction, [], ["lineage", "position"]),
+    "split missing": (split_transaction, ["position"], ["lineage"]),
+    "claim of a split missing": (split_transaction, ["lineage"], ["position"]),
+    "no activation visible": (
+        activation_transaction,
         [],
         ["entries", "lineage", "position"],
     ),
-    "beginning missing": (
-        repartitioning_transactions.activation_transaction,
+    "activation missing": (
+        activation_transaction,
         ["entries", "position"],
         ["lineage"],
     ),
-    "beginning visible": (
-        repartitioning_transactions.activation_transaction,
+    "activation visible": (
+        activation_transaction,
         ["lineage"],
         ["entries", "position"],
     ),
     "entries visible": (
-        repartitioning_transactions.activation_transaction,
+        activation_transaction,
         ["entries"],
         ["lineage", "position"],
     ),
-    "claim of a beginning missing": (
-        repartitioning_transactions.activation_transaction,
+    "claim of an activation missing": (
+        activation_transaction,
         ["entries", "lineage"],
         ["position"],
     ),
-    "no moved command visible": (
-        repartitioning_transactions.forward_transaction,
+    "no forwarded command visible": (
+        forward_transaction,
         [],
         ["commands", "outcomes", "position"],
     ),
-    "moved commands missing": (
-        repartitioning_transactions.forward_transaction,
+    "forwarded commands missing": (
+        forward_transaction,
         ["outcomes", "position"],
         ["commands"],
     ),
-    "moved commands visible": (
-        repartitioning_transactions.forward_transaction,
+    "forwarded commands visible": (
+        forward_transaction,
         ["commands"],
         ["outcomes", "position"],
     ),
-    "moved commands left": (repartitioning_transactions.forward_transaction, [], ["commands"]),
+    "forwarded commands left": (forward_transaction, [], ["commands"]),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
-    "half",
-    sample_cases(GROWTHS, "split missing", "moved commands missing"),
+    "case",
+    sample_cases(REPARTITIONING_PARTS, "split missing", "forwarded commands missing"),
 )
-def test_half_a_growth_is_settled(
-    connection: Connection, prefix: str, tmp_path: Path, broker: RawClient, half: str
+def test_half_a_repartitioning_is_resolved(
+    connection: Connection, prefix: str, tmp_path: Path, client: RawClient, case: str
 ) -> None:
     """The next owners resolve the transaction: the owner of each key decides its commands once."""
-    hanging, visible, hidden = GROWTHS[half]
+    hanging_transaction, visible, hidden = REPARTITIONING_PARTS[case]
     single = counters_on(connection, prefix, tmp_path, 1)
     run_first_rounds(single)
     repartition_topics(single, 2)
-    repartitioning_transactions.advance_to(single, broker, hanging)
-    hanging(single).write(connection, broker, visible, hidden)
+    advance_to(single, client, hanging_transaction)
+    hanging_transaction(single).write(connection, client, visible, hidden)
     with short_read_timeout(), running_owners(single.plan()) as owner:
         assert owner.error() is None
         assert any("KAFKA-20734" in note for note in owner.notes())
-    rounds = (0, 2, 3, 1) if hanging is repartitioning_transactions.forward_transaction else (0, 3, 1)
+    rounds = (0, 2, 3, 1) if hanging_transaction is forward_transaction else (0, 3, 1)
     single.send(*(with_stale_partition(command, 1) for command in [*round_commands(3), *release_commands(1)]))
     with running_owners(single.plan(once=False)):
         eventually(lambda: len(final_statuses(single)) == 12 * (len(rounds) + 1))
