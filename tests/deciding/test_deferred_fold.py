@@ -14,27 +14,31 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 
-NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
-RESUBMITTED = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
+UNREACHABLE_LOG = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
+RESUBMITTED_DEFERRAL = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
 
 
-def folded(outcomes: int) -> StateCache:
+def cache_after_outcomes(outcomes: int) -> StateCache:
     """Return the cache of a shard that has folded deferred commands up to 5, and `outcomes` outcomes."""
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(Aggregate.of("counter", decider), store, "me")
-    cache.fold(Positions(outcomes=outcomes, deferred=5), deferred={RESUBMITTED.key: RESUBMITTED})
+    cache.fold(
+        Positions(outcomes=outcomes, deferred=5), deferred={RESUBMITTED_DEFERRAL.key: RESUBMITTED_DEFERRAL}
+    )
     return cache
 
 
-@pytest.mark.parametrize(("outcomes", "kept", "deferred"), [(0, False, 0), (3, True, 5)])
-def test_entries_without_outcomes_are_folded_again(outcomes: int, kept: bool, deferred: int) -> None:
+@pytest.mark.parametrize(("outcomes", "has_deferred", "deferred_position"), [(0, False, 0), (3, True, 5)])
+def test_entries_without_outcomes_are_folded_again(
+    outcomes: int, has_deferred: bool, deferred_position: int
+) -> None:
     """A target partition imported the entries before its activation, or their owner died before it folded outcomes."""
-    cache = folded(outcomes)
-    check_outcomes_kept(NOWHERE, cache, 3)
-    assert (cache.has_deferred, cache.positions.deferred) == (kept, deferred)
+    cache = cache_after_outcomes(outcomes)
+    check_outcomes_kept(UNREACHABLE_LOG, cache, 3)
+    assert (cache.has_deferred, cache.positions.deferred) == (has_deferred, deferred_position)
 
 
-def test_entries_behind_deleted_outcomes_are_refused() -> None:
+def test_deleted_outcomes_make_the_shard_corrupt() -> None:
     with pytest.raises(CorruptError, match="outcomes up to 4 are deleted"):
-        check_outcomes_kept(NOWHERE, folded(3), 4)
+        check_outcomes_kept(UNREACHABLE_LOG, cache_after_outcomes(3), 4)

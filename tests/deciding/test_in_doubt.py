@@ -26,17 +26,21 @@ def test_visible_part_commits_the_rest(
     The parts in `unmarked` got no end marker.
     """
     end = before + len(with_events)
-    caused = [before + number for number, caused in enumerate(with_events) if caused]
-    parts = {"position", *(["outcomes"] if with_events else []), *(["events"] if caused else [])}
+    commands_with_events = [before + number for number, has_events in enumerate(with_events) if has_events]
+    parts = {
+        "position",
+        *(["outcomes"] if with_events else []),
+        *(["events"] if commands_with_events else []),
+    }
     assume(parts & unmarked)
     visible = parts - unmarked if committed else set()
     last_event = before - 1 if before and first_event else None
     traces = CommandTraces(
         committed=end if "position" in visible else before or None,
         last_outcome=end - 1 if "outcomes" in visible else before - 1 if before else None,
-        last_event=caused[-1] if "events" in visible else last_event,
+        last_event=commands_with_events[-1] if "events" in visible else last_event,
         hidden_outcome=before if "outcomes" in parts & unmarked else None,
-        hidden_event=caused[0] if "events" in parts & unmarked else None,
+        hidden_event=commands_with_events[0] if "events" in parts & unmarked else None,
     )
     assert was_committed(traces) is bool(visible)
 
@@ -57,7 +61,7 @@ def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("traces", "shown"),
+    ("traces", "committed"),
     [
         (RepartitioningTraces(8, 4), True),  # the claim of a split, whose record is hidden
         (RepartitioningTraces(4, 4), False),
@@ -73,12 +77,14 @@ def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> 
         (RepartitioningTraces(8, 8, has_begun=True, hides_inherited=True, has_decided=True), False),
     ],
 )
-def test_visible_growth_commits_the_rest(traces: RepartitioningTraces, shown: bool) -> None:
-    assert traces.show_commit is shown
+def test_visible_repartitioning_record_commits_the_rest(
+    traces: RepartitioningTraces, committed: bool
+) -> None:
+    assert traces.show_commit is committed
 
 
 @pytest.mark.parametrize(
-    ("value", "place"),
+    ("value", "position"),
     [
         (b'{"id":"x","forwardedfrom":"3/17"}', (3, 17)),
         (b'{"forwardedfrom":"3"}', None),
@@ -88,5 +94,5 @@ def test_visible_growth_commits_the_rest(traces: RepartitioningTraces, shown: bo
         (None, None),
     ],
 )
-def test_forwarded_place_is_read(value: bytes | None, place: tuple[int, int] | None) -> None:
-    assert read_forwardedfrom(value) == place
+def test_forwarding_position_is_read(value: bytes | None, position: tuple[int, int] | None) -> None:
+    assert read_forwardedfrom(value) == position

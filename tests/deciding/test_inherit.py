@@ -16,22 +16,23 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.memory import MemoryStore
 
 COUNTER = Aggregate.of("counter", decider)
-NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 3)
+UNREACHABLE_LOG = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 3)
 
 #: Partition 3 has its keys from 1, which has them from 0.
 LINEAGE = PartitionLineage((1, 2, 4), (Split(0, 1, 2, 2, 7, 8, 0, 9), Split(1, 2, 4, 3, 4, 5, 0, 10)))
-WHOLE = {0: FoldedOfParent(7, 8, 2), 1: FoldedOfParent(4, 5, 3)}
+FOLDED_PARENTS = {0: FoldedOfParent(7, 8, 2), 1: FoldedOfParent(4, 5, 3)}
 
 
-def waiting(*sizes: int) -> list[Deferral]:
+def deferred_commands(*sizes: int) -> list[Deferral]:
     """Return deferred commands of these sizes in bytes."""
     return [
-        Deferral("T", at, "a", f"{at}", 1, 2, 3, 5, 1, "LATER", b"x" * size) for at, size in enumerate(sizes)
+        Deferral("T", number, "a", f"{number}", 1, 2, 3, 5, 1, "LATER", b"x" * size)
+        for number, size in enumerate(sizes)
     ]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "cut"),
+    ("sizes", "portion_sizes"),
     [
         ((), [0]),
         ((1, 1), [2]),
@@ -41,19 +42,19 @@ def waiting(*sizes: int) -> list[Deferral]:
         ((10, 10), [1, 1]),
     ],
 )
-def test_portions_have_limits(sizes: tuple[int, ...], cut: list[int]) -> None:
+def test_portions_have_limits(sizes: tuple[int, ...], portion_sizes: list[int]) -> None:
     """A portion has at most three commands or ten bytes, but may have one larger command."""
-    entries = waiting(*sizes)
-    found = list(portions(entries, 3, 10))
-    assert [len(one) for one in found] == cut
-    assert [entry for one in found for entry in one] == entries
+    entries = deferred_commands(*sizes)
+    portions_found = list(portions(entries, 3, 10))
+    assert [len(portion) for portion in portions_found] == portion_sizes
+    assert [entry for portion in portions_found for entry in portion] == entries
 
 
-def test_no_log_is_asked_for_twice() -> None:
+def test_no_log_is_read_twice() -> None:
     """The shard was prepared during the old run. Each request after the split would be time in which commands wait."""
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me")
-    cache.store_inherited(WHOLE)
-    inherit_keys(NOWHERE, COUNTER, cache, AssignedKeys(LINEAGE, 3, 4, "murmur2"), 1000)
-    assert cache.positions.clock == 10 and cache.inherited() == WHOLE
+    cache.store_inherited(FOLDED_PARENTS)
+    inherit_keys(UNREACHABLE_LOG, COUNTER, cache, AssignedKeys(LINEAGE, 3, 4, "murmur2"), 1000)
+    assert cache.positions.clock == 10 and cache.inherited() == FOLDED_PARENTS

@@ -25,29 +25,29 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return customer_topics(connection, prefix, tmp_path)
 
 
-def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
+def test_idle_owner_rewraps_keys(harness: TopicHarness) -> None:
     """Afterwards the old KEK may be removed: a machine without a shard reads everything without it."""
-    use_keyring(people, old=b"m" * 64)
-    people.send(
+    use_keyring(harness, old=b"m" * 64)
+    harness.send(
         register_command("c-1"), register_command("c-2"), register_command("c-3"), erase_command("c-2")
     )
-    run_plan(people.plan())
-    before = {subject: one.kid for subject, one in key_records(people) if one is not None}
-    use_keyring(people, new=b"n" * 64, old=b"m" * 64)
-    with running_owners(people.plan(once=False)):
-        eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
-    assert count_kek_usage(people.connection, people.topics)["new"] == MasterUse(2, 0)
-    after = {subject: one.kid for subject, one in key_records(people)[-2:] if one is not None}
+    run_plan(harness.plan())
+    before = {subject: wrapped.kid for subject, wrapped in key_records(harness) if wrapped is not None}
+    use_keyring(harness, new=b"n" * 64, old=b"m" * 64)
+    with running_owners(harness.plan(once=False)):
+        eventually(lambda: count_kek_usage(harness.connection, harness.topics)["old"].current == 0)
+    assert count_kek_usage(harness.connection, harness.topics)["new"] == MasterUse(2, 0)
+    after = {subject: wrapped.kid for subject, wrapped in key_records(harness)[-2:] if wrapped is not None}
     assert after == {subject: before[subject] for subject in ("c-1", "c-3")}
-    use_keyring(people, new=b"n" * 64)
-    people.send(register_command("c-4"))
+    use_keyring(harness, new=b"n" * 64)
+    harness.send(register_command("c-4"))
     for machine in ("state", "other"):
-        run_plan(people.plan(machine=machine))
-        assert decrypted_states(people, machine) == {
+        run_plan(harness.plan(machine=machine))
+        assert decrypted_states(harness, machine) == {
             "c-1": CUSTOMER_STATE,
             "c-2": MASKED_STATE,
             "c-3": CUSTOMER_STATE,
@@ -57,34 +57,34 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
 
 @pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize("portion", [1, 2])
-def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
+def test_successor_of_killed_owner_rewraps_remaining_keys(harness: TopicHarness, portion: int) -> None:
     """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the remaining keys."""
-    use_keyring(people, old=b"m" * 64)
-    people.send(*(register_command(f"c-{number}") for number in range(5)))
-    run_plan(people.plan())
-    use_keyring(people, new=b"n" * 64, old=b"m" * 64)
+    use_keyring(harness, old=b"m" * 64)
+    harness.send(*(register_command(f"c-{number}") for number in range(5)))
+    run_plan(harness.plan())
+    use_keyring(harness, new=b"n" * 64, old=b"m" * 64)
     point = f"upkeep.noted:{portion}:kill"
     assert OwnerProcess(
-        people.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2
+        harness.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2
     ).was_killed()
-    assert count_kek_usage(people.connection, people.topics)["old"].current == 5 - 2 * (portion - 1)
-    with running_owners(people.plan(once=False)):
-        eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
-    use_keyring(people, new=b"n" * 64)
-    run_plan(people.plan(machine="other"))
-    assert decrypted_states(people, "other") == {f"c-{number}": CUSTOMER_STATE for number in range(5)}
+    assert count_kek_usage(harness.connection, harness.topics)["old"].current == 5 - 2 * (portion - 1)
+    with running_owners(harness.plan(once=False)):
+        eventually(lambda: count_kek_usage(harness.connection, harness.topics)["old"].current == 0)
+    use_keyring(harness, new=b"n" * 64)
+    run_plan(harness.plan(machine="other"))
+    assert decrypted_states(harness, "other") == {f"c-{number}": CUSTOMER_STATE for number in range(5)}
 
 
-def test_beat_follows_the_last_key(people: TopicHarness) -> None:
+def test_compaction_tick_follows_the_last_key(harness: TopicHarness) -> None:
     """The owner writes a single compaction tick, however long the topic is idle, and another after the next key."""
-    impatient = replace(SHORT_TIMEOUTS, key_tick_after=0.0)
-    people.send(register_command("c-1"), erase_command("c-1"))
-    with running_owners(people.plan(once=False, timing=impatient)):
-        eventually(lambda: key_records(people) == [("c-1", None), ("", None)])
-        people.send(register_command("c-2"))
-        eventually(lambda: [subject for subject, _ in key_records(people)] == ["c-1", "", "c-2", ""])
-        people.send(register_command("c-2", 1))
-        eventually(lambda: len(people.outcomes()) == 4)
-    assert len(key_records(people)) == 4
-    run_plan(people.plan(machine="other"))
-    assert decrypted_states(people, "other") == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}
+    timing = replace(SHORT_TIMEOUTS, key_tick_after=0.0)
+    harness.send(register_command("c-1"), erase_command("c-1"))
+    with running_owners(harness.plan(once=False, timing=timing)):
+        eventually(lambda: key_records(harness) == [("c-1", None), ("", None)])
+        harness.send(register_command("c-2"))
+        eventually(lambda: [subject for subject, _ in key_records(harness)] == ["c-1", "", "c-2", ""])
+        harness.send(register_command("c-2", 1))
+        eventually(lambda: len(harness.outcomes()) == 4)
+    assert len(key_records(harness)) == 4
+    run_plan(harness.plan(machine="other"))
+    assert decrypted_states(harness, "other") == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}

@@ -29,7 +29,7 @@ def test_old_offset_is_not_claimed(
     counters.send(*increment_commands(5, first=5))
     plan = counters.plan(timing=replace(SHORT_TIMEOUTS, inconsistency_timeout=math.inf), machine=machine)
     set_group_offset(counters, 2)
-    with running_owners(plan) as late:
+    with running_owners(plan) as owner:
         eventually(
             lambda: "the group's offset is 2, and later commands are decided" in capsys.readouterr().err
         )
@@ -38,6 +38,6 @@ def test_old_offset_is_not_claimed(
             broker.commit(
                 counters.topics.group, counters.topics.commands, 0, offset, claim.metadata().encode()
             )
-        assert late.error() is None
+        assert owner.error() is None
     assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
     counters.check(machine)

@@ -21,7 +21,7 @@ NAMES = ("a", "b", "c", "d", "e")
 def logs() -> LogsInMemory:
     """The logs of five customers, whose keys are under the old KEK."""
     logs = LogsInMemory()
-    OwnerStates(logs).recover().decide(*(register(at, name) for at, name in enumerate(NAMES)))
+    OwnerStates(logs).recover().decide(*(register(offset, name) for offset, name in enumerate(NAMES)))
     return logs
 
 
@@ -46,7 +46,7 @@ def test_portions_are_not_too_large(logs: LogsInMemory) -> None:
     ]
 
 
-def test_erased_meanwhile_stays_erased(logs: LogsInMemory) -> None:
+def test_keys_erased_meanwhile_stay_erased(logs: LogsInMemory) -> None:
     """A tool that had read the key before the erasure would restore it."""
     owner = owner_with_new_kek(logs)
     portions = outdated_portions(owner.keys, 1)
@@ -55,7 +55,7 @@ def test_erased_meanwhile_stays_erased(logs: LogsInMemory) -> None:
     assert [sorted(portion) for portion in portions] == [[], [], ["d"], ["e"]]
 
 
-def test_wrapped_anew_they_open(logs: LogsInMemory) -> None:
+def test_rewrapped_keys_need_only_new_kek(logs: LogsInMemory) -> None:
     """The re-wrapped keys need only the new KEK, and no key remains to be re-wrapped."""
     owner = owner_with_new_kek(logs)
     old_keys = {name: owner.keys.key_of(name) for name in NAMES}
@@ -73,17 +73,17 @@ def test_wrapped_anew_they_open(logs: LogsInMemory) -> None:
         )
 
 
-def test_ring_of_one_needs_no_look(logs: LogsInMemory) -> None:
+def test_keyring_with_one_kek_reads_nothing(logs: LogsInMemory) -> None:
     owner = OwnerStates(logs).recover()
     logs.keys.failing_offset = 0
     assert list(outdated_portions(owner.keys, 2)) == []
 
 
-def test_others_keys_are_left_alone(logs: LogsInMemory) -> None:
+def test_keys_of_other_owners_are_skipped(logs: LogsInMemory) -> None:
     """After a repartitioning, several owners share a partition of the keys topic."""
     home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, NEW_KEYRING, MemoryKeys(("k", "e")))
     keys.read_keys(0, home)
-    found = {name for portion in outdated_portions(keys, 1) for name in portion}
-    assert found == {name for name in NAMES if home.matches(name.encode())}
-    assert 0 < len(found) < len(NAMES)
+    names = {name for portion in outdated_portions(keys, 1) for name in portion}
+    assert names == {name for name in NAMES if home.matches(name.encode())}
+    assert 0 < len(names) < len(NAMES)

@@ -47,7 +47,7 @@ def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
     bank.check()
 
 
-def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
+def test_a_continuous_run_decides_new_commands(counters: TopicHarness) -> None:
     with running_owners(counters.plan(once=False)):
         counters.send(*increment_commands(3))
         counters.await_outcomes(3)
@@ -65,21 +65,21 @@ def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
     (partition,) = plan.partitions()
     opened = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
     with closing(opened.store) as shard:
-        get_ahead(shard)
+        apply_lost_batch(shard)
     counters.send(*increment_commands(3, first=3))
     run_plan(counters.plan())
     counters.check()
 
 
-def get_ahead(store: Store) -> None:
+def apply_lost_batch(store: Store) -> None:
     """Apply a batch that is not in the log."""
     before = store.positions()
-    lost = {"a": StoredState(9, 8, 0, b'{"value":9}')}
-    store.apply(WriteBatch(store.token(), before, before._replace(commands=9), lost, {}))
+    lost_states = {"a": StoredState(9, 8, 0, b'{"value":9}')}
+    store.apply(WriteBatch(store.token(), before, before._replace(commands=9), lost_states, {}))
 
 
 @pytest.mark.covers("state-is-events")
-def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
+def test_new_shard_ahead_of_log_is_rebuilt(counters: TopicHarness) -> None:
     """A shard ahead of the log is rebuilt, even if the same run has made it."""
     counters.send(*increment_commands(3))
     plan = counters.plan()
@@ -88,7 +88,7 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
 
     def lose_batch() -> None:
         assert supervisor.store is not None
-        get_ahead(supervisor.store)
+        apply_lost_batch(supervisor.store)
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     with failpoints.call_at("decide.before", lose_batch):
@@ -98,24 +98,24 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize("decided", [0, 10])
-def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int) -> None:
+@pytest.mark.parametrize("outcome_count", [0, 10])
+def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, outcome_count: int) -> None:
     """The replies to two commits are lost, of claims or of a batch and a claim: no command is decided twice."""
     run_plan(counters.plan())
     counters.send(*increment_commands(10))
-    lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
+    lost_replies = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
 
     def lose_reply() -> None:
-        if lost and len(counters.outcomes()) == decided:
-            raise lost.pop()
+        if lost_replies and len(counters.outcomes()) == outcome_count:
+            raise lost_replies.pop()
 
     with failpoints.call_at("commit.after", lose_reply, times=100):
         run_plan(counters.plan())
-    assert lost == []
+    assert lost_replies == []
     counters.check()
 
 
-def test_trailing_markers_are_no_lag(counters: TopicHarness) -> None:
+def test_trailing_transaction_markers_are_no_lag(counters: TopicHarness) -> None:
     with running_owners(counters.plan(once=False)):
         client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
         client.init_transactions(10)
@@ -151,7 +151,7 @@ class IgnoringClaims(DecidingSupervisor):
 
 
 @pytest.mark.usefixtures("without_warm_up")
-def test_ended_owners_let_go_of_clients(counters: TopicHarness) -> None:
+def test_ended_owners_release_their_clients(counters: TopicHarness) -> None:
     """Each owner has its own clients, whose threads search for unreachable brokers: they must not accumulate."""
     timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
     plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
@@ -161,7 +161,7 @@ def test_ended_owners_let_go_of_clients(counters: TopicHarness) -> None:
     gc.disable()
     try:
         supervisor.run()
-        owners = [found for found in gc.get_objects() if isinstance(found, DecidingOwner)]
+        owners = [object for object in gc.get_objects() if isinstance(object, DecidingOwner)]
     finally:
         gc.enable()
     assert supervisor.owners == 3 and owners == [supervisor.owner]

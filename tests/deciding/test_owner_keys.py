@@ -37,111 +37,111 @@ def owner(logs: LogsInMemory) -> OwnerStates:
     return owner
 
 
-def again(owner: OwnerStates, cache: bool = True, shard: bool = True) -> OwnerStates:
+def successor_of(owner: OwnerStates, cache: bool = True, shard: bool = True) -> OwnerStates:
     """Return its successor on the same machine, which may have lost its cache or its shard."""
     return OwnerStates(owner.logs, owner.store if shard else None, owner.cache if cache else None)
 
 
-def test_state_in_shard_is_sealed(owner: OwnerStates) -> None:
+def test_state_in_shard_is_encrypted(owner: OwnerStates) -> None:
     owner.states.flush()
     assert not any(plain in owner.stored_bytes() for plain in PLAIN_TEXTS)
-    assert again(owner).recover().state() == owner.state() == ANN
+    assert successor_of(owner).recover().state() == owner.state() == ANN
 
 
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("shard", [True, False])
-def test_successor_knows_the_same(owner: OwnerStates, cache: bool, shard: bool) -> None:
+def test_successor_has_the_same_states(owner: OwnerStates, cache: bool, shard: bool) -> None:
     owner.states.flush()
     owner.decide(register(1, "d"), erase(2))  # committed, but never flushed
-    successor = again(owner, cache, shard).recover()
+    successor = successor_of(owner, cache, shard).recover()
     assert successor.state() == mask(ANN) and successor.state("d") == ANN
     assert successor.keys.key_of("c") is None
     key = successor.keys.key_of("d")
     assert key is not None and key.kid == (owner.keys.key_of("d") or key).kid
 
 
-def test_one_key_serves_until_it_ends(owner: OwnerStates) -> None:
+def test_one_key_is_used_until_erasure(owner: OwnerStates) -> None:
     assert owner.decide(register(1)).data_keys == {}
     assert owner.decide(erase(2)).data_keys == {"c": None}
     assert [*owner.decide(register(3)).data_keys] == ["c"]
     owner.states.flush()
-    assert owner.state() == again(owner).recover().state() == ANN
+    assert owner.state() == successor_of(owner).recover().state() == ANN
 
 
 def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: LogsInMemory) -> None:
     """An owner slept until the tombstone was compacted: its cache still has the key, which the event ends."""
     owner.states.flush()
     shard, cache = owner.store, owner.cache
-    other = OwnerStates(logs).recover()
-    other.decide(erase(1))
+    other_owner = OwnerStates(logs).recover()
+    other_owner.decide(erase(1))
     logs.compact()
     assert logs.keys.records == [None, None]
-    late = OwnerStates(logs, shard, cache).recover()
-    assert late.keys.key_of("c") is None and late.state() == mask(ANN)
+    successor = OwnerStates(logs, shard, cache).recover()
+    assert successor.keys.key_of("c") is None and successor.state() == mask(ANN)
 
 
 def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The shard is newer, from a checkpoint: its key cache has not seen the event."""
     owner.states.flush()
-    other = OwnerStates(logs).recover()
-    other.decide(erase(1))
-    other.states.flush()
+    other_owner = OwnerStates(logs).recover()
+    other_owner.decide(erase(1))
+    other_owner.states.flush()
     logs.compact()
     assert owner.cache.keys_of("c").current is not None
-    assert OwnerStates(logs, other.store, owner.cache).recover().keys.key_of("c") is None
+    assert OwnerStates(logs, other_owner.store, owner.cache).recover().keys.key_of("c") is None
 
 
-def test_interrupted_reading_begins_again(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_interrupted_reading_of_keys_restarts(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The first half was read again. Then a key of it has ended, and its tombstone is compacted."""
     owner.states.flush()
     owner.decide(register(1, "d"))
     owner.states.flush()
     logs.keys.failing_offset = 1
-    reading = again(owner, cache=False)
+    successor = successor_of(owner, cache=False)
     with pytest.raises(UnavailableError):
-        reading.recover()
+        successor.recover()
     logs.keys.failing_offset, logs.keys.records[0] = None, None
-    assert reading.keys.key_of("c") is not None
-    assert reading.recover().keys.key_of("c") is None
+    assert successor.keys.key_of("c") is not None
+    assert successor.recover().keys.key_of("c") is None
 
 
-@pytest.mark.parametrize("cut", [1, 2])
-def test_half_an_erasure_is_in_doubt(owner: OwnerStates, logs: LogsInMemory, cut: int) -> None:
+@pytest.mark.parametrize("event_count", [1, 2])
+def test_half_an_erasure_is_unresolved(owner: OwnerStates, logs: LogsInMemory, event_count: int) -> None:
     """The tombstone becomes visible before the event. A shard that was folded between them must fold on."""
     owner.decide(register(1), erase(2))
-    late = OwnerStates(logs).recover(cut)
-    assert late.store.get_value(UNRESOLVED_KEYS_MARKER)
-    assert late.recover().state() == mask(ANN)
-    assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
+    successor = OwnerStates(logs).recover(event_count)
+    assert successor.store.get_value(UNRESOLVED_KEYS_MARKER)
+    assert successor.recover().state() == mask(ANN)
+    assert not successor.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
 def test_lost_key_stops_recovery(owner: OwnerStates, logs: LogsInMemory) -> None:
     key, logs.keys.records[0] = logs.keys.records[0], None
-    reading = OwnerStates(logs)
+    successor = OwnerStates(logs)
     for _ in range(2):  # the next attempt folds nothing, and must not pass
         with pytest.raises(
             ContradictionError, match=r"of customer 'c' is not in customer.keys .* it was not erased"
         ):
-            reading.recover()
-    assert reading.store.get_value(UNRESOLVED_KEYS_MARKER)
+            successor.recover()
+    assert successor.store.get_value(UNRESOLVED_KEYS_MARKER)
     logs.keys.records[0] = key
     assert OwnerStates(logs).recover().state() == ANN
 
 
 @pytest.mark.parametrize("shard", [True, False])
-def test_accepted_loss_may_hold_erasures(owner: OwnerStates, logs: LogsInMemory, shard: bool) -> None:
+def test_accepted_loss_may_contain_erasures(owner: OwnerStates, logs: LogsInMemory, shard: bool) -> None:
     """The events topic was restored to a time before an erasure, and the keys topic was not."""
     owner.states.flush()
     owner.decide(erase(1))
     logs.events.pop()
-    late = again(owner, cache=False, shard=shard)
+    successor = successor_of(owner, cache=False, shard=shard)
     with pytest.raises(ContradictionError) if not shard else nullcontext():
-        late.recover()
-    late.states.check_keys(accepted=True)
-    assert late.state() == mask(ANN)
-    late.decide(register(2, "d"))
-    late.states.flush()
-    assert not late.store.get_value(UNRESOLVED_KEYS_MARKER)
+        successor.recover()
+    successor.states.check_keys(accepted=True)
+    assert successor.state() == mask(ANN)
+    successor.decide(register(2, "d"))
+    successor.states.flush()
+    assert not successor.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
 def test_lost_key_stops_deciding(owner: OwnerStates, logs: LogsInMemory) -> None:
@@ -149,10 +149,10 @@ def test_lost_key_stops_deciding(owner: OwnerStates, logs: LogsInMemory) -> None
     owner.states.flush()
     logs.keys.records[0] = None
     with pytest.raises(ContradictionError, match="it was not erased"):
-        again(owner, cache=False).recover().decide(register(1))
+        successor_of(owner, cache=False).recover().decide(register(1))
 
 
-def test_ring_without_the_master_stops(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_keyring_without_the_kek_stops(owner: OwnerStates, logs: LogsInMemory) -> None:
     owner.states.flush()
     with pytest.raises(
         ContradictionError, match="under the key-encryption key '2026-11', which is not in the keyring"
@@ -162,9 +162,9 @@ def test_ring_without_the_master_stops(owner: OwnerStates, logs: LogsInMemory) -
 
 def test_damaged_state_is_a_contradiction(owner: OwnerStates) -> None:
     owner.states.flush()
-    ((name, saved),) = owner.store.items()
+    ((name, stored),) = owner.store.items()
     damaged = StoredState(
-        saved.version, saved.offset, saved.eventindex, saved.state.replace(b'"},', b'AAAA"},')
+        stored.version, stored.offset, stored.eventindex, stored.state.replace(b'"},', b'AAAA"},')
     )
     with pytest.raises(ContradictionError, match="is damaged"):
         unpack(CUSTOMER, name, damaged, owner.keys)
@@ -182,22 +182,22 @@ def test_crash_while_flushing_changes_nothing(owner: OwnerStates, logs: LogsInMe
     with failpoints.call_at(point, die), pytest.raises(ConnectionError):
         owner.states.flush()
     logs.compact()
-    successor = again(owner).recover()
+    successor = successor_of(owner).recover()
     assert (successor.state(), successor.state("d")) == (mask(ANN), ANN)
     assert successor.keys.key_of("c") is None
 
 
 def test_paused_owner_writes_no_key(owner: OwnerStates) -> None:
     """The owner wakes up after its successor, which has ended a key that the owner has not written yet."""
-    successor = again(owner).recover()
+    successor = successor_of(owner).recover()
     successor.decide(erase(1))
     successor.states.flush()
     with pytest.raises(NotOwnerError):
         owner.states.flush()
-    assert again(owner).recover().keys.key_of("c") is None
+    assert successor_of(owner).recover().keys.key_of("c") is None
 
 
-def test_committed_erasure_refuses_its_key(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_committed_erasure_ignores_its_key(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The cache may lag in the keys topic, where the key still exists."""
     owner.states.flush()
     owner.decide(erase(1))
@@ -205,10 +205,10 @@ def test_committed_erasure_refuses_its_key(owner: OwnerStates, logs: LogsInMemor
     key = owner.logs.keys.records[0]
     assert key is not None
     logs.keys.records.append(key)
-    assert again(owner).recover().keys.key_of("c") is None
+    assert successor_of(owner).recover().keys.key_of("c") is None
 
 
-def test_keys_of_others_are_not_kept(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_keys_of_other_owners_are_not_stored(owner: OwnerStates, logs: LogsInMemory) -> None:
     """Another owner ends these keys, and this owner would not notice it."""
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
@@ -218,28 +218,32 @@ def test_keys_of_others_are_not_kept(owner: OwnerStates, logs: LogsInMemory) -> 
     assert stored == {name for name in names if own_subjects.matches(name.encode())} != {*names}
 
 
-def test_child_without_events_reads_afresh(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_target_without_events_rereads_keys(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
-    home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).matches(b"c")))
-    child = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, MemoryKeys(("k", "e")))
-    child.read_keys(0, home)
-    assert child.key_of("c") is not None
+    home = KeyHome(
+        "murmur2",
+        2,
+        next(partition for partition in (0, 1) if KeyHome("murmur2", 2, partition).matches(b"c")),
+    )
+    target_keys = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, MemoryKeys(("k", "e")))
+    target_keys.read_keys(0, home)
+    assert target_keys.key_of("c") is not None
     owner.decide(erase(1))
     logs.compact()
-    child.read_keys(0, home)
-    assert child.key_of("c") is None
+    target_keys.read_keys(0, home)
+    assert target_keys.key_of("c") is None
 
 
-def test_few_keys_are_ready(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_few_keys_stay_unwrapped(owner: OwnerStates, logs: LogsInMemory) -> None:
     """Only some data keys are kept unwrapped. Other keys are unwrapped when a command needs them."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
-    few = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, owner.cache, max_unwrapped=2)
-    assert all(few.key_of(f"c-{number}") is not None for number in range(1, 20))
-    assert len(few._unwrapped) == 2
+    owner_keys = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, owner.cache, max_unwrapped=2)
+    assert all(owner_keys.key_of(f"c-{number}") is not None for number in range(1, 20))
+    assert len(owner_keys._unwrapped) == 2
 
 
-def test_cache_on_disk_serves_the_same(logs: LogsInMemory, tmp_path: Path) -> None:
+def test_key_cache_on_disk_is_read_back(logs: LogsInMemory, tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
         owner = OwnerStates(logs, cache=cache).recover()
         owner.decide(register(0))
@@ -250,11 +254,11 @@ def test_cache_on_disk_serves_the_same(logs: LogsInMemory, tmp_path: Path) -> No
     assert not any(plain in file.read_bytes() for plain in PLAIN_TEXTS for file in tmp_path.iterdir())
 
 
-def test_standby_needs_the_newest_master(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_standby_needs_the_newest_kek(owner: OwnerStates, logs: LogsInMemory) -> None:
     """Its keyring lacks the KEK of the active run: it cannot take over, however often it asks."""
     owner.states.flush()
     standby = OwnerStates(logs, keyring=Keyring({"2027-01": b"n" * 64}))
     for _ in range(2):
-        with pytest.raises(ContradictionError) as lacking:
+        with pytest.raises(ContradictionError) as error:
             standby.recover()
-        assert is_permanent(lacking.value)
+        assert is_permanent(error.value)

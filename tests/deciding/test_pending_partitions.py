@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-PARENT, CHILD = Partition("counter", 0), Partition("counter", 1)
+PARENT, TARGET = Partition("counter", 0), Partition("counter", 1)
 
 
 @pytest.fixture
@@ -37,46 +37,47 @@ def single(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> None:
-    lender = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
+    consumer_pool = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
     wait_for_pending_partitions(
-        plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, lender
+        plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, consumer_pool
     )
-    lender.close()
+    consumer_pool.close()
 
 
 def claims(plan: Plan) -> dict[Partition, Claim | None]:
-    return {at: one.claim for at, one in committed_claims(plan.connection, plan.claim_slots()).items()}
+    claims_by_partition = committed_claims(plan.connection, plan.claim_slots())
+    return {partition: committed.claim for partition, committed in claims_by_partition.items()}
 
 
 @contextmanager
 def repartitioned_during_run(single: TopicHarness) -> Iterator[Plan]:
     """The plan of an active run with heartbeats. Its aggregate was repartitioned from one partition to two."""
     plan = single.plan(once=False)
-    heart = HeartbeatSender(
+    heartbeat_sender = HeartbeatSender(
         plan.connection, plan.run, plan.claim_slots().values(), plan.timing.heartbeat_timeout
     )
-    with running_owners(plan), heart:
+    with running_owners(plan), heartbeat_sender:
         single.send(*round_commands(0))
         eventually(lambda: len(final_statuses(single)) == len(SUBJECTS))
         repartition_topics(single, 2)
         yield plan
 
 
-def never() -> None:
-    raise AssertionError("it waits")
+def fail_if_called() -> None:
+    raise AssertionError("the partition waits")
 
 
-def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
+def test_a_parent_waits_for_its_target(single: TopicHarness) -> None:
     with repartitioned_during_run(single) as before, ExitStack() as stack:
-        plan, asked = single.plan(once=False, machine="next"), list[object]()
+        plan, target_runs = single.plan(once=False, machine="next"), list[object]()
 
         def meanwhile() -> None:
-            if not asked:
-                asked.append(stack.enter_context(running_owners(plan, share=(1, 2))))
+            if not target_runs:
+                target_runs.append(stack.enter_context(running_owners(plan, share=(1, 2))))
 
         wait(plan, PARENT, meanwhile)
-        found = {at: claim and claim.run for at, claim in claims(plan).items()}
-        assert (asked != [], found) == (True, {PARENT: before.run, CHILD: plan.run})
+        run_by_partition = {partition: claim and claim.run for partition, claim in claims(plan).items()}
+        assert (target_runs != [], run_by_partition) == (True, {PARENT: before.run, TARGET: plan.run})
 
 
 def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
@@ -84,7 +85,7 @@ def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
     repartition_topics(single, 2)
     plan = single.plan(timing=Timing(heartbeat_timeout=0.1))
     wait(plan, PARENT, lambda: None)
-    assert claims(plan)[CHILD] is None
+    assert claims(plan)[TARGET] is None
 
 
 def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
@@ -103,21 +104,21 @@ def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
 
 
 def test_only_parents_wait(single: TopicHarness) -> None:
-    wait(single.plan(), PARENT, never)
+    wait(single.plan(), PARENT, fail_if_called)
     with repartitioned_during_run(single):
-        wait(single.plan(machine="next"), CHILD, never)
+        wait(single.plan(machine="next"), TARGET, fail_if_called)
 
 
-def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
+def test_a_target_folds_while_it_waits(single: TopicHarness) -> None:
     """The target folds its parent's later decisions while it waits, so that its keys wait less after the split."""
     with repartitioned_during_run(single):
         plan = replace(single.plan(once=False), store="memory")
-        child = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())
-        with running_in_thread(child.run, child.stopping):
-            eventually(lambda: child.measures.step == "wait")
-            store = child.store
+        supervisor = DecidingSupervisor(plan, TARGET, single.aggregate, 0, threading.Event())
+        with running_in_thread(supervisor.run, supervisor.stopping):
+            eventually(lambda: supervisor.measures.step == "wait")
+            store = supervisor.store
             assert store is not None
             before = store.get_value("inherited")
-            single.send(*(with_stale_partition(one, 1) for one in round_commands(1)))
+            single.send(*(with_stale_partition(sent, 1) for sent in round_commands(1)))
             eventually(lambda: store.get_value("inherited") != before)
-            assert child.measures.step == "wait"
+            assert supervisor.measures.step == "wait"

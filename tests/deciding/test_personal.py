@@ -32,79 +32,80 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return customer_topics(connection, prefix, tmp_path)
 
 
-def lose_keys(harness: TopicHarness) -> None:
+def remove_key_cache(harness: TopicHarness) -> None:
     """Remove the key cache of the shard."""
     shutil.rmtree(harness.shard_path().with_name("0.keys"))
 
 
-def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
-    people.send(register_command("c-1"), register_command("c-2"), register_command("c-1", 1))
-    run_plan(people.plan())
-    assert not any(PERSONAL_TEXT.encode() in (one.value or b"") for one in people.records("events"))
-    assert not list(files_with_personal_data(people.folder))
-    assert decrypted_states(people) == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
-    [(subject, wrapped), (other, _)] = key_records(people)
+def test_stored_values_are_encrypted(harness: TopicHarness) -> None:
+    harness.send(register_command("c-1"), register_command("c-2"), register_command("c-1", 1))
+    run_plan(harness.plan())
+    assert not any(PERSONAL_TEXT.encode() in (record.value or b"") for record in harness.records("events"))
+    assert not list(files_with_personal_data(harness.folder))
+    assert decrypted_states(harness) == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
+    [(subject, wrapped), (other, _)] = key_records(harness)
     assert (subject, other) == ("c-1", "c-2") and wrapped is not None
-    assert people.connection.keys is not None
-    key = keyring_at(people.connection.keys).unwrap(people.topics.keys, "c-1", wrapped)
-    for event in (event_envelopes(people)[0], event_envelopes(people)[2]):
-        sealed = bytes(read_members(event.data)["name"])
+    assert harness.connection.keys is not None
+    key = keyring_at(harness.connection.keys).unwrap(harness.topics.keys, "c-1", wrapped)
+    for event in (event_envelopes(harness)[0], event_envelopes(harness)[2]):
+        encrypted = bytes(read_members(event.data)["name"])
         assert (
-            decode(key.decrypt(sealed, ValueLocation("customer", "c-1", event.id, "name"))) == PERSONAL_TEXT
+            decode(key.decrypt(encrypted, ValueLocation("customer", "c-1", event.id, "name")))
+            == PERSONAL_TEXT
         )
 
 
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("machine", ["state", "other"])
-def test_next_run_seals_with_the_same(people: TopicHarness, cache: bool, machine: str) -> None:
+def test_next_run_uses_the_same_keys(harness: TopicHarness, cache: bool, machine: str) -> None:
     """The run has its key cache, has lost it, or is on a new machine."""
-    people.send(register_command("c-1"))
-    run_plan(people.plan())
+    harness.send(register_command("c-1"))
+    run_plan(harness.plan())
     if not cache:
-        lose_keys(people)
-    people.send(register_command("c-1", 1), register_command("c-2"))
-    run_plan(people.plan(machine=machine))
-    assert [subject for subject, _ in key_records(people)] == ["c-1", "c-2"]
-    assert decrypted_states(people, machine) == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
+        remove_key_cache(harness)
+    harness.send(register_command("c-1", 1), register_command("c-2"))
+    run_plan(harness.plan(machine=machine))
+    assert [subject for subject, _ in key_records(harness)] == ["c-1", "c-2"]
+    assert decrypted_states(harness, machine) == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
 
 
-def test_erasing_ends_the_key(people: TopicHarness) -> None:
-    people.send(register_command("c-1"), register_command("c-2"))
-    run_plan(people.plan())
-    (_, wrapped), _ = key_records(people)
-    people.send(erase_command("c-1"), erase_command("c-1", 1))
-    run_plan(people.plan())
-    assert key_records(people)[2:] == [("c-1", None)]
-    assert [outcome.data.status for outcome in people.outcomes()][2:] == ["accepted", "unchanged"]
-    erased = event_envelopes(people)[-1]
+def test_erasing_ends_the_key(harness: TopicHarness) -> None:
+    harness.send(register_command("c-1"), register_command("c-2"))
+    run_plan(harness.plan())
+    (_, wrapped), _ = key_records(harness)
+    harness.send(erase_command("c-1"), erase_command("c-1", 1))
+    run_plan(harness.plan())
+    assert key_records(harness)[2:] == [("c-1", None)]
+    assert [outcome.data.status for outcome in harness.outcomes()][2:] == ["accepted", "unchanged"]
+    erased = event_envelopes(harness)[-1]
     assert wrapped is not None and decode(erased.data) == {"key": wrapped.kid}
-    assert decrypted_states(people) == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}
-    people.send(register_command("c-1", 1))
-    run_plan(people.plan(machine="other"))
-    assert decrypted_states(people, "other") == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
+    assert decrypted_states(harness) == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}
+    harness.send(register_command("c-1", 1))
+    run_plan(harness.plan(machine="other"))
+    assert decrypted_states(harness, "other") == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
 
 
-def test_erased_person_may_come_again(people: TopicHarness) -> None:
+def test_erased_customer_may_register_again(harness: TopicHarness) -> None:
     """In one batch, the key from before the erasure is never written."""
-    people.send(
+    harness.send(
         register_command("c-1"),
         erase_command("c-1"),
         register_command("c-1", 1),
         register_command("c-2"),
         erase_command("c-2"),
     )
-    run_plan(people.plan())
-    assert [(subject, wrapped is None) for subject, wrapped in key_records(people)] == [
+    run_plan(harness.plan())
+    assert [(subject, wrapped is None) for subject, wrapped in key_records(harness)] == [
         ("c-1", False),
         ("c-2", True),
     ]
-    assert decrypted_states(people) == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
-    run_plan(people.plan(machine="other"))
-    assert decrypted_states(people, "other") == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
+    assert decrypted_states(harness) == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
+    run_plan(harness.plan(machine="other"))
+    assert decrypted_states(harness, "other") == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
 
 
 @pytest.mark.covers("all-or-none")
@@ -120,48 +121,48 @@ def test_erased_person_may_come_again(people: TopicHarness) -> None:
         "recover.events",
     ],
 )
-def test_killed_owner_loses_no_key(people: TopicHarness, point: str) -> None:
-    people.send(register_command("c-1"), register_command("c-2"))
-    run_plan(people.plan())
-    people.send(erase_command("c-1"), register_command("c-2", 1), register_command("c-3"))
-    assert OwnerProcess(people.plan(), f"{point}:1:kill", transaction_timeout=3.0).was_killed()
-    run_plan(people.plan())
+def test_killed_owner_loses_no_key(harness: TopicHarness, point: str) -> None:
+    harness.send(register_command("c-1"), register_command("c-2"))
+    run_plan(harness.plan())
+    harness.send(erase_command("c-1"), register_command("c-2", 1), register_command("c-3"))
+    assert OwnerProcess(harness.plan(), f"{point}:1:kill", transaction_timeout=3.0).was_killed()
+    run_plan(harness.plan())
     for machine in ("state", "other"):
-        run_plan(people.plan(machine=machine))
-        assert decrypted_states(people, machine) == {
+        run_plan(harness.plan(machine=machine))
+        assert decrypted_states(harness, machine) == {
             "c-1": MASKED_STATE,
             "c-2": CUSTOMER_STATE,
             "c-3": CUSTOMER_STATE,
         }
-    assert sorted(subject for subject, _ in key_records(people)) == ["c-1", "c-1", "c-2", "c-3"]
+    assert sorted(subject for subject, _ in key_records(harness)) == ["c-1", "c-1", "c-2", "c-3"]
 
 
-def test_run_without_ring_is_refused(people: TopicHarness) -> None:
-    ringless, root = people.connection, people.folder
-    for keys_at, error in (
+def test_run_without_keyring_is_refused(harness: TopicHarness) -> None:
+    connection, root = harness.connection, harness.folder
+    for keyring_address, error in (
         (None, "no keyring is set"),
         (KeyRingAddress("file:gone.json", root), "cannot be read"),
     ):
-        people.connection = replace(ringless, keys=keys_at)
+        harness.connection = replace(connection, keys=keyring_address)
         with pytest.raises(ConfigurationError, match=error) as message:
-            people.plan()
+            harness.plan()
         assert message.value.exit_code == 3
 
 
-def test_key_that_nobody_erased_stops(people: TopicHarness) -> None:
-    """A key's record was replaced.
+def test_lost_key_stops_the_owner(harness: TopicHarness) -> None:
+    """A key's record was deleted by hand.
 
-    With the shard, the next command of the person finds it; without it, recovery does.
+    An owner with a shard stops at the customer's next command. An owner without a shard stops in its recovery.
     """
-    people.send(register_command("c-1"), register_command("c-2"))
-    run_plan(people.plan())
-    stranger = producer(people.connection)
-    stranger.produce(people.topics.keys, None, b"c-1", 0)
-    assert stranger.flush(10) == 0
-    run_plan(people.plan())
-    people.send(register_command("c-1", 1))
+    harness.send(register_command("c-1"), register_command("c-2"))
+    run_plan(harness.plan())
+    foreign_producer = producer(harness.connection)
+    foreign_producer.produce(harness.topics.keys, None, b"c-1", 0)
+    assert foreign_producer.flush(10) == 0
+    run_plan(harness.plan())
+    harness.send(register_command("c-1", 1))
     for machine in ("state", "other"):
-        error = run_plan_for_error(people.plan(machine=machine))
+        error = run_plan_for_error(harness.plan(machine=machine))
         assert isinstance(error, ContradictionError) and error.exit_code == 5
         assert "of customer 'c-1' is not in" in error.message
-    assert [outcome.data.status for outcome in people.outcomes()] == ["accepted"] * 2
+    assert [outcome.data.status for outcome in harness.outcomes()] == ["accepted"] * 2

@@ -25,50 +25,55 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Ann was erased, Bob was not, and Cleo's command is deferred. The commands before Ann's `Erase` are deleted."""
-    found = customer_topics(connection, prefix, tmp_path)
-    waits = command(
+    customers = customer_topics(connection, prefix, tmp_path)
+    deferred_command = command(
         "customer.Register", "cleo", "cleo.0", {"name": "Cleo", "mail": "c@home"}, notbefore=FAR_FUTURE
     )
-    found.send(
+    customers.send(
         register_command("ann"),
         register_command("bob"),
-        waits,
+        deferred_command,
         erase_command("ann"),
         register_command("bob", 1),
     )
-    run_plan(found.plan())
-    assert [one.topic for one in proved(found).topics.waiting] == [found.topics.commands]
-    (below,) = [one.offset for one in found.records("commands") if decode(one.value or b"")["type"] == ERASE]
-    delete_records_before(found, "commands", below)
-    return found
+    run_plan(customers.plan())
+    waiting_topics = [waiting.topic for waiting in erasure_report(customers).topics.waiting]
+    assert waiting_topics == [customers.topics.commands]
+    (erase_offset,) = [
+        record.offset
+        for record in customers.records("commands")
+        if decode(record.value or b"")["type"] == ERASE
+    ]
+    delete_records_before(customers, "commands", erase_offset)
+    return customers
 
 
-def proved(people: TopicHarness) -> ErasureReport:
-    return verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
+def erasure_report(harness: TopicHarness) -> ErasureReport:
+    return verify_erasure(harness.connection, harness.topics, harness.aggregate, harness.settings)
 
 
-def test_deleted_commands_are_not_waited_for(people: TopicHarness) -> None:
-    done = proved(people)
-    assert (done.count, done.topics.waiting, list(done.topics.erased)) == (0, [], ["ann"])
-    assert people.violations() == []
+def test_deleted_commands_do_not_delay_erasure(harness: TopicHarness) -> None:
+    report = erasure_report(harness)
+    assert (report.count, report.topics.waiting, list(report.topics.erased)) == (0, [], ["ann"])
+    assert harness.violations() == []
 
 
 @pytest.mark.parametrize("machine", ["state", "new"])
-def test_owners_go_on_without_them(people: TopicHarness, machine: str) -> None:
+def test_owners_need_no_deleted_commands(harness: TopicHarness, machine: str) -> None:
     """Owners need the deleted commands neither with a shard nor without.
 
     Deferred commands are in their own topic, encrypted.
     """
     release = command("cqrs.Release", "cleo", "cleo.r", {"id": "cleo.0"})
-    people.send(register_command("dan"), release, register_command("bob"))
-    run_plan(people.plan(machine=machine))
-    assert people.outcomes()[-1].data.status == "duplicate"
-    run_plan(people.plan(machine=machine))  # the released command is resubmitted
-    states = decrypted_states(people, machine)
+    harness.send(register_command("dan"), release, register_command("bob"))
+    run_plan(harness.plan(machine=machine))
+    assert harness.outcomes()[-1].data.status == "duplicate"
+    run_plan(harness.plan(machine=machine))  # the released command is resubmitted
+    states = decrypted_states(harness, machine)
     assert (states.pop("cleo").name, states) == (
         "Cleo",
         {"ann": MASKED_STATE, "bob": CUSTOMER_STATE, "dan": CUSTOMER_STATE},
     )
-    assert people.violations() == []
+    assert harness.violations() == []

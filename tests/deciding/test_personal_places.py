@@ -35,118 +35,121 @@ NAMES = [f"c-{number}" for number in range(8)]
 
 
 @pytest.fixture
-def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Eight customers, two of them erased."""
-    found = customer_topics(connection, prefix, tmp_path)
-    found.send(*map(register_command, NAMES), *map(erase_command, NAMES[:2]))
-    run_plan(found.plan())
-    return found
+    customers = customer_topics(connection, prefix, tmp_path)
+    customers.send(*map(register_command, NAMES), *map(erase_command, NAMES[:2]))
+    run_plan(customers.plan())
+    return customers
 
 
-def waiting(*subjects: str) -> list[CommandRecord]:
+def deferred_registrations(*subjects: str) -> list[CommandRecord]:
     data = {"name": PERSONAL_TEXT, "mail": f"{PERSONAL_TEXT}@home"}
     return [
-        command("customer.Register", entry, f"{entry}.7", data, notbefore=FAR_FUTURE) for entry in subjects
+        command("customer.Register", subject, f"{subject}.7", data, notbefore=FAR_FUTURE)
+        for subject in subjects
     ]
 
 
-def released(*subjects: str) -> list[CommandRecord]:
+def release_commands(*subjects: str) -> list[CommandRecord]:
     return [command("cqrs.Release", name, f"{name}.r", {"id": f"{name}.7"}) for name in subjects]
 
 
-def expected(*erased: str) -> dict[str, object]:
+def expected_states(*erased: str) -> dict[str, object]:
     return {name: MASKED_STATE if name in (*NAMES[:2], *erased) else CUSTOMER_STATE for name in NAMES}
 
 
-def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
-    rebuild_shards(people.plan(once=False), lambda now: None, lambda text: None)
-    assert decrypted_states(people) == expected() and not list(files_with_personal_data(people.folder))
-    names = {path.name.partition("-")[0] for path in people.shard_path().parent.iterdir()}
+def test_rebuilt_shard_is_encrypted(harness: TopicHarness) -> None:
+    rebuild_shards(harness.plan(once=False), lambda now: None, lambda text: None)
+    assert decrypted_states(harness) == expected_states() and not list(
+        files_with_personal_data(harness.folder)
+    )
+    names = {path.name.partition("-")[0] for path in harness.shard_path().parent.iterdir()}
     assert names == {"0", "0.keys", "0.aside"}
-    people.send(erase_command(NAMES[2]), register_command(NAMES[3], 1))
-    run_plan(people.plan())
-    assert decrypted_states(people) == expected(NAMES[2]) and len(key_records(people)) == 9
+    harness.send(erase_command(NAMES[2]), register_command(NAMES[3], 1))
+    run_plan(harness.plan())
+    assert decrypted_states(harness) == expected_states(NAMES[2]) and len(key_records(harness)) == 9
 
 
-def test_checkpoint_has_no_key(people: TopicHarness) -> None:
+def test_checkpoint_has_no_key(harness: TopicHarness) -> None:
     """Values that were erased after the checkpoint are erased on the machine that starts from it."""
-    write_checkpoints(people)
-    people.send(erase_command(NAMES[2]))
-    run_plan(people.plan())
-    (copy,) = data_files(people)
-    kids = [wrapped.key for _, wrapped in key_records(people) if wrapped is not None]
-    assert not any(kid.encode() in copy.read_bytes() for kid in kids)
-    assert any(RESTORED_NOTE in note for note in run_once(people, "new"))
-    assert decrypted_states(people, "new") == expected(NAMES[2]) and not list(
-        files_with_personal_data(people.folder)
+    write_checkpoints(harness)
+    harness.send(erase_command(NAMES[2]))
+    run_plan(harness.plan())
+    (checkpoint_file,) = data_files(harness)
+    kids = [wrapped.key for _, wrapped in key_records(harness) if wrapped is not None]
+    assert not any(kid.encode() in checkpoint_file.read_bytes() for kid in kids)
+    assert any(RESTORED_NOTE in note for note in run_once(harness, "new"))
+    assert decrypted_states(harness, "new") == expected_states(NAMES[2]) and not list(
+        files_with_personal_data(harness.folder)
     )
 
 
-def test_store_in_memory_keeps_keys_there(people: TopicHarness) -> None:
-    people.send(register_command(NAMES[2], 1), erase_command(NAMES[3]))
-    run_plan(replace(people.plan(machine="memory"), store="memory"))
-    assert len(key_records(people)) == 9 and not (people.folder / "memory").exists()
-    run_plan(people.plan())
-    assert decrypted_states(people) == expected(NAMES[3])
+def test_memory_store_keeps_keys_in_memory(harness: TopicHarness) -> None:
+    harness.send(register_command(NAMES[2], 1), erase_command(NAMES[3]))
+    run_plan(replace(harness.plan(machine="memory"), store="memory"))
+    assert len(key_records(harness)) == 9 and not (harness.folder / "memory").exists()
+    run_plan(harness.plan())
+    assert decrypted_states(harness) == expected_states(NAMES[3])
 
 
-def test_parked_command_is_sealed(people: TopicHarness) -> None:
+def test_deferred_command_is_encrypted(harness: TopicHarness) -> None:
     """The deferred command gets its own key. Once the key is deleted, the command is not decided."""
-    people.send(*waiting("late", "later"))
-    run_plan(people.plan())
-    assert not list(files_with_personal_data(people.folder))
-    assert all(PERSONAL_TEXT.encode() not in (one.value or b"") for one in people.records("deferred"))
-    people.send(
+    harness.send(*deferred_registrations("late", "later"))
+    run_plan(harness.plan())
+    assert not list(files_with_personal_data(harness.folder))
+    assert all(PERSONAL_TEXT.encode() not in (record.value or b"") for record in harness.records("deferred"))
+    harness.send(
         erase_command("later"),
-        *(command("cqrs.Release", one, f"{one}.r", {"id": f"{one}.7"}) for one in ("late", "later")),
+        *release_commands("late", "later"),
     )
-    run_plan(people.plan())
-    run_plan(people.plan())
-    said = {one.causationid: (one.data.status, one.data.reason) for one in people.outcomes()}
-    assert said["late.7"][0] == "accepted" and said["later.7"] == ("rejected", "ERASED")
+    run_plan(harness.plan())
+    run_plan(harness.plan())
+    verdicts = {record.causationid: (record.data.status, record.data.reason) for record in harness.outcomes()}
+    assert verdicts["late.7"][0] == "accepted" and verdicts["later.7"] == ("rejected", "ERASED")
 
 
 @pytest.mark.covers("growing")
-def test_keys_stay_where_they_are(people: TopicHarness) -> None:
+def test_keys_stay_in_their_partition(harness: TopicHarness) -> None:
     """After a repartitioning, data keys stay in their partition of the keys topic, and the target's owner uses them."""
-    repartition_topics(people, 4)
-    people.send(*(with_stale_partition(register_command(name, 1), 1) for name in NAMES[:3]))
-    run_plan(people.plan())
-    people.send(erase_command(NAMES[3]), *(register_command(name, 2) for name in NAMES[4:]))
+    repartition_topics(harness, 4)
+    harness.send(*(with_stale_partition(register_command(name, 1), 1) for name in NAMES[:3]))
+    run_plan(harness.plan())
+    harness.send(erase_command(NAMES[3]), *(register_command(name, 2) for name in NAMES[4:]))
     for machine in ("state", "state", "other"):
-        run_plan(people.plan(machine=machine))
-        found = decrypted_states(people, machine)
-        assert found == {name: MASKED_STATE if name == NAMES[3] else CUSTOMER_STATE for name in NAMES}
-    assert partition_count(people.connection, people.topics.keys) == 1
-    ids = people.plan().topics["customer"]
+        run_plan(harness.plan(machine=machine))
+        states = decrypted_states(harness, machine)
+        assert states == {name: MASKED_STATE if name == NAMES[3] else CUSTOMER_STATE for name in NAMES}
+    assert partition_count(harness.connection, harness.topics.keys) == 1
+    ids = harness.plan().topics["customer"]
     with closing(
-        KeyCache(people.shard_path().with_name("0.keys"), (str(ids.keys_id), ids.ids["events"]))
+        KeyCache(harness.shard_path().with_name("0.keys"), (str(ids.keys_id), ids.ids["events"]))
     ) as cache:
-        kept = {name for name in NAMES if cache.keys_of(name).current is not None}
-    assert kept == {name for name in NAMES if people.partition_of(name) == 0} - {NAMES[3]}
+        cached_names = {name for name in NAMES if cache.keys_of(name).current is not None}
+    assert cached_names == {name for name in NAMES if harness.partition_of(name) == 0} - {NAMES[3]}
 
 
-def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
-    plan = plan_with_future_partitions(people.plan(once=False, machine="grown"), "customer", 2)
+def test_prepared_target_shards_are_encrypted(harness: TopicHarness) -> None:
+    plan = plan_with_future_partitions(harness.plan(once=False, machine="grown"), "customer", 2)
     rebuild_shards(plan, lambda now: None, lambda text: None)
-    people.send(erase_command(NAMES[2]))
-    run_plan(people.plan())
-    repartition_topics(people, 2)
-    people.send(register_command(NAMES[3], 1))
-    run_plan(people.plan(machine="grown"))
-    run_plan(people.plan(machine="grown"))
-    assert decrypted_states(people, "grown") == expected(NAMES[2]) and not list(
-        files_with_personal_data(people.folder)
+    harness.send(erase_command(NAMES[2]))
+    run_plan(harness.plan())
+    repartition_topics(harness, 2)
+    harness.send(register_command(NAMES[3], 1))
+    run_plan(harness.plan(machine="grown"))
+    run_plan(harness.plan(machine="grown"))
+    assert decrypted_states(harness, "grown") == expected_states(NAMES[2]) and not list(
+        files_with_personal_data(harness.folder)
     )
 
 
-def test_standby_takes_over_keys(people: TopicHarness) -> None:
+def test_standby_takes_over_keys(harness: TopicHarness) -> None:
     """The standby has folded the visible records on its own machine while the active run erased."""
-    worker = OwnerProcess(people.plan(once=False))
-    people.send(register_command(NAMES[2], 1))
-    people.await_outcomes(11)
-    with running_owners(people.plan(once=False, machine="other")):
-        people.send(erase_command(NAMES[3]), register_command(NAMES[4], 1))
-        people.await_outcomes(13)
-        eventually(lambda: worker.results() is not None)
-    assert decrypted_states(people, "other") == expected(NAMES[3])
+    active_run = OwnerProcess(harness.plan(once=False))
+    harness.send(register_command(NAMES[2], 1))
+    harness.await_outcomes(11)
+    with running_owners(harness.plan(once=False, machine="other")):
+        harness.send(erase_command(NAMES[3]), register_command(NAMES[4], 1))
+        harness.await_outcomes(13)
+        eventually(lambda: active_run.results() is not None)
+    assert decrypted_states(harness, "other") == expected_states(NAMES[3])

@@ -45,12 +45,12 @@ def test_deleted_control_records_are_no_loss() -> None:
     assert position(log(committed=15, start=13)) == 13
 
 
-@pytest.mark.parametrize("unproven", [None, claim(topic_id=UNKNOWN_TOPIC)])
+@pytest.mark.parametrize("foreign_claim", [None, claim(topic_id=UNKNOWN_TOPIC)])
 def test_foreign_commit_proves_no_completeness(
-    unproven: Claim | None,
+    foreign_claim: Claim | None,
 ) -> None:
     with pytest.raises(ContradictionError, match="commands 10 to 12 were deleted"):
-        position(log(committed=15, start=13, claim=unproven))
+        position(log(committed=15, start=13, claim=foreign_claim))
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,23 @@ def test_another_number_of_partitions_is_refused(count: int, hint: str) -> None:
     assert f"had 4 partitions and now has {count}" in raised.value.message
 
 
-@pytest.mark.parametrize(("claimed", "judging"), [(4, 4), (4, 8)])
-def test_split_partition_goes_on(claimed: int, judging: int) -> None:
+@pytest.mark.parametrize(("claimed", "partition_count"), [(4, 4), (4, 8)])
+def test_split_partition_continues(claimed: int, partition_count: int) -> None:
     """The claim may be from before the split. The partition history has the partition count."""
-    assert position(log(was_repartitioned=True, claim=claim(partitions=claimed), partitions=judging)) == 10
+    assert (
+        position(log(was_repartitioned=True, claim=claim(partitions=claimed), partitions=partition_count))
+        == 10
+    )
 
 
-def test_lineage_below_the_claim_is_not_all() -> None:
+def test_shorter_lineage_than_claim_is_refused() -> None:
     """The broker may lag: the count in the claim was committed together with the split."""
     with pytest.raises(ContradictionError, match="has split to 8 partitions, its partition history has 4"):
         position(log(was_repartitioned=True, claim=claim(partitions=8)))
 
 
 @pytest.mark.parametrize(
-    ("state", "says", "onward"),
+    ("state", "message", "next_offset"),
     [
         (log(topic_id="other", start=2), "deleted and created again", 2),
         (log(other_ids=("other", "o")), "the topic of its events was deleted and created again", 10),
@@ -117,15 +120,15 @@ def test_lineage_below_the_claim_is_not_all() -> None:
         (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
     ],
 )
-def test_contradiction_names_the_way_out(state: LogState, says: str, onward: int) -> None:
-    with pytest.raises(ContradictionError, match=says) as raised:
+def test_contradiction_names_the_accept_loss_option(state: LogState, message: str, next_offset: int) -> None:
+    with pytest.raises(ContradictionError, match=message) as raised:
         position(state)
     assert raised.value.exit_code == 5
     assert "t.bank.commands partition 3: " in raised.value.message
-    assert raised.value.hint.endswith(f": cqrs run --accept-loss bank:3@{onward}")
+    assert raised.value.hint.endswith(f": cqrs run --accept-loss bank:3@{next_offset}")
 
 
-def test_accepted_place_overrides_contradictions() -> None:
+def test_accepted_offset_overrides_contradictions() -> None:
     assert position(log(start=12), accept_loss=12) == 12
     assert position(log(topic_id="other"), accept_loss=0) == 0
     with pytest.raises(ConfigurationError):
@@ -133,19 +136,19 @@ def test_accepted_place_overrides_contradictions() -> None:
 
 
 def test_expired_outcomes_defer_to_committed_offset() -> None:
-    idle = log(last=None, has_events=True, last_event=9, outcomes_start=12)
-    assert position(idle) == 10
-    assert position(idle._replace(start=10)) == 10
-    assert position(idle._replace(outcomes_start=1)) == 10
+    state = log(last=None, has_events=True, last_event=9, outcomes_start=12)
+    assert position(state) == 10
+    assert position(state._replace(start=10)) == 10
+    assert position(state._replace(outcomes_start=1)) == 10
     with pytest.raises(
         ContradictionError,
         match=": there are events but no outcome, so it is unknown which commands were decided;",
     ):
-        position(idle._replace(outcomes_start=0))
-    assert gap(idle, 10) == (10, 10)
+        position(state._replace(outcomes_start=0))
+    assert gap(state, 10) == (10, 10)
 
 
-def test_earlier_place_is_ignored() -> None:
+def test_earlier_accepted_offset_is_ignored() -> None:
     assert position(log(), accept_loss=3) == 10
     assert position(log(committed=None, claim=None), accept_loss=3) == 10
     with pytest.raises(ContradictionError, match="offset 25 is committed"):
@@ -154,60 +157,60 @@ def test_earlier_place_is_ignored() -> None:
     assert position(log(last_outcome_matches=False, claim=None), accept_loss=3) == 3
 
 
-def test_accepted_place_needs_its_outcomes() -> None:
+def test_accepted_offset_needs_its_outcomes() -> None:
     """Retention has deleted the records of the time of acceptance, perhaps more, so the committed offset counts."""
-    accepted = log(last=None, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 9), 9)))
-    assert position(accepted._replace(outcomes_start=9)) == 12
-    assert gap(accepted, 12) == (12, 15)
-    assert position(accepted._replace(outcomes_start=10)) == 15
+    state = log(last=None, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 9), 9)))
+    assert position(state._replace(outcomes_start=9)) == 12
+    assert gap(state, 12) == (12, 15)
+    assert position(state._replace(outcomes_start=10)) == 15
 
 
-def test_accepted_place_lasts_until_decided() -> None:
+def test_accepted_offset_counts_until_decided() -> None:
     accepted = claim(accepted=Accepted(12, (0, 0), 0))
     assert position(log(start=12, committed=12, claim=accepted)) == 12
     assert position(log(start=12, committed=12, claim=accepted), accept_loss=12) == 12
 
 
-def test_accepted_place_covers_a_second_loss() -> None:
-    lost = log(
+def test_accepted_offset_covers_a_second_loss() -> None:
+    state = log(
         other_ids=("new", "o"),
         last_outcome_matches=False,
         committed=12,
         claim=claim(accepted=Accepted(12, (0, 9), 9)),
     )
-    assert position(lost, accept_loss=12) == 12
+    assert position(state, accept_loss=12) == 12
 
 
-def test_events_limit_the_accepted_place() -> None:
-    lost = log(last=None, committed=None, claim=None, has_events=True, last_event=6, last_event_matches=True)
+def test_events_limit_the_accepted_offset() -> None:
+    state = log(last=None, committed=None, claim=None, has_events=True, last_event=6, last_event_matches=True)
     with pytest.raises(ContradictionError, match="no outcome"):
-        position(lost, accept_loss=6)
-    assert position(lost, accept_loss=7) == 7
+        position(state, accept_loss=6)
+    assert position(state, accept_loss=7) == 7
 
 
-def test_spent_place_changes_nothing() -> None:
-    later = log(last=14, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 0), 0)))
-    assert position(later, accept_loss=12) == position(later) == 15
+def test_used_offset_changes_nothing() -> None:
+    state = log(last=14, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    assert position(state, accept_loss=12) == position(state) == 15
 
 
-def test_accepted_place_works_again_after_truncation() -> None:
-    cut = log(last=None, end=12, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+def test_accepted_offset_counts_again_after_truncation() -> None:
+    state = log(last=None, end=12, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
     with pytest.raises(ContradictionError, match="ends at 12") as raised:
-        position(cut)
+        position(state)
     assert raised.value.hint.endswith("bank:3@12")
-    assert position(cut, accept_loss=12) == 12
+    assert position(state, accept_loss=12) == 12
 
 
-def test_spent_place_is_not_offered_again() -> None:
-    torn = log(last=9, last_event=11, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+def test_used_offset_is_not_suggested_again() -> None:
+    state = log(last=9, last_event=11, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
     with pytest.raises(ContradictionError, match="command 11 has events but no outcome") as raised:
-        position(torn, accept_loss=12)
+        position(state, accept_loss=12)
     assert raised.value.hint.endswith("bank:3@15")
-    assert position(torn, accept_loss=15) == 15
+    assert position(state, accept_loss=15) == 15
 
 
 @pytest.mark.parametrize("offset", [11, 21])
-def test_place_outside_log_is_refused(offset: int) -> None:
+def test_offset_outside_log_is_refused(offset: int) -> None:
     with pytest.raises(CqrsError, match="12 to 20") as raised:
         position(log(start=12), accept_loss=offset)
     assert raised.value.message == f"t.bank.commands partition 3 has no offset {offset}"
@@ -215,12 +218,12 @@ def test_place_outside_log_is_refused(offset: int) -> None:
 
 
 @pytest.mark.parametrize("accepted_offset", [0, 12, 19])
-def test_place_is_ignored_once_all_is_decided(accepted_offset: int) -> None:
+def test_offset_is_ignored_after_all_decisions(accepted_offset: int) -> None:
     assert position(log(last=19, committed=20), accept_loss=accepted_offset) == 20
     assert position(log(last=None, committed=20, outcomes_start=12), accept_loss=accepted_offset) == 20
 
 
-def test_spent_place_is_ignored_at_the_end() -> None:
+def test_used_offset_is_ignored_at_the_end() -> None:
     """No record in the log proves that all commands are decided."""
     accepted = claim(accepted=Accepted(12, (0, 0), 0))
     assert (
@@ -228,7 +231,7 @@ def test_spent_place_is_ignored_at_the_end() -> None:
     )
 
 
-def test_offset_alone_does_not_decide() -> None:
+def test_outcomes_outweigh_the_committed_offset() -> None:
     """The committed offset counts if the outcomes were deleted, but not if the outcomes contradict it."""
     assert position(log(last_outcome_matches=False, committed=15), accept_loss=12) == 12
     assert position(log(last=None, committed=0, has_events=True), accept_loss=0) == 0

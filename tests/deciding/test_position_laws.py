@@ -9,7 +9,7 @@ from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted
 from tests.deciding.log_states import claim
 
-LOST = claim(accepted=Accepted(4, (0, 3), 3))
+CLAIM_WITH_LOSS = claim(accepted=Accepted(4, (0, 3), 3))
 
 offsets = st.integers(0, 7)
 logs = st.builds(
@@ -28,47 +28,51 @@ logs = st.builds(
     has_events=st.booleans(),
     last_event=st.none() | offsets,
     committed=st.none() | offsets,
-    claim=st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_TOPICS), LOST]),
-).filter(lambda given: given.start <= given.end)
+    claim=st.sampled_from(
+        [None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_TOPICS), CLAIM_WITH_LOSS]
+    ),
+).filter(lambda state: state.start <= state.end)
 
 
 @pytest.mark.covers("one-outcome")
 @given(logs)
-def test_position_neither_repeats_nor_skips(given: LogState) -> None:
+def test_position_neither_repeats_nor_skips(state: LogState) -> None:
     try:
-        at = position(given)
+        offset = position(state)
     except CqrsError as error:
         assert error.exit_code == 5
         return
-    begin = 4 if given.claim == LOST and given.outcomes_start <= 3 else 0
-    decided = begin if given.last_outcome is None else given.last_outcome + 1
-    assert given.start <= at <= given.end
-    assert at >= decided
-    assert at == decided or (given.claim in (claim(), LOST) and at <= (given.committed or 0))
+    first = 4 if state.claim == CLAIM_WITH_LOSS and state.outcomes_start <= 3 else 0
+    decided = first if state.last_outcome is None else state.last_outcome + 1
+    assert state.start <= offset <= state.end
+    assert offset >= decided
+    assert offset == decided or (
+        state.claim in (claim(), CLAIM_WITH_LOSS) and offset <= (state.committed or 0)
+    )
 
 
 @pytest.mark.covers("one-outcome")
 @given(logs, offsets)
-def test_accepted_place_never_repeats_decisions(given: LogState, word: int) -> None:
+def test_accepted_offset_never_repeats_decisions(state: LogState, accept_loss: int) -> None:
     try:
-        at = position(given, accept_loss=word)
+        offset = position(state, accept_loss=accept_loss)
     except CqrsError as error:
         assert error.exit_code in (2, 5)
         return
-    same = given.topic_id == "id" or given.claim is None or given.claim.topic_id == UNKNOWN_TOPIC
+    same_topic = state.topic_id == "id" or state.claim is None or state.claim.topic_id == UNKNOWN_TOPIC
     if (
-        given.last_outcome_matches
-        and same
-        and given.last_outcome is not None
-        and given.last_outcome < given.end
+        state.last_outcome_matches
+        and same_topic
+        and state.last_outcome is not None
+        and state.last_outcome < state.end
     ):
-        assert at > given.last_outcome
+        assert offset > state.last_outcome
 
 
 @given(logs)
-def test_offered_place_is_in_the_log(given: LogState) -> None:
+def test_suggested_offset_is_in_the_log(state: LogState) -> None:
     try:
-        position(given)
+        position(state)
     except ContradictionError as error:
-        onward = int(error.hint.rpartition("@")[2])
-        assert position(given, accept_loss=onward) == onward
+        next_offset = int(error.hint.rpartition("@")[2])
+        assert position(state, accept_loss=next_offset) == next_offset

@@ -27,34 +27,40 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, run_plan_for_error, run_plan_task
 
 COUNTER = Aggregate.of("counter", decider)
-NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
+UNREACHABLE_LOG = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
 
 
 def outcome(status: str, **members: object) -> OutcomeEnvelope:
     """Return an outcome with all members that are remembered, except for the members given as None."""
     data = {"status": status, "version": 2, "events": 1, "partition": 0, "offset": 7, "fingerprint": 5}
-    whole: dict[str, object] = {"id": "0/7", "type": "t", "subject": "a", "causationid": "c1", **members}
+    members_of_envelope: dict[str, object] = {
+        "id": "0/7",
+        "type": "t",
+        "subject": "a",
+        "causationid": "c1",
+        **members,
+    }
     for name in ("reason", "fingerprint"):
-        if name in whole:
-            data[name] = whole.pop(name)
-    kept = {name: value for name, value in data.items() if value is not None}
-    return read_outcome(json.dumps({**whole, "data": kept}).encode())
+        if name in members_of_envelope:
+            data[name] = members_of_envelope.pop(name)
+    members_of_data = {name: value for name, value in data.items() if value is not None}
+    return read_outcome(json.dumps({**members_of_envelope, "data": members_of_data}).encode())
 
 
-def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
-    into: dict[tuple[str, str], DedupEntry] = {}
-    restore_dedup_entry(into, read, 99)
-    return into
+def dedup_entries(outcome: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
+    entries: dict[tuple[str, str], DedupEntry] = {}
+    restore_dedup_entry(entries, outcome, 99)
+    return entries
 
 
 @pytest.mark.covers("decided-once")
 @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
 def test_outcome_restores_the_remembered_entry(status: str) -> None:
-    assert remembered(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
+    assert dedup_entries(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
 
 
 @pytest.mark.parametrize(
-    "read",
+    "outcome",
     [
         outcome("failed", reason="INVALID_PAYLOAD"),
         outcome("duplicate"),
@@ -64,12 +70,12 @@ def test_outcome_restores_the_remembered_entry(status: str) -> None:
         outcome("failed", causationid=None),
     ],
 )
-def test_unremembered_outcomes_stay_unremembered(read: OutcomeEnvelope) -> None:
-    assert remembered(read) == {}
+def test_unremembered_outcomes_stay_unremembered(outcome: OutcomeEnvelope) -> None:
+    assert dedup_entries(outcome) == {}
 
 
 @pytest.fixture
-def ahead() -> StateCache:
+def cache_at_100() -> StateCache:
     """The cache of a shard that has folded up to offset 100."""
     store = MemoryStore(1000)
     cache = StateCache(COUNTER, store, "")
@@ -77,11 +83,11 @@ def ahead() -> StateCache:
     return cache
 
 
-def test_log_shorter_than_shard_stops_it(ahead: StateCache) -> None:
+def test_log_shorter_than_shard_is_an_error(cache_at_100: StateCache) -> None:
     with pytest.raises(ContradictionError, match=r"counter.events partition 0 ends at 99, before the 100"):
-        fold_events(NOWHERE, COUNTER, ahead, (0, 99))
+        fold_events(UNREACHABLE_LOG, COUNTER, cache_at_100, (0, 99))
     with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
-        fold_outcomes(NOWHERE, ahead, (0, 99), None, 1000)
+        fold_outcomes(UNREACHABLE_LOG, cache_at_100, (0, 99), None, 1000)
 
 
 @pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
@@ -109,7 +115,7 @@ def lose(bank: TopicHarness, how: str) -> None:
 @pytest.mark.covers("decided-once")
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
-def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:
+def test_lost_shard_is_rebuilt_identically(bank: TopicHarness, how: str) -> None:
     commands = list(mixed_commands(600))
     bank.send(*commands[:400])
     run_plan(bank.plan())
@@ -123,15 +129,15 @@ def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:
 
 
 @pytest.mark.kafka
-def test_shard_set_aside_is_noted(counters: TopicHarness) -> None:
+def test_quarantined_shard_is_noted(counters: TopicHarness) -> None:
     run_plan(counters.plan())
     (counters.shard_path() / MARKER_FILE).unlink()
-    (verdict,) = run_plan_task(counters.plan())
-    assert "quarantined" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
+    (result,) = run_plan_task(counters.plan())
+    assert "quarantined" in result.notes[0] and "to be rebuilt from the log" in result.notes[0]
 
 
 @pytest.mark.kafka
-def test_shard_elsewhere_catches_up(bank: TopicHarness) -> None:
+def test_shard_of_another_machine_catches_up(bank: TopicHarness) -> None:
     commands = list(mixed_commands(600))
     for machine, start in (("one", 0), ("other", 200), ("one", 400)):
         bank.send(*commands[start : start + 200])
@@ -139,7 +145,7 @@ def test_shard_elsewhere_catches_up(bank: TopicHarness) -> None:
         bank.check(machine)
 
 
-def add(harness: TopicHarness, topic: str, value: bytes) -> None:
+def produce(harness: TopicHarness, topic: str, value: bytes) -> None:
     """Write to a topic that only owners may write to."""
     client = producer(harness.connection, enable_idempotence=False)
     client.produce(topic, value, b"a", 0)
@@ -148,7 +154,7 @@ def add(harness: TopicHarness, topic: str, value: bytes) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"type": "counter.Lost"}, "the code knows no event counter.Lost"),
         ({"aggregateversion": 9}, "'a' is at version 2, but its next event has version 9"),
@@ -157,17 +163,19 @@ def add(harness: TopicHarness, topic: str, value: bytes) -> None:
         ({"aggregateversion": "3"}, "Expected `int`"),
     ],
 )
-def test_foreign_event_stops_it(counters: TopicHarness, changes: dict[str, object], says: str) -> None:
+def test_foreign_event_stops_the_owner(
+    counters: TopicHarness, changes: dict[str, object], message: str
+) -> None:
     counters.send(*increment_commands(2))
     run_plan(counters.plan())
     last = json.loads(counters.records("events")[-1].value or b"")
     foreign = {**last, "aggregateversion": 3, "id": "0/1/1", **changes}
-    add(counters, counters.topics.events, json.dumps(foreign).encode())
+    produce(counters, counters.topics.events, json.dumps(foreign).encode())
     counters.send(*increment_commands(1, first=2))
     error = run_plan_for_error(counters.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert (
-        says in error.message
+        message in error.message
         and f"events partition 0 offset {counters.stable_end('events') - 1}" in error.message
     )
     assert "cqrs tail counter events --partition 0 --from" in error.hint
@@ -178,22 +186,22 @@ def test_foreign_event_stops_it(counters: TopicHarness, changes: dict[str, objec
 def test_repeated_event_is_folded_once(counters: TopicHarness) -> None:
     counters.send(*increment_commands(2))
     run_plan(counters.plan())
-    add(counters, counters.topics.events, counters.records("events")[-1].value or b"")
+    produce(counters, counters.topics.events, counters.records("events")[-1].value or b"")
     counters.send(*increment_commands(1, first=2))
     run_plan(counters.plan())
     assert counters.outcomes()[-1].data.version == 3
 
 
 @pytest.mark.kafka
-def test_a_foreign_outcome_stops_it(counters: TopicHarness) -> None:
+def test_a_foreign_outcome_stops_the_owner(counters: TopicHarness) -> None:
     counters.send(*increment_commands(2))
     run_plan(counters.plan())
-    add(counters, counters.topics.outcomes, b"hello")
+    produce(counters, counters.topics.outcomes, b"hello")
     error = run_plan_for_error(counters.plan())
     assert isinstance(error, ContradictionError) and "not an outcome" in error.message
 
 
-def variant(folder: Path, old: str, new: str) -> Path:
+def write_changed_project(folder: Path, old: str, new: str) -> Path:
     """Return a project whose counter has other code."""
     package = folder / "aggregates"
     package.mkdir(parents=True)
@@ -217,8 +225,8 @@ def test_changed_code_without_revision_is_noted(
 ) -> None:
     counters.send(*increment_commands(2))
     run_plan(counters.plan())
-    root = variant(tmp_path / "later", old, new)
-    later = TopicHarness(counters.connection, prefix, tmp_path, root=root)
-    (verdict,) = run_plan_task(later.plan())
-    assert verdict.error is None
-    assert any("cqrs verify counter --state" in note for note in verdict.notes) is warned
+    root = write_changed_project(tmp_path / "later", old, new)
+    changed_harness = TopicHarness(counters.connection, prefix, tmp_path, root=root)
+    (result,) = run_plan_task(changed_harness.plan())
+    assert result.error is None
+    assert any("cqrs verify counter --state" in note for note in result.notes) is warned

@@ -19,10 +19,12 @@ LONG_TIMEOUTS = Timing(inconsistency_timeout=600.0, out_of_sync_timeout=600.0)
 UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
 
 
-def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: str) -> TopicHarness:
+def harness_with_renamed_event(
+    counters: TopicHarness, prefix: str, folder: Path, package: str, decider_end: str
+) -> TopicHarness:
     """Return the same topics, with code in which `Incremented` is called `Counted`."""
     source = (AGGREGATES / "counter.py").read_text()
-    source = source.replace("Incremented", "Counted").replace("initial=Counter())", end)
+    source = source.replace("Incremented", "Counted").replace("initial=Counter())", decider_end)
     (folder / package).mkdir()
     (folder / package / "__init__.py").touch()
     (folder / package / "counter.py").write_text(source)
@@ -40,25 +42,29 @@ def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, t
     run_plan(counters.plan())
     counters.send(*increment_commands(2, first=3))
     error = run_plan_for_error(
-        later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(timing=LONG_TIMEOUTS)
+        harness_with_renamed_event(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(
+            timing=LONG_TIMEOUTS
+        )
     )
     assert isinstance(error, ContradictionError)
     assert "offset 0: the code knows no event counter.Incremented: deploy the code that wrote it" in str(
         error
     )
     assert len(counters.outcomes()) == 3
-    upcast = later(counters, prefix, tmp_path, "upcast", UPCASTER)
-    run_plan(upcast.plan())
+    harness_with_upcaster = harness_with_renamed_event(counters, prefix, tmp_path, "upcast", UPCASTER)
+    run_plan(harness_with_upcaster.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == [1, 2, 3, 4, 5]
-    assert upcast.violations("state") == []
+    assert harness_with_upcaster.violations("state") == []
 
 
 @pytest.mark.covers("state-is-events", "nothing-skipped")
 def test_lost_upcaster_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
     counters.send(*increment_commands(3))
     run_plan(counters.plan())
-    run_plan(later(counters, prefix, tmp_path, "upcast", UPCASTER).plan())
+    run_plan(harness_with_renamed_event(counters, prefix, tmp_path, "upcast", UPCASTER).plan())
     counters.send(*increment_commands(2, first=3))
-    error = run_plan_for_error(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan())
+    error = run_plan_for_error(
+        harness_with_renamed_event(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan()
+    )
     assert isinstance(error, ContradictionError) and "or give it an upcaster" in str(error)
     assert len(counters.outcomes()) == 3

@@ -16,44 +16,46 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Counters that were repartitioned from one partition to two."""
-    single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_commands(0))
-    run_plan(single.plan())
-    repartition_topics(single, 2)
-    return single
+    counters_harness = counters(connection, prefix, tmp_path, 1)
+    counters_harness.send(*round_commands(0))
+    run_plan(counters_harness.plan())
+    repartition_topics(counters_harness, 2)
+    return counters_harness
 
 
-def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
+def test_a_completed_repartitioning_needs_no_request(harness: TopicHarness) -> None:
     """The driver has read the partition history, so owners make no request for it."""
-    run_plan(grown.plan())
-    plan = grown.plan()
-    (seen,) = plan.lineages.values()
+    run_plan(harness.plan())
+    plan = harness.plan()
+    (lineage,) = plan.lineages.values()
     offline = replace(plan, connection=Connection("127.0.0.1:1"))
     for partition in plan.partitions():
-        afresh = replace(plan, lineages={}).read_assigned_keys(partition)
+        read_keys = replace(plan, lineages={}).read_assigned_keys(partition)
         assert (
-            offline.read_assigned_keys(partition, (0, seen.end))
+            offline.read_assigned_keys(partition, (0, lineage.end))
             == offline.read_assigned_keys(partition)
-            == afresh
+            == read_keys
         )
         assert (
-            plan.read_assigned_keys(partition, (0, 1)) != afresh
+            plan.read_assigned_keys(partition, (0, 1)) != read_keys
         )  # with another end offset the history is read; this range has only the request
 
 
 @pytest.mark.covers("growing")
-def test_owners_see_a_later_growth(grown: TopicHarness) -> None:
+def test_owners_notice_a_later_repartitioning(harness: TopicHarness) -> None:
     """Owners notice a later repartitioning, whose partitions another run has split."""
-    run_plan(grown.plan())
-    old = grown.plan(once=False)
-    repartition_topics(grown, 4)
-    between = grown.plan()
-    run_plan(between)
-    with running_owners(replace(old, run_epoch=between.run_epoch + 1)):
-        grown.send(*(with_stale_partition(one, 2) for one in round_commands(1)))
-        moved = sum(grown.partition_of(one) > 1 for one in SUBJECTS)
-        eventually(lambda: sum(count_reasons(grown, one)["MOVED"] for one in (0, 1)) == moved)
-    run_plan(grown.plan())
-    check_decided_once(grown, 0, 1)
+    run_plan(harness.plan())
+    old_plan = harness.plan(once=False)
+    repartition_topics(harness, 4)
+    new_plan = harness.plan()
+    run_plan(new_plan)
+    with running_owners(replace(old_plan, run_epoch=new_plan.run_epoch + 1)):
+        harness.send(*(with_stale_partition(sent, 2) for sent in round_commands(1)))
+        moved_count = sum(harness.partition_of(subject) > 1 for subject in SUBJECTS)
+        eventually(
+            lambda: sum(count_reasons(harness, partition)["MOVED"] for partition in (0, 1)) == moved_count
+        )
+    run_plan(harness.plan())
+    check_decided_once(harness, 0, 1)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("one-owner")
-def test_later_run_ends_first_with_six(counters: TopicHarness) -> None:
+def test_superseded_run_exits_with_6(counters: TopicHarness) -> None:
     with running_owners(counters.plan(once=False)) as first:
         counters.send(*increment_commands(5))
         counters.await_outcomes(5)
@@ -44,7 +44,7 @@ def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
 
 
 @pytest.mark.covers("one-owner")
-def test_straggler_ends_quietly(counters: TopicHarness) -> None:
+def test_straggler_ends_without_error(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     with running_owners(plan) as straggler:
         counters.send(*increment_commands(5))
@@ -69,7 +69,7 @@ def test_retired_owner_leaves_clean_shard(counters: TopicHarness) -> None:
     counters.check()
 
 
-def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
+def test_retiring_does_not_end_the_successor(counters: TopicHarness) -> None:
     first, second = counters.plan(), counters.plan(once=False)
     run_plan(first)
     with running_owners(second) as later:
@@ -83,8 +83,8 @@ def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
 @pytest.mark.covers("no-lost-update")
 def test_commits_before_the_fence_are_kept(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10))
-    before, plan = counters.plan(machine="before"), counters.plan()
-    with failpoints.call_at("fence.before", lambda: run_plan(before)):
+    earlier_plan, plan = counters.plan(machine="before"), counters.plan()
+    with failpoints.call_at("fence.before", lambda: run_plan(earlier_plan)):
         run_plan(plan)
     counters.check()
 
@@ -99,17 +99,17 @@ def test_contradiction_during_takeover_is_a_takeover(counters: TopicHarness) -> 
 
 def test_fence_aborts_the_open_transaction(counters: TopicHarness) -> None:
     counters.send(*increment_commands(5))
-    lost = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
-    lost.init_transactions(10)
-    lost.begin_transaction()
-    lost.produce(counters.topics.outcomes, b"never committed", partition=0)
-    assert lost.flush(10) == 0
+    previous_producer = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+    previous_producer.init_transactions(10)
+    previous_producer.begin_transaction()
+    previous_producer.produce(counters.topics.outcomes, b"never committed", partition=0)
+    assert previous_producer.flush(10) == 0
     run_plan(counters.plan())
     counters.check()
 
 
 @pytest.mark.covers("one-owner")
-def test_fence_without_claim_ends_nobody(counters: TopicHarness) -> None:
+def test_fence_without_claim_ends_no_owner(counters: TopicHarness) -> None:
     with running_owners(counters.plan(once=False)) as owner:
         counters.send(*increment_commands(5))
         counters.await_outcomes(5)

@@ -80,12 +80,12 @@ KEYS_TOPIC = [
         "a key that came meanwhile is wrapped anew",
         "cqrs_cli/deciding/owner_keys.py",
         (("if wrapped and wrapped.master != self._keyring.current", ""),),
-        "tests/deciding/test_outdated_keys.py::test_erased_meanwhile_stays_erased",
+        "tests/deciding/test_outdated_keys.py::test_keys_erased_meanwhile_stay_erased",
     ),
     Mutation(
         "nothing lets a key that is gone be compacted",
         "cqrs_cli/deciding/key_upkeep.py",
         (("return self._tick_at is not None and time.monotonic() >= self._tick_at", "return False"),),
-        "tests/deciding/test_key_upkeep.py::test_beat_follows_the_last_key",
+        "tests/deciding/test_key_upkeep.py::test_compaction_tick_follows_the_last_key",
     ),
 ]

@@ -11,7 +11,7 @@ OWNERSHIP = [
         "a state rests in the shard as it is",
         "cqrs_cli/deciding/packing.py",
         (("        data = encryption.encrypt_state(aggregate_id, data)", "        pass"),),
-        f"{_KEYS}::test_state_in_shard_is_sealed",
+        f"{_KEYS}::test_state_in_shard_is_encrypted",
     ),
     Mutation(
         "the shard is written before the keys",
@@ -39,7 +39,7 @@ OWNERSHIP = [
         "half a reading afresh is taken for a whole one",
         _OWNER_KEYS,
         (("            self._write(offsets.events)", "            self._write(noted)"),),
-        f"{_KEYS}::test_interrupted_reading_begins_again",
+        f"{_KEYS}::test_interrupted_reading_of_keys_restarts",
     ),
     Mutation(
         "an erasure that is folded ends no key",
@@ -51,7 +51,7 @@ OWNERSHIP = [
         "an erasure that is committed ends no key",
         _OWNER_KEYS,
         (("                self._end_key(subject, current.kid)", "                pass"),),
-        f"{_KEYS}::test_committed_erasure_refuses_its_key",
+        f"{_KEYS}::test_committed_erasure_ignores_its_key",
     ),
     Mutation(
         "a lost key counts as erased",
@@ -75,19 +75,19 @@ OWNERSHIP = [
         "all keys stay in memory",
         _OWNER_KEYS,
         (("        if len(self._unwrapped) > self._max_unwrapped:", "        if False:"),),
-        f"{_KEYS}::test_few_keys_are_ready",
+        f"{_KEYS}::test_few_keys_stay_unwrapped",
     ),
     Mutation(
         "a parent keeps the keys of its children",
         _OWNER_KEYS,
         (("records if key_filter is None else key_filter.matching(records)", "records"),),
-        f"{_KEYS}::test_keys_of_others_are_not_kept",
+        f"{_KEYS}::test_keys_of_other_owners_are_not_stored",
     ),
     Mutation(
         "a child trusts the keys of before its birth",
         _OWNER_KEYS,
         ((" or (key_filter is not None and seen_events == 0):", ":"),),
-        f"{_KEYS}::test_child_without_events_reads_afresh",
+        f"{_KEYS}::test_target_without_events_rereads_keys",
     ),
     Mutation(
         "a key that Kafka has left out of sight is given up",

@@ -144,7 +144,7 @@ PROCESSES = [
                 "return StartPosition(skip + 1, None, skip, position.accepted, start=position.start)",
             ),
         ),
-        "tests/following/processes/test_verify.py::test_skips_and_beginnings_are_clean",
+        "tests/following/processes/test_verify.py::test_skips_and_starts_are_no_violations",
     ),
     Mutation(
         "nobody suspects the event on which a worker died",
@@ -167,7 +167,7 @@ PROCESSES = [
         "a trace ends at a process",
         "cqrs_cli/following/processes/compose.py",
         (("            **valid_propagated(recorded),\n", ""),),
-        "tests/following/processes/test_compose.py::test_traces_are_handed_on",
+        "tests/following/processes/test_compose.py::test_trace_context_is_propagated",
     ),
     Mutation(
         "an id does not have the event's time",

@@ -88,7 +88,7 @@ RULES = [
         "a new shard that gets ahead of the log is taken for a damaged disk",
         "cqrs_cli/deciding/supervisor.py",
         ((" and not isinstance(error, AheadError)", ""),),
-        "tests/deciding/test_owner.py::test_new_shard_gets_ahead_too",
+        "tests/deciding/test_owner.py::test_new_shard_ahead_of_log_is_rebuilt",
     ),
     Mutation(
         "the offset of a process's lost position is committed",
@@ -130,7 +130,7 @@ RULES = [
         "repeated commands are not known again after a restart",
         "cqrs_cli/deciding/recover.py",
         (("            restore_dedup_entry(remembered, outcome, record.timestamp)\n", ""),),
-        "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_the_same[deleted]",
+        "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_identically[deleted]",
     ),
     Mutation(
         "the shard is written without looking at its token and positions",
@@ -183,7 +183,7 @@ RULES = [
         "a command fails by an error of the process among others",
         "cqrs_cli/deciding/supervisor.py",
         (("        if session.limit > 1:\n", "        if session.limit < 0:\n"),),
-        "tests/deciding/test_batches.py::test_short_memory_costs_no_command",
+        "tests/deciding/test_batches.py::test_command_out_of_memory_is_retried",
     ),
     Mutation(
         "a death that is not of the command counts",

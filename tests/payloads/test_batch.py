@@ -14,11 +14,11 @@ from tests.payloads.stores import FolderStore
 TOPIC, FOLDER = "dev.tally.commands", "dev.tally"
 
 
-def referring(offset: int, reference: PayloadReference) -> Record:
+def command_with_reference(offset: int, reference: PayloadReference) -> Record:
     return record(offset, with_reference(command(id=str(offset)), FOLDER, reference))
 
 
-def test_plain_batch_touches_no_store() -> None:
+def test_batch_without_references_makes_no_request() -> None:
     """A request to this store would raise."""
     batch = [record(offset, command(id=str(offset))) for offset in range(3)]
     fetched = fetch_payloads(PayloadStoreAddress("carrier-pigeon://loft"), TOPIC, batch)
@@ -33,8 +33,8 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
     ]
     batch = [
         record(0, command()),
-        referring(1, good),
-        referring(2, lost),
+        command_with_reference(1, good),
+        command_with_reference(2, lost),
         record(3, None),
         Record(4, 1, b"a", b"", headers),
         record(5, b'{"datasha256":1}'),
@@ -44,13 +44,18 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
     assert fetched.payloads == {good: b"good", lost: "it is missing"}
 
 
-@pytest.mark.parametrize(("most", "left"), [(PayloadLimits(payloads=2), 2), (PayloadLimits(bytes=2), 1)])
-def test_batch_ends_where_memory_does(store: FolderStore, most: PayloadLimits, left: int) -> None:
+@pytest.mark.parametrize(
+    ("limits", "remaining_count"), [(PayloadLimits(payloads=2), 2), (PayloadLimits(bytes=2), 1)]
+)
+def test_batch_ends_at_its_limits(store: FolderStore, limits: PayloadLimits, remaining_count: int) -> None:
     """A payload that is referenced twice counts once, and a single payload of any size is fetched."""
-    one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
-    batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]
-    fetched = fetch_payloads(store.address, TOPIC, batch, most)
-    assert [each.offset for each in fetched.records] == [0, 1, 2]
-    assert set(fetched.payloads) == {one, two}
-    rest = fetch_payloads(store.address, TOPIC, batch[3:], most)
-    assert (len(rest.records), rest.payloads[three]) == (left, b"three")
+    first, second, third = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
+    batch = [
+        command_with_reference(number, reference)
+        for number, reference in enumerate([first, second, first, third, first])
+    ]
+    fetched = fetch_payloads(store.address, TOPIC, batch, limits)
+    assert [record.offset for record in fetched.records] == [0, 1, 2]
+    assert set(fetched.payloads) == {first, second}
+    next_batch = fetch_payloads(store.address, TOPIC, batch[3:], limits)
+    assert (len(next_batch.records), next_batch.payloads[third]) == (remaining_count, b"three")

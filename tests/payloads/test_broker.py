@@ -31,10 +31,10 @@ def test_large_command_travels_by_reference(bank: Bank) -> None:
 
 @pytest.mark.covers("payloads")
 @EACH_STORE
-def test_lost_payload_fails_its_command_alone(bank: Bank) -> None:
+def test_lost_payload_fails_only_its_command(bank: Bank) -> None:
     for subject in ("lost", "altered", "silent", "good"):
         bank.send(subject, "Open", f"owner={subject}{LARGE_NAME}")
-    lost, altered, silent, _ = (find_reference(each.value) for each in bank.harness.records("commands"))
+    lost, altered, silent, _ = (find_reference(record.value) for record in bank.harness.records("commands"))
     assert lost and altered and silent
     bank.store.delete(lost, bank.folder)
     bank.store.alter(altered, bank.folder)
@@ -81,11 +81,11 @@ def test_lost_event_stops_every_reader(bank: Bank) -> None:
         account_history(bank, "ada")
 
 
-def lagging(bank: Bank) -> PartitionStatus:
+def partition_status(bank: Bank) -> PartitionStatus:
     """Return the partition's status as `cqrs status` shows it."""
     harness = bank.harness
-    (part,) = aggregate_statuses(harness.connection, harness.topics, harness.folder / "state")
-    return part
+    (status,) = aggregate_statuses(harness.connection, harness.topics, harness.folder / "state")
+    return status
 
 
 @pytest.mark.covers("payloads")
@@ -105,7 +105,7 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
             return read_reason(bank.harness.shard_path())
 
         assert "could not be stored" in eventually(blocked)
-        assert lagging(bank).waits_for == blocked()
+        assert partition_status(bank).waits_for == blocked()
         assert bank.events() == [] and bank.harness.outcomes() == []
         bank.store.accept_requests()
         eventually(lambda: bank.harness.outcomes())

@@ -29,18 +29,18 @@ def event(store: FolderStore, number: int) -> Record:
 
 
 def numbers(batches: list[list[Record]]) -> list[list[int]]:
-    return [[json.loads(one.value or b"")["data"]["n"] for one in records] for records in batches]
+    return [[json.loads(record.value or b"")["data"]["n"] for record in records] for records in batches]
 
 
-def test_events_come_with_their_data(store: FolderStore) -> None:
+def test_events_are_read_with_their_data(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2, 3)]
-    (records,) = found = list(RecordCodec(store.address).decode_batches(TOPIC, 0, [events]))
-    assert numbers(found) == [[1, 2, 3]]
+    (records,) = batches = list(RecordCodec(store.address).decode_batches(TOPIC, 0, [events]))
+    assert numbers(batches) == [[1, 2, 3]]
     assert not {"dataref", "datasha256", "datasize"} & json.loads(records[0].value or b"").keys()
-    assert [one.offset for one in records] == [1, 2, 3]
+    assert [record.offset for record in records] == [1, 2, 3]
 
 
-def test_events_come_as_memory_allows(store: FolderStore) -> None:
+def test_batches_are_limited_by_memory(store: FolderStore) -> None:
     """A payload that several records reference is in memory for each record."""
     events = [event(store, number) for number in (1, 1, 1, 2)]
     first, rest = download_events(store.address, TOPIC, 0, events, PayloadLimits(bytes=15))
@@ -51,10 +51,10 @@ def test_events_come_as_memory_allows(store: FolderStore) -> None:
 def test_lost_event_stops_its_reader(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2)]
     store.alter(reference_to(b'{"n":2}'), FOLDER)
-    found = RecordCodec(store.address).decode_batches(TOPIC, 0, [events])
-    assert numbers([next(found)]) == [[1]]  # earlier events are not delayed
+    batches = RecordCodec(store.address).decode_batches(TOPIC, 0, [events])
+    assert numbers([next(batches)]) == [[1]]  # earlier events are not delayed
     with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
-        next(found)
+        next(batches)
 
 
 def test_reader_without_store_refuses_references(store: FolderStore) -> None:
@@ -63,12 +63,12 @@ def test_reader_without_store_refuses_references(store: FolderStore) -> None:
         decode_event(AGGREGATE, read_event(unread.value))
 
 
-def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
+def test_other_topics_are_not_changed(store: FolderStore) -> None:
     records = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
     assert RecordCodec(store.address).decode("dev.tally.outcomes", 0, records) == (records, [])
 
 
-def binary(data: bytes) -> Record:
+def binary_command(data: bytes) -> Record:
     attributes = {**json.loads(command()), **reference_to(data).attributes(FOLDER)}
     headers: Headers = [
         (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
@@ -76,19 +76,19 @@ def binary(data: bytes) -> Record:
     return Record(2, 1, b"a", b"", headers)
 
 
-def test_commands_are_looked_up(store: FolderStore) -> None:
+def test_commands_are_read_with_their_data(store: FolderStore) -> None:
     """A command whose payload is lost is shown unchanged, because its outcome reports the loss."""
-    here, lost = store.put(b'{"n":7}', FOLDER), reference_to(b"lost")
+    stored, lost = store.put(b'{"n":7}', FOLDER), reference_to(b"lost")
     commands = [
-        record(0, with_reference(command(), FOLDER, here)),
+        record(0, with_reference(command(), FOLDER, stored)),
         record(1, with_reference(command(), FOLDER, lost)),
-        binary(b'{"n":7}'),
+        binary_command(b'{"n":7}'),
         record(3, None),
     ]
-    found, rest = download_available(store.address, "dev.tally.commands", commands)
+    decoded, rest = download_available(store.address, "dev.tally.commands", commands)
     assert rest == []
     partition = Partition()
-    assert partition.verdict(found[0])["status"] == "accepted"
-    assert AGGREGATE.decode_command["tally.Add"](found[2].value or b"") == Add(7)
-    assert [name for name, _ in found[2].headers or [] if name.startswith("ce_data")] == []
-    assert (found[1], found[3]) == (commands[1], commands[3])
+    assert partition.verdict(decoded[0])["status"] == "accepted"
+    assert AGGREGATE.decode_command["tally.Add"](decoded[2].value or b"") == Add(7)
+    assert [name for name, _ in decoded[2].headers or [] if name.startswith("ce_data")] == []
+    assert (decoded[1], decoded[3]) == (commands[1], commands[3])

@@ -26,18 +26,18 @@ pytestmark = pytest.mark.kafka
 
 
 def first_event(gateway: GatewayClient) -> dict[str, object]:
-    with open_stream(gateway, "/bank_account/ada?from=beginning") as line:
-        return dict(json.loads(line_of(line, b"data: ")))
+    with open_stream(gateway, "/bank_account/ada?from=beginning") as stream:
+        return dict(json.loads(line_of(stream, b"data: ")))
 
 
-def line_of(found: HTTPResponse, start: bytes) -> bytes:
-    while not (line := found.readline()).startswith(start):
+def line_of(stream: HTTPResponse, prefix: bytes) -> bytes:
+    while not (line := stream.readline()).startswith(prefix):
         assert line, "the stream has ended"
-    return line.removeprefix(start)
+    return line.removeprefix(prefix)
 
 
 @pytest.mark.covers("payloads")
-def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
+def test_gateway_receives_and_returns_large_data(bank: Bank, tmp_path: Path) -> None:
     harness, folder = bank.harness, tmp_path / "gateway"
     with (
         running_owners(harness.plan(once=False)),
@@ -50,16 +50,16 @@ def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
     (command,), (event,) = harness.records("commands"), bank.events()
     reference = find_reference(event.value)
     assert reference is not None and find_reference(command.value) == reference
-    kept = bank.store.file(reference, bank.folder).read_bytes()
+    payload = bank.store.file(reference, bank.folder).read_bytes()
     bank.store.delete(reference, bank.folder)
-    named = f"{harness.topics.events}:0@{event.offset} refers to payload {reference.sha256}: it is missing"
+    message = f"{harness.topics.events}:0@{event.offset} refers to payload {reference.sha256}: it is missing"
     with running_gateway(harness.connection, harness.topics, folder) as gateway:  # it has folded the event
         assert gateway.get("/bank_account/ada").body["state"]["owner"] == LARGE_NAME
         history = gateway.get("/bank_account/ada/history")
-        assert (history.status, history.body["detail"]) == (503, named)
-        with open_stream(gateway, "/bank_account/ada?from=beginning") as found:
-            assert line_of(found, f": {named}".encode()) == b"\n"
-        bank.store.put(kept, bank.folder)
+        assert (history.status, history.body["detail"]) == (503, message)
+        with open_stream(gateway, "/bank_account/ada?from=beginning") as stream:
+            assert line_of(stream, f": {message}".encode()) == b"\n"
+        bank.store.put(payload, bank.folder)
         assert first_event(gateway)["data"] == {"owner": LARGE_NAME}
 
 
@@ -69,7 +69,7 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
     assert bank.decide() == ["accepted"]
     reference = find_reference(bank.events()[0].value)
     assert reference is not None
-    kept = bank.store.file(reference, bank.folder).read_bytes()
+    payload = bank.store.file(reference, bank.folder).read_bytes()
     bank.store.delete(reference, bank.folder)
     notes: list[str] = []
     with ExitStack() as stack:
@@ -81,13 +81,13 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
         (note,) = eventually(lambda: notes)
         assert f"events:0@0 refers to payload {reference.sha256}: it is missing; still trying" in note
         assert not follower.is_caught_up
-        bank.store.put(kept, bank.folder)
+        bank.store.put(payload, bank.folder)
         eventually(lambda: follower.is_caught_up)
-        saved = follower.state_of("ada")
-    assert saved is not None and LARGE_NAME.encode() in saved.state and len(notes) == 1
+        stored_state = follower.state_of("ada")
+    assert stored_state is not None and LARGE_NAME.encode() in stored_state.state and len(notes) == 1
 
 
-def test_lost_event_holds_up_its_partition(
+def test_lost_event_blocks_only_its_partition(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:
     """The gateway follows the other partitions."""

@@ -31,15 +31,15 @@ def server(object_store: ObjectServer) -> Iterator[ObjectServer]:
 @pytest.mark.covers("payloads")
 def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     """An owner waits for an object store that is killed and restarted within the retry time."""
-    patient = bank.store.address._replace(retry_for=30.0)
-    bank.harness.connection = replace(bank.harness.connection, payloads=patient)
+    long_retry_address = bank.store.address._replace(retry_for=30.0)
+    bank.harness.connection = replace(bank.harness.connection, payloads=long_retry_address)
     for subject in ("ada", "bob"):
         bank.send(subject, "Open", f"owner={subject}{LARGE_NAME}")
     server.kill()
     with running_owners(replace(bank.harness.plan(), targets=None)):
-        with socket.create_server(("127.0.0.1", server.port)) as turning_away:
-            turning_away.settimeout(30)
-            turning_away.accept()[0].close()
+        with socket.create_server(("127.0.0.1", server.port)) as refusing_server:
+            refusing_server.settimeout(30)
+            refusing_server.accept()[0].close()
         assert bank.harness.outcomes() == []
         server.start()
         eventually(lambda: len(bank.harness.outcomes()) == 2)
@@ -49,18 +49,16 @@ def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
 
 @pytest.mark.covers("payloads")
 @pytest.mark.parametrize(
-    ("trouble", "reason"), [("kill", "it cannot be reached"), ("pause", "the store does not answer")]
+    ("fault", "reason"), [("kill", "it cannot be reached"), ("pause", "the store does not answer")]
 )
-def test_outage_fails_commands_one_by_one(
-    bank: Bank, server: ObjectServer, trouble: str, reason: str
-) -> None:
+def test_outage_fails_commands_one_by_one(bank: Bank, server: ObjectServer, fault: str, reason: str) -> None:
     """Without the store only commands with payloads fail. They may be sent again, and are decided once it is back."""
     bank.send("ada", "Open", f"owner={LARGE_NAME}")
     bank.send("bob", "Open", "owner=bob")
-    getattr(server, trouble)()
+    getattr(server, fault)()
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE", "accepted"]
     assert reason in str(bank.harness.outcomes()[0].data.message)
-    if trouble == "kill":
+    if fault == "kill":
         server.start()
     server.resume()
     bank.send("ada", "Open", f"owner={LARGE_NAME}")
@@ -69,15 +67,15 @@ def test_outage_fails_commands_one_by_one(
 
 
 @pytest.mark.covers("payloads")
-@pytest.mark.parametrize("trouble", ["kill", pytest.param("pause", marks=pytest.mark.slow)])
-def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, trouble: str) -> None:
+@pytest.mark.parametrize("fault", ["kill", pytest.param("pause", marks=pytest.mark.slow)])
+def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, fault: str) -> None:
     """Nothing of the batch is committed before the event's payload is stored."""
     bank.send_inline("ada", "Open", f"owner=ada{LARGE_NAME}")
-    getattr(server, trouble)()
+    getattr(server, fault)()
     with running_supervisor(bank, "state") as supervisor:
         eventually(lambda: any("could not be stored" in note for note in supervisor.notes))
         assert bank.events() == [] and bank.harness.outcomes() == []
-        if trouble == "kill":
+        if fault == "kill":
             server.start()
         server.resume()
         eventually(lambda: bank.harness.outcomes())

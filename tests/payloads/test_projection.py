@@ -38,25 +38,25 @@ def test_projection_waits_for_a_lost_event(
     events = create_order_topics(connection, prefix, 1).events
     event, reference = large_order(store, prefix, 1)
     write_events(connection, events, 0, [order_placed(0), event, order_placed(2)])
-    kept = store.file(reference, f"{prefix}order").read_bytes()
+    payload = store.file(reference, f"{prefix}order").read_bytes()
     store.delete(reference, f"{prefix}order")
     settings, database = (
         load_settings({"topic_prefix": prefix}, ROOT),
         parse_database("sqlite:///read.db", tmp_path),
     )
     with_store = replace(connection, payloads=store.address)
-    made = prepare_projection(settings, with_store, recent_orders(), database, print)
-    assert made.live is not None
-    plan = replace(made.live, targets=stable_ends(made.live))
+    preparation = prepare_projection(settings, with_store, recent_orders(), database, print)
+    assert preparation.live is not None
+    plan = replace(preparation.live, targets=stable_ends(preparation.live))
     results: list[ProjectorResult] = []
-    with TaskNotes("127.0.0.1") as heard:
-        share = run_task(plan, range(len(plan.sources)), ROOT, ROOT, heard.address)
-        thread = threading.Thread(target=lambda: results.extend(share))
+    with TaskNotes("127.0.0.1") as task_notes:
+        task_results = run_task(plan, range(len(plan.sources)), ROOT, ROOT, task_notes.address)
+        thread = threading.Thread(target=lambda: results.extend(task_results))
         thread.start()
-        (note,) = eventually(heard.take_new)
+        (note,) = eventually(task_notes.take_new)
     assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
     assert list(read_tables(database)[0]) == ["o-0-0"]
-    store.put(kept, f"{prefix}order")
+    store.put(payload, f"{prefix}order")
     thread.join(60)
     assert error_texts(results) == [] and "continues" in results[0].notes[1]
     customers = {"o-0-0": "ann", "o-0-1": f"1{LARGE_NAME}", "o-0-2": "ann"}

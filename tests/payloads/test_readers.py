@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def opened(bank: Bank) -> Bank:
+def bank_with_account(bank: Bank) -> Bank:
     """A bank with a large command and a large event."""
     bank.send("ada", "Open", f"owner={LARGE_NAME}")
     bank.send("ada", "Deposit", "amount:=5")
@@ -38,9 +38,9 @@ def opened(bank: Bank) -> Bank:
 
 def reference(bank: Bank) -> PayloadReference:
     """Return the reference that command and event share, because their data are equal."""
-    found = find_reference(bank.events()[0].value)
-    assert found is not None
-    return found
+    event_reference = find_reference(bank.events()[0].value)
+    assert event_reference is not None
+    return event_reference
 
 
 def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
@@ -60,94 +60,94 @@ def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
 
 
 @pytest.mark.covers("payloads")
-def test_rows_have_their_data(opened: Bank) -> None:
+def test_rows_have_their_data(bank_with_account: Bank) -> None:
     data = [{"owner": LARGE_NAME}, {"amount": 5}]
-    assert rows(opened, "events") == rows(opened, "commands") == data
-    storeless = replace(opened.harness.connection, payloads=None)
+    assert rows(bank_with_account, "events") == rows(bank_with_account, "commands") == data
+    storeless = replace(bank_with_account.harness.connection, payloads=None)
     with pytest.raises(ContradictionError, match="set payload_store"):
-        rows(opened, "events", storeless)
-    assert rows(opened, "commands", storeless) == [None, {"amount": 5}]
-    opened.store.delete(reference(opened), opened.folder)
+        rows(bank_with_account, "events", storeless)
+    assert rows(bank_with_account, "commands", storeless) == [None, {"amount": 5}]
+    bank_with_account.store.delete(reference(bank_with_account), bank_with_account.folder)
     with pytest.raises(PayloadUnavailableError, match=r"events:0@0 refers to payload"):
-        rows(opened, "events")
+        rows(bank_with_account, "events")
 
 
 @pytest.mark.covers("payloads")
-def test_replay_folds_payloads(opened: Bank) -> None:
-    harness = opened.harness
+def test_replay_folds_payloads(bank_with_account: Bank) -> None:
+    harness = bank_with_account.harness
     bounds = {0: (0, harness.stable_end("events"))}
     plan = ReplayPlan(harness.connection, harness.topics, "aggregates", harness.settings.root, bounds)
-    whole = total_part(plan, 0)
-    assert whole.error is None and whole.total.aggregates == 1
-    opened.store.alter(reference(opened), opened.folder)
+    result = total_part(plan, 0)
+    assert result.error is None and result.total.aggregates == 1
+    bank_with_account.store.alter(reference(bank_with_account), bank_with_account.folder)
     assert isinstance(total_part(plan, 0).error, PayloadUnavailableError)
     storeless = replace(plan, connection=replace(plan.connection, payloads=None))
     assert isinstance(total_part(storeless, 0).error, ContradictionError)
 
 
 @pytest.mark.covers("payloads")
-def test_export_writes_payloads(opened: Bank) -> None:
-    harness = opened.harness
+def test_export_writes_payloads(bank_with_account: Bank) -> None:
+    harness = bank_with_account.harness
     plan = plan_export(harness.connection, harness.topics, "aggregates", harness.settings.root)
     (lines,) = exported_rows(plan, 0, "jsonl")
     first = json.loads(lines.column(0)[0].as_py())
     assert first["data"] == {"owner": LARGE_NAME} and "datasha256" not in first
     (columns,) = exported_rows(plan, 0, "parquet")
     assert [row["Opened"] for row in columns.to_pylist()] == [{"owner": LARGE_NAME}, None]
-    opened.store.delete(reference(opened), opened.folder)
+    bank_with_account.store.delete(reference(bank_with_account), bank_with_account.folder)
     with pytest.raises(PayloadUnavailableError, match=r"events:0@0 refers to payload"):
         list(exported_rows(plan, 0, "jsonl"))
 
 
 @pytest.mark.covers("payloads")
-def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
-    harness, found = opened.harness, reference(opened)
-    opened.send("bob", "Open", f"owner=Bob{LARGE_NAME}")
-    lost = find_reference(harness.records("commands")[-1].value)
-    assert lost is not None
-    opened.store.delete(lost, opened.folder)
-    assert opened.decide()[-1] == "PAYLOAD_UNAVAILABLE"
+def test_commands_are_decided_again_with_payloads(bank_with_account: Bank) -> None:
+    harness, event_reference = bank_with_account.harness, reference(bank_with_account)
+    bank_with_account.send("bob", "Open", f"owner=Bob{LARGE_NAME}")
+    lost_reference = find_reference(harness.records("commands")[-1].value)
+    assert lost_reference is not None
+    bank_with_account.store.delete(lost_reference, bank_with_account.folder)
+    assert bank_with_account.decide()[-1] == "PAYLOAD_UNAVAILABLE"
     plan = plan_whatif(harness.connection, harness.topics, harness.settings, "aggregates.bank_account")
     assert list(simulate(plan, WhatifResult(0))) == []
-    opened.store.put(b'{"owner":"Bob%s"}' % LARGE_NAME.encode(), opened.folder)
+    bank_with_account.store.put(b'{"owner":"Bob%s"}' % LARGE_NAME.encode(), bank_with_account.folder)
     assert list(simulate(plan, WhatifResult(0))) == []  # history did not have this payload
-    opened.store.delete(found, opened.folder)
+    bank_with_account.store.delete(event_reference, bank_with_account.folder)
     with pytest.raises(PayloadUnavailableError):
         list(simulate(plan, WhatifResult(0)))
 
 
-def test_dry_run_decides_on_payloads(opened: Bank) -> None:
+def test_dry_run_decides_on_payloads(bank_with_account: Bank) -> None:
     """A dry run decides as an owner would, with the payload's fingerprint, and stores nothing."""
-    harness, stored = opened.harness, opened.store.files()
-    command = opened.compose("bob", "Open", f"owner=Bob{LARGE_NAME}")
-    deciding = DecisionSettings("murmur2", 1000, 20)
-    rehearsal = Simulation(harness.connection, harness.topics, harness.aggregate, deciding, [command])
-    rehearsed = rehearsal.decide(command)
-    assert rehearsed.envelope.data.status == "accepted"
-    assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE_NAME}"}
-    assert opened.store.files() == stored
+    harness, stored_files = bank_with_account.harness, bank_with_account.store.files()
+    command = bank_with_account.compose("bob", "Open", f"owner=Bob{LARGE_NAME}")
+    settings = DecisionSettings("murmur2", 1000, 20)
+    simulation = Simulation(harness.connection, harness.topics, harness.aggregate, settings, [command])
+    result = simulation.decide(command)
+    assert result.envelope.data.status == "accepted"
+    assert json.loads(result.events[0])["data"] == {"owner": f"Bob{LARGE_NAME}"}
+    assert bank_with_account.store.files() == stored_files
 
 
 @pytest.mark.covers("payloads")
-def test_tail_of_events_has_their_data(opened: Bank) -> None:
+def test_tail_of_events_has_their_data(bank_with_account: Bank) -> None:
     """Projections and process managers get events with their data, and skip no event without its payload."""
-    harness, found = opened.harness, reference(opened)
+    harness, event_reference = bank_with_account.harness, reference(bank_with_account)
     source = EventPartition("bank_account", harness.topics.events, 0)
     tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payload_codec())
-    kept = opened.store.file(found, opened.folder).read_bytes()
-    opened.store.alter(found, opened.folder)
+    payload = bank_with_account.store.file(event_reference, bank_with_account.folder).read_bytes()
+    bank_with_account.store.alter(event_reference, bank_with_account.folder)
 
-    def refused() -> bool:
+    def is_refused() -> bool:
         try:
-            records, reached = tail.poll(10)
+            records, position = tail.poll(10)
         except PayloadUnavailableError:
             return True
-        assert (records, reached) == ([], 0)
+        assert (records, position) == ([], 0)
         return False
 
-    eventually(refused)
-    assert refused()
-    opened.store.file(found, opened.folder).write_bytes(kept)
+    eventually(is_refused)
+    assert is_refused()
+    bank_with_account.store.file(event_reference, bank_with_account.folder).write_bytes(payload)
     records, _ = tail.poll(10)
     tail.close()
     data = [json.loads(record.value or b"")["data"] for record in records]

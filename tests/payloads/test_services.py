@@ -31,7 +31,7 @@ def harness(connection: Connection, prefix: str, store: FolderStore, tmp_path: P
 
 
 @contextmanager
-def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
+def running_process(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
     """Run a process manager on one partition, with accessible notes."""
     stopping = threading.Event()
     supervisor, *_ = create_supervisors(plan, plan.subscriptions, 0, stopping)
@@ -40,7 +40,7 @@ def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
 
 
 @pytest.mark.covers("payloads")
-def test_process_hands_large_data_on(harness: ProcessHarness, store: FolderStore, tmp_path: Path) -> None:
+def test_process_forwards_large_data(harness: ProcessHarness, store: FolderStore, tmp_path: Path) -> None:
     """Large data go from an event to a command by reference. An owner decides it, and the verification finds it."""
     event, reference = large_order(store, harness.prefix, 1)
     harness.write_events([event])
@@ -54,8 +54,8 @@ def test_process_hands_large_data_on(harness: ProcessHarness, store: FolderStore
     run_plan(payments.plan())
     assert [outcome.data.status for outcome in payments.outcomes()] == ["accepted"] * 2
     assert payments.violations() == []
-    found = verify_reactions(harness)
-    assert (found.listed, found.commands, found.changed_commands) == ([], 4, 0)
+    reactions = verify_reactions(harness)
+    assert (reactions.listed, reactions.commands, reactions.changed_commands) == ([], 4, 0)
 
 
 @pytest.mark.covers("payloads")
@@ -65,22 +65,27 @@ def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderSt
     It waits in the same way for the payloads of its own commands.
     """
     event, reference = large_order(store, harness.prefix, 1)
-    kept = store.file(reference, f"{harness.prefix}order").read_bytes()
+    payload = store.file(reference, f"{harness.prefix}order").read_bytes()
     store.delete(reference, f"{harness.prefix}order")
     harness.place_orders(0, 1)
     harness.write_events([event])
     harness.place_orders(2, 1)
-    at = next(
-        one.offset for one in read_records(harness.connection, harness.events, 0) if one.key == event.key
+    offset = next(
+        record.offset
+        for record in read_records(harness.connection, harness.events, 0)
+        if record.key == event.key
     )
     plan = harness.plan(once=False, beginning=True)
-    with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, reports=heard.address)) as process:
-        (note,) = eventually(heard.take_new)
-        assert f"{harness.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
+    with (
+        TaskNotes("127.0.0.1") as task_notes,
+        running_process(replace(plan, reports=task_notes.address)) as process,
+    ):
+        (note,) = eventually(task_notes.take_new)
+        assert f"{harness.events}:0@{offset} refers to payload {reference.sha256}: it is missing" in note
         assert harness.payment_requests() == expected_payments(0, 1)
         eventually(lambda: "it is missing" in str(source_statuses(harness)["order"].waits_for))
         (store.path / f"{harness.prefix}payment").write_text("a file where the folder should be")
-        store.put(kept, f"{harness.prefix}order")
+        store.put(payload, f"{harness.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
         eventually(lambda: "could not be stored" in str(source_statuses(harness)["order"].waits_for))
         assert harness.payment_requests() == expected_payments(0, 1)

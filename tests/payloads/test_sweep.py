@@ -22,24 +22,24 @@ def sweep(store: FolderStore, *references: PayloadReference, dry_run: bool = Fal
     return Sweep(store.address, FOLDER).sweep({reference.sha256 for reference in references}, dry_run)
 
 
-def counts(swept: Swept) -> tuple[int, int, int, int]:
-    return swept.kept, len(swept.put_aside), len(swept.brought_back), len(swept.deleted)
+def counts(result: Swept) -> tuple[int, int, int, int]:
+    return result.kept, len(result.put_aside), len(result.brought_back), len(result.deleted)
 
 
-def quarantined(store: FolderStore, reference: PayloadReference) -> bool:
+def is_put_aside(store: FolderStore, reference: PayloadReference) -> bool:
     return (store.path / FOLDER / ASIDE / reference.sha256).exists()
 
 
 @pytest.mark.program
 @pytest.mark.covers("payloads")
 @EACH_STORE
-def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
+def test_unused_payload_is_deleted_in_two_steps(store: FolderStore) -> None:
     """A payload that was put aside is still readable. Only a sweep a day later deletes it."""
     used, unused, young = old_payload(store, b"used"), old_payload(store, b"unused"), store.put(b"young")
     assert counts(sweep(store, used)) == (2, 1, 0, 0)
-    assert quarantined(store, unused) and not store.file(unused).exists()
-    everything = [used, unused, young]
-    assert store.transfer.fetch(FOLDER, everything) == {used: b"used", unused: b"unused", young: b"young"}
+    assert is_put_aside(store, unused) and not store.file(unused).exists()
+    references = [used, unused, young]
+    assert store.transfer.fetch(FOLDER, references) == {used: b"used", unused: b"unused", young: b"young"}
     assert counts(sweep(store, used)) == (2, 0, 0, 0)
     store.make_file_older(store.path / FOLDER / ASIDE / unused.sha256, SPARED + 10)
     assert counts(sweep(store, used)) == (2, 0, 0, 1)
@@ -48,23 +48,23 @@ def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
 
 @pytest.mark.covers("payloads")
 @EACH_STORE
-def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
+def test_payload_with_late_record_is_restored(store: FolderStore) -> None:
     late = old_payload(store, b"late")
     sweep(store)
     store.make_file_older(store.path / FOLDER / ASIDE / late.sha256, SPARED + 10)
     assert counts(sweep(store, late)) == (1, 0, 1, 0)
-    assert store.file(late).exists() and not quarantined(store, late)
+    assert store.file(late).exists() and not is_put_aside(store, late)
 
 
 @pytest.mark.covers("payloads")
 @EACH_STORE
-def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
+def test_payload_stored_again_is_kept(store: FolderStore) -> None:
     """A payload that is stored again during a sweep stays, although no record references it yet."""
-    again = old_payload(store, b"again")
-    started = Sweep(store.address, FOLDER)
+    reference = old_payload(store, b"again")
+    running_sweep = Sweep(store.address, FOLDER)
     store.put(b"again")
-    assert counts(started.sweep(set(), dry_run=False)) == (1, 0, 0, 0)
-    assert store.file(again).exists()
+    assert counts(running_sweep.sweep(set(), dry_run=False)) == (1, 0, 0, 0)
+    assert store.file(reference).exists()
 
 
 @EACH_STORE
@@ -74,7 +74,7 @@ def test_dry_run_changes_nothing(store: FolderStore) -> None:
     assert store.file(unused).exists()
 
 
-def test_unlisted_store_is_told(store: FolderStore) -> None:
+def test_unlistable_store_is_an_error(store: FolderStore) -> None:
     """A folder that cannot be listed does not count as empty."""
     store.path.mkdir()
     (store.path / FOLDER).write_text("a file where the folder should be")
@@ -84,7 +84,7 @@ def test_unlisted_store_is_told(store: FolderStore) -> None:
 
 @pytest.mark.objects
 @pytest.mark.parametrize("kind", ["objects"])
-def test_missing_bucket_is_told(store: FolderStore) -> None:
+def test_missing_bucket_is_an_error(store: FolderStore) -> None:
     """A missing bucket does not count as empty either."""
     store.reject_requests()
     with pytest.raises(PayloadUnavailableError, match="the bucket does not exist"):
@@ -92,7 +92,7 @@ def test_missing_bucket_is_told(store: FolderStore) -> None:
 
 
 @EACH_STORE
-def test_foreign_files_are_left_alone(store: FolderStore) -> None:
+def test_foreign_files_are_kept(store: FolderStore) -> None:
     """A file that a sender left half-written is deleted."""
     reference = store.put(b"x")
     foreign, draft = store.path / FOLDER / "README", store.path / FOLDER / f".{reference.sha256}.{'0' * 32}"
@@ -103,18 +103,18 @@ def test_foreign_files_are_left_alone(store: FolderStore) -> None:
     assert foreign.exists() and not draft.exists()
 
 
-def test_every_spelling_of_a_sum_counts() -> None:
+def test_every_spelling_of_a_hash_counts() -> None:
     """The hash may be in headers of binary mode, in documents within documents, and in escapes."""
-    sum = reference_to(b"x").sha256
+    sha256 = reference_to(b"x").sha256
     document = with_reference(command(), FOLDER, reference_to(b"x"))
-    escaped = b'{"datasha256":"%s\\u00%02x%s"}' % (sum[:1].encode(), ord(sum[1]), sum[2:].encode())
-    assert sum.encode() not in escaped
-    for one in (
+    escaped = b'{"datasha256":"%s\\u00%02x%s"}' % (sha256[:1].encode(), ord(sha256[1]), sha256[2:].encode())
+    assert sha256.encode() not in escaped
+    for record_with_hash in (
         record(0, document),
         record(0, b'{"command":%s}' % document),
         record(0, escaped),
         record(0, b'{"command":%s}' % escaped),
-        Record(0, 1, b"a", b"", [("ce_datasha256", sum.encode())]),
+        Record(0, 1, b"a", b"", [("ce_datasha256", sha256.encode())]),
     ):
-        assert sum in digests_in(one)
+        assert sha256 in digests_in(record_with_hash)
     assert digests_in(Record(0, 1, b"a", None, UNREADABLE_HEADERS)) == set()

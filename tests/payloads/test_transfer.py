@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 
 @EACH_STORE
-def test_payloads_come_back_whole(store: FolderStore) -> None:
+def test_payloads_are_read_back(store: FolderStore) -> None:
     datas = [b"x" * size for size in (0, 1, 1000, 9_000_000)]
     references = [store.put(data) for data in datas]
     assert store.transfer.fetch(FOLDER, references) == dict(zip(references, datas, strict=True))
@@ -23,15 +23,15 @@ def test_payloads_come_back_whole(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_same_payload_is_stored_once(store: FolderStore) -> None:
-    first = store.put(b"same")
-    written = store.file(first).stat().st_ino
+    reference = store.put(b"same")
+    inode = store.file(reference).stat().st_ino
     store.put(b"same")
-    assert store.file(first).stat().st_ino == written
-    assert store.files() == [first.sha256]  # and no draft is left
+    assert store.file(reference).stat().st_ino == inode
+    assert store.files() == [reference.sha256]  # no temporary file is left
 
 
 @EACH_STORE
-def test_old_payload_becomes_young_again(store: FolderStore) -> None:
+def test_stored_again_payload_is_young(store: FolderStore) -> None:
     """`payloads gc` might delete an old payload before its record is written."""
     reference = store.put(b"old")
     store.make_older(reference, 7200)
@@ -48,85 +48,87 @@ def test_damaged_payload_is_written_again(store: FolderStore) -> None:
 
 
 @EACH_STORE
-def test_missing_and_altered_are_told(store: FolderStore) -> None:
+def test_missing_and_altered_payloads_are_reported(store: FolderStore) -> None:
     lost, altered, longer, good = (store.put(data) for data in (b"lost", b"altered", b"longer", b"good"))
     store.delete(lost)
     store.alter(altered)
     store.file(longer).write_bytes(b"longer than it was")
-    found = store.transfer.fetch(FOLDER, [lost, altered, longer, good])
-    assert found[lost] == "it is missing"
-    assert str(found[altered]).startswith("it is altered")
-    assert str(found[longer]).startswith("it is altered: its 7 bytes")  # one byte more than its size is read
-    assert found[good] == b"good"
+    results = store.transfer.fetch(FOLDER, [lost, altered, longer, good])
+    assert results[lost] == "it is missing"
+    assert str(results[altered]).startswith("it is altered")
+    assert str(results[longer]).startswith(
+        "it is altered: its 7 bytes"
+    )  # one byte more than its size is read
+    assert results[good] == b"good"
 
 
 @pytest.mark.objects
 @pytest.mark.parametrize("kind", ["objects"])
-def test_missing_bucket_is_told(store: FolderStore) -> None:
-    """Requests for single payloads would not help."""
+def test_missing_bucket_is_reported(store: FolderStore) -> None:
+    """The error names the bucket, not the single payload."""
     lost = store.put(b"lost")
     store.reject_requests()
     assert store.transfer.fetch(FOLDER, [lost]) == {lost: "the bucket does not exist"}
 
 
 @EACH_STORE
-def test_silent_store_harms_no_other(store: FolderStore) -> None:
+def test_hanging_read_fails_only_its_payload(store: FolderStore) -> None:
     silent, good = reference_to(b"silent"), store.put(b"good")
     store.block_reads(silent)
-    found = store.transfer.fetch(FOLDER, [silent, good])
-    assert found == {silent: "the store does not answer", good: b"good"}
+    results = store.transfer.fetch(FOLDER, [silent, good])
+    assert results == {silent: "the store does not answer", good: b"good"}
 
 
 @EACH_STORE
 def test_late_payload_is_waited_for(store: FolderStore) -> None:
     """A network folder may show a new file a moment later."""
-    late = reference_to(b"late")
+    late_reference = reference_to(b"late")
     transfer = PayloadTransfer(store.address._replace(retry_for=20))
-    asked = threading.Event()
-    get = transfer.store.get
+    requested = threading.Event()
+    original_get = transfer.store.get
 
     def signalling_get(folder: str, reference: PayloadReference) -> bytes:
-        asked.set()
-        return get(folder, reference)
+        requested.set()
+        return original_get(folder, reference)
 
     transfer.store.get = signalling_get  # type: ignore[method-assign]
-    writer = threading.Thread(target=lambda: asked.wait() and store.put(b"late"))
+    writer = threading.Thread(target=lambda: requested.wait() and store.put(b"late"))
     writer.start()
-    assert transfer.fetch(FOLDER, [late]) == {late: b"late"}
+    assert transfer.fetch(FOLDER, [late_reference]) == {late_reference: b"late"}
     writer.join()
 
 
 @EACH_STORE
-def test_upload_that_fails_is_told(store: FolderStore) -> None:
+def test_failed_upload_is_an_error(store: FolderStore) -> None:
     store.reject_requests()
     with pytest.raises(PayloadUnavailableError, match=reference_to(b"x").sha256):
         store.put(b"x")
 
 
-def test_unknown_store_is_a_setting() -> None:
-    place = PayloadStoreAddress("carrier-pigeon://loft", retry_for=0)
+def test_unknown_store_is_a_configuration_error() -> None:
+    address = PayloadStoreAddress("carrier-pigeon://loft", retry_for=0)
     with pytest.raises(ConfigurationError, match="carrier-pigeon"):
-        PayloadTransfer(place).upload(FOLDER, {reference_to(b"x"): b"x"})
+        PayloadTransfer(address).upload(FOLDER, {reference_to(b"x"): b"x"})
     with pytest.raises(ConfigurationError, match="carrier-pigeon"):
-        PayloadTransfer(place).fetch(FOLDER, [reference_to(b"x")])
+        PayloadTransfer(address).fetch(FOLDER, [reference_to(b"x")])
 
 
-def test_crew_stays_small() -> None:
+def test_hanging_calls_start_no_threads() -> None:
     """Hanging calls keep the pool's threads, and start no more. Later calls are dropped after their timeout."""
-    never, hanging, pool = threading.Event(), list[int](), TransferPool(2)
+    never_set, hanging_calls, pool = threading.Event(), list[int](), TransferPool(2)
 
     def hang() -> bool:
-        hanging.append(1)
-        return never.wait(30)
+        hanging_calls.append(1)
+        return never_set.wait(30)
 
-    eventually(lambda: pool.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging) == 2)
+    eventually(lambda: pool.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging_calls) == 2)
     assert pool.call({"next": lambda: 1}, 0.05) == {}
     assert len([thread for thread in threading.enumerate() if thread.name == "payloads"]) >= 2
     assert pool._threads == 2
-    never.set()
+    never_set.set()
 
 
-def test_folder_is_the_aggregates() -> None:
+def test_topics_of_an_aggregate_share_a_folder() -> None:
     assert {payload_folder(f"dev.order.{kind}") for kind in ("commands", "events", "dead-letters")} == {
         FOLDER
     }

@@ -21,15 +21,15 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 #: The rule that recipe 7 changes.
-RULE = "        case Deposit(amount):\n"
-CHANGED = f"""\
+DEPOSIT_RULE = "        case Deposit(amount):\n"
+CHANGED_DEPOSIT_RULE = f"""\
         case Deposit(amount) if amount > 50:
             raise cqrs.Rejected("too much at once", code="TOO_MUCH")
-{RULE}"""
+{DEPOSIT_RULE}"""
 
 
 @contextmanager
-def going_on(project: Project, line: str) -> Iterator[None]:
+def running_command(project: Project, line: str) -> Iterator[None]:
     """Run a command while the block lasts. It must run until then, and end at SIGTERM."""
     with project.running(*line.split()[1:]) as process:
         yield
@@ -66,15 +66,14 @@ def test_rows_reach_postgresql(project: Project) -> None:
     with postgres() as server:
         url = server.make_database()
         lines = [
-            (line.replace("postgresql://shop@db-1/shop", url), printed)
-            for line, printed in recipe_commands(3)
+            (line.replace("postgresql://shop@db-1/shop", url), output) for line, output in recipe_commands(3)
         ]
-        (endless, _), (send, answer), (rebuild, nothing) = lines
-        with going_on(project, "cqrs run order"), going_on(project, endless):
+        (project_line, _), (send_line, send_output), (rebuild_line, rebuild_output) = lines
+        with running_command(project, "cqrs run order"), running_command(project, project_line):
             eventually(lambda: has_begun(url))
-            run_line(project, send, answer)
+            run_line(project, send_line, send_output)
             assert orders(url) == [("o-7", "placed")]
-        run_line(project, rebuild, nothing)
+        run_line(project, rebuild_line, rebuild_output)
         assert orders(url) == [("o-7", "placed")]
 
 
@@ -86,28 +85,28 @@ def test_changed_rules_take_over(project: Project) -> None:
     drafts.mkdir()
     (drafts / "__init__.py").touch()
     rules = (project.folder / "aggregates/bank_account.py").read_text()
-    assert rules.count(RULE) == 1
-    (drafts / "bank_account.py").write_text(rules.replace(RULE, CHANGED))
-    with project.running("run") as before:
+    assert rules.count(DEPOSIT_RULE) == 1
+    (drafts / "bank_account.py").write_text(rules.replace(DEPOSIT_RULE, CHANGED_DEPOSIT_RULE))
+    with project.running("run") as first_run:
         eventually(lambda: "bank_account" in project.cqrs("status"))
-        for line, printed in recipe_commands(7):
+        for line, output in recipe_commands(7):
             if line.startswith("cqrs run"):
                 line = line.replace("9501", str(free_port()))
-                after = project.start(*line.split()[1:])
-                before.communicate(timeout=120)
-                assert before.returncode == TakenOverError.exit_code
+                second_run = project.start(*line.split()[1:])
+                first_run.communicate(timeout=120)
+                assert first_run.returncode == TakenOverError.exit_code
             else:
-                run_line(project, line, printed)
-        after.send_signal(signal.SIGTERM)
-        after.communicate(timeout=60)
+                run_line(project, line, output)
+        second_run.send_signal(signal.SIGTERM)
+        second_run.communicate(timeout=60)
 
 
 def test_a_lost_disk_is_restored(project: Project) -> None:
     """Recipe 8 restores from a backup."""
     open_accounts(with_embedded_broker(project))
     try:
-        for line, printed in recipe_commands(8):
-            run_line(project, line, printed)
+        for line, output in recipe_commands(8):
+            run_line(project, line, output)
     finally:
         embedded.stop_broker(project.folder)
 
@@ -117,8 +116,8 @@ def test_the_notebook_counts_events(project: Project) -> None:
     """Recipe 9 counts events in a notebook."""
     open_accounts(project)
     program = [sys.executable, "-c", FILES["notebook.py"]]
-    said = subprocess.check_output(program, cwd=project.folder, env=project.environment, text=True)
-    assert [line.split()[1:] for line in said.splitlines()[1:]] == [
+    output = subprocess.check_output(program, cwd=project.folder, env=project.environment, text=True)
+    assert [line.split()[1:] for line in output.splitlines()[1:]] == [
         ["bank_account.Deposited", "2"],
         ["bank_account.Opened", "2"],
     ]
@@ -127,5 +126,5 @@ def test_the_notebook_counts_events(project: Project) -> None:
 def test_reports_are_those_shown(project: Project) -> None:
     """Recipe 10 prints the shown reports."""
     open_accounts(project)
-    for line, printed in recipe_commands(10):
-        run_line(project, line, printed)
+    for line, output in recipe_commands(10):
+        run_line(project, line, output)

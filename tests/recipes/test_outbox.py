@@ -24,7 +24,7 @@ ROW = {
 }
 
 #: The record that the router makes of the row, with `id`, which it always adds.
-ROUTED = Record(
+ROUTED_RECORD = Record(
     0,
     1000,
     b"a-1",
@@ -46,14 +46,14 @@ JSON_CONVERTER = (
 EXPANDED = "transforms.outbox.table.expand.json.payload=true\n"
 WITH_SCHEMA = b"""{"schema":{"type":"struct","fields":[{"type":"string","optional":true,"field":"owner"}],\
 "optional":true,"name":"payload"},"payload":{"owner":"Ad\xc3\xa9"}}"""
-OTHERS = [
+OTHER_CONVERTERS = [
     (f"{JSON_CONVERTER}false\n{EXPANDED}", b'{"owner":"Ad\xc3\xa9"}', "accepted"),
     (f"{JSON_CONVERTER}true\n{EXPANDED}", WITH_SCHEMA, "INVALID_PAYLOAD"),
     (f"{JSON_CONVERTER}false\n", b'"{\\"owner\\": \\"Ad\xc3\xa9\\"}"', "INVALID_PAYLOAD"),
 ]
 
 
-def decided(record: Record) -> Verdict:
+def verdict_on(record: Record) -> Verdict:
     """Return the verdict on the record as the first command."""
     context = BatchContext(0, lambda _: None, lambda *_: None, lambda: 2000)
     decisions = decide_batch(registry.load("bank_account", "aggregates", ROOT), [record], context)
@@ -62,19 +62,19 @@ def decided(record: Record) -> Verdict:
 
 
 def test_outbox_rows_become_commands() -> None:
-    assert decided(ROUTED).status == "accepted"
+    assert verdict_on(ROUTED_RECORD).status == "accepted"
 
 
-@pytest.mark.parametrize(("settings", "value", "ending"), OTHERS)
-def test_other_converters_end_as_told(settings: str, value: bytes, ending: str) -> None:
-    verdict = decided(Record(0, 1000, b"a-1", value, ROUTED.headers))
-    assert ending in (verdict.status, verdict.reason)
+@pytest.mark.parametrize(("settings", "value", "outcome"), OTHER_CONVERTERS)
+def test_other_converters_end_as_described(settings: str, value: bytes, outcome: str) -> None:
+    verdict = verdict_on(Record(0, 1000, b"a-1", value, ROUTED_RECORD.headers))
+    assert outcome in (verdict.status, verdict.reason)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
 def test_debezium_makes_these_records() -> None:
     topic, record = route_row(SETTINGS, ROW)
-    assert (topic, record) == ("bank_account.commands", ROUTED)
-    for settings, value, _ in OTHERS:
+    assert (topic, record) == ("bank_account.commands", ROUTED_RECORD)
+    for settings, value, _ in OTHER_CONVERTERS:
         assert route_row(SETTINGS + settings, ROW)[1].value == value

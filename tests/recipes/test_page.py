@@ -28,7 +28,7 @@ def test_every_command_is_understood(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
 
 
-def test_there_are_ten() -> None:
+def test_page_has_ten_recipes() -> None:
     assert [line.split(".")[0] for line in PAGE.text.splitlines() if line.startswith("## ")] == [
         f"## {number}" for number in range(1, 11)
     ]
@@ -42,11 +42,11 @@ def test_the_recipes_tests_pass(tmp_path: Path) -> None:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).with_name("__init__.py").touch()
             (tmp_path / name).write_text(text)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 passed" in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "8 passed" in process.stdout
 
 
 @pytest.mark.kafka
@@ -59,5 +59,5 @@ def test_imports_can_be_repeated(project: Project, connection: "Connection", pre
         connection, Topics("bank_account", prefix), registry.load("bank_account", "aggregates", ROOT)
     )
     owner.decide()
-    states = {id: (folded.version, folded.state.balance) for id, folded in owner.states.items()}  # type: ignore[attr-defined]
+    states = {id: (versioned.version, versioned.state.balance) for id, versioned in owner.states.items()}  # type: ignore[attr-defined]
     assert states == {"a-1": (2, 70), "b-2": (2, 30)}

@@ -36,16 +36,16 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
+def test_checkpoint_and_tail_equal_the_log(bank: TopicHarness, seed: int) -> None:
     """Checkpoints are taken at random positions. The live shards, the log and each checkpoint give equal digests."""
-    choice, commands = random.Random(seed), list(mixed_commands(600, seed=seed))
-    cuts = sorted(choice.sample(range(1, 600), 3))
-    for start, end in zip([0, *cuts], [*cuts, 600], strict=True):
+    randomness, commands = random.Random(seed), list(mixed_commands(600, seed=seed))
+    positions = sorted(randomness.sample(range(1, 600), 3))
+    for start, end in zip([0, *positions], [*positions, 600], strict=True):
         bank.send(*commands[start:end])
         run_plan(bank.plan())
         if start:
             write_checkpoints(bank)
-    bank.send(*choice.sample(commands, 100))  # most are repetitions
+    bank.send(*randomness.sample(commands, 100))  # most are repetitions
     assert sum(RESTORED_NOTE in note for note in run_on_new_machine(bank)) == 2
     run_plan(bank.plan())
     run_plan(bank.plan(machine="log"))
@@ -53,7 +53,7 @@ def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
     assert bank.violations("new") == []
 
 
-def old_and_new(counters: TopicHarness) -> None:
+def write_two_checkpoints(counters: TopicHarness) -> None:
     """Write two checkpoints, and decide further commands after each."""
     for first in (0, 10):
         counters.send(*increment_commands(10, first=first))
@@ -62,7 +62,7 @@ def old_and_new(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10, first=20))
 
 
-def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
+def fetch_best_checkpoint(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
     """Return the number of commands in the checkpoint that is used, if any, and the notes about other checkpoints."""
     notes: list[str] = []
     (source,) = checkpoint_sources(counters)
@@ -71,102 +71,113 @@ def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
 
 
 @pytest.mark.covers("checkpoint")
-@pytest.mark.parametrize("harm", [b"", b"torn", None])
-def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: bytes | None) -> None:
+@pytest.mark.parametrize("damaged_content", [b"", b"torn", None])
+def test_damaged_checkpoint_is_replaced_by_older(
+    counters: TopicHarness, tmp_path: Path, damaged_content: bytes | None
+) -> None:
     """A damaged checkpoint is replaced by the next older one. If this one is damaged too, the log is used."""
-    old_and_new(counters)
+    write_two_checkpoints(counters)
     older, newer = data_files(counters)
-    assert best(counters, tmp_path) == (20, [])
-    for data, left in ((newer, 10), (older, None)):
-        if harm is None:
-            data.unlink()
+    assert fetch_best_checkpoint(counters, tmp_path) == (20, [])
+    for file, remaining_commands in ((newer, 10), (older, None)):
+        if damaged_content is None:
+            file.unlink()
         else:
-            data.write_bytes(harm)
-        commands, notes = best(counters, tmp_path)
-        assert (commands, ["is not used" in note for note in notes]) == (left, [True] * (1 if left else 2))
+            file.write_bytes(damaged_content)
+        commands, notes = fetch_best_checkpoint(counters, tmp_path)
+        assert (commands, ["is not used" in note for note in notes]) == (
+            remaining_commands,
+            [True] * (1 if remaining_commands else 2),
+        )
 
 
 @pytest.mark.covers("checkpoint")
-def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
+def test_contradicting_checkpoints_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
     """A checkpoint is not used if the log contains other records than then, or ends earlier, as after a restore."""
-    old_and_new(counters)
+    write_two_checkpoints(counters)
     newest, _ = checkpoints_of(counters).manifests()
-    at = newest.positions
-    assert at.last_event is not None and at.last_outcome is not None
-    event, outcome = replace(at.last_event, digest="another"), replace(at.last_outcome, digest="another")
-    ahead = newest.positions._replace(events=counters.stable_end("events") + 9)
-    for false, reason in (
+    positions = newest.positions
+    assert positions.last_event is not None and positions.last_outcome is not None
+    event, outcome = (
+        replace(positions.last_event, digest="another"),
+        replace(positions.last_outcome, digest="another"),
+    )
+    positions_ahead = newest.positions._replace(events=counters.stable_end("events") + 9)
+    for manifest, reason in (
         (
-            replace(newest, positions=at._replace(last_event=event)),
+            replace(newest, positions=positions._replace(last_event=event)),
             "counter.events partition 0 has another record",
         ),
         (
-            replace(newest, positions=at._replace(last_outcome=outcome)),
+            replace(newest, positions=positions._replace(last_outcome=outcome)),
             "outcomes partition 0 has another record",
         ),
-        (replace(newest, positions=ahead), "ahead of the log"),
+        (replace(newest, positions=positions_ahead), "ahead of the log"),
         (replace(newest, loss='{"at":1}'), "before a loss"),
     ):
         for path in checkpoint_folder(counters).rglob("*.json"):
             path.unlink()
-        name, content = false.encoded()
+        name, content = manifest.encoded()
         checkpoints_of(counters).folder.write(name, iter([content]))
-        commands, (note,) = best(counters, tmp_path)
+        commands, (note,) = fetch_best_checkpoint(counters, tmp_path)
         assert commands is None and reason in note
     assert not any(RESTORED_NOTE in note for note in run_on_new_machine(counters))
 
 
 @pytest.mark.covers("checkpoint")
-def test_topic_made_again_has_none(counters: TopicHarness) -> None:
-    old_and_new(counters)
-    newest = checkpoints_of(counters).newest()
-    assert newest is not None
-    identity = replace(newest.identity, topics={**newest.identity.topics, "events": "made again"})
+def test_recreated_topic_has_no_checkpoint(counters: TopicHarness) -> None:
+    write_two_checkpoints(counters)
+    manifest = checkpoints_of(counters).newest()
+    assert manifest is not None
+    identity = replace(manifest.identity, topics={**manifest.identity.topics, "events": "made again"})
     (source,) = (changed(checkpoint, identity=identity) for checkpoint in checkpoint_sources(counters))
-    assert source.mismatch_reason(newest, source.ends(), "").startswith("topics was")
+    assert source.mismatch_reason(manifest, source.ends(), "").startswith("topics was")
     with pytest.raises(ConfigurationError, match="belongs to another log or other code"):
         write_checkpoint(source)
 
 
 @pytest.mark.slow
 @pytest.mark.covers("checkpoint")
-def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
+def test_unreachable_store_costs_a_note(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10))
-    nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
-    notes = run_once(counters, "new", checkpoints=nobody)
+    unreachable_store = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
+    notes = run_once(counters, "new", checkpoints=unreachable_store)
     counters.check("new")
     assert sum("no checkpoint is used" in note and "cannot be used" in note for note in notes) == 1
 
 
 @pytest.mark.covers("checkpoint")
-def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
+def test_silent_store_stops_no_owner(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """A store that accepts connections but never answers stops no owner, neither at its start nor at a write."""
-    impatient = Timing(checkpoint_answer_timeout=0.5, checkpoint_deadline=0.5)
+    short_timeouts = Timing(checkpoint_answer_timeout=0.5, checkpoint_deadline=0.5)
     counters.send(*increment_commands(10))
     with socket.create_server(("127.0.0.1", 0)) as server:
-        silent = (
+        silent_store = (
             f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{server.getsockname()[1]}"
         )
         with running_owners(
-            changed(checkpoint_plan(counters, checkpoints=silent), targets=None, timing=impatient)
+            changed(checkpoint_plan(counters, checkpoints=silent_store), targets=None, timing=short_timeouts)
         ) as owner:
             eventually(lambda: counters.position_and_claim()[0] == 10)
             eventually(lambda: "has taken more than" in capsys.readouterr().err)
     counters.check()
-    begun, written = owner.notes()
-    assert "no checkpoint is used" in begun and "has not answered" in begun
-    assert "no checkpoint of" in written and "has taken more than" in written
+    start_note, write_note = owner.notes()
+    assert "no checkpoint is used" in start_note and "has not answered" in start_note
+    assert "no checkpoint of" in write_note and "has taken more than" in write_note
 
 
-def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
+def test_no_new_commands_write_no_checkpoint(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10))
     run_plan(counters.plan())
-    assert len({one.written for one in (*write_checkpoints(counters), *write_checkpoints(counters))}) == 1
+    assert (
+        len({manifest.written for manifest in (*write_checkpoints(counters), *write_checkpoints(counters))})
+        == 1
+    )
     counters.send(*increment_commands(1, first=10))
     run_plan(counters.plan())
     (source,) = checkpoint_sources(counters)
-    kept = write_checkpoint(source, every=3600)
-    assert kept is not None and kept.positions.commands == 10
+    newest = write_checkpoint(source, every=3600)
+    assert newest is not None and newest.positions.commands == 10
     assert len(data_files(counters)) == 1
 
 
@@ -174,8 +185,8 @@ def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
 @pytest.mark.covers("checkpoint")
 def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10))
-    working = changed(checkpoint_plan(counters, checkpoint_every=0.1), targets=None)
-    with running_owners(working):
+    plan = changed(checkpoint_plan(counters, checkpoint_every=0.1), targets=None)
+    with running_owners(plan):
         eventually(lambda: checkpoints_of(counters).newest() is not None)
         counters.send(*increment_commands(10, first=10))
         eventually(
@@ -189,10 +200,10 @@ def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
 @pytest.mark.slow
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("point", ["checkpoint.copied", "checkpoint.uploaded", "checkpoint.written"])
-def test_killed_writers_harm_nothing(
+def test_killed_writers_damage_no_checkpoint(
     counters: TopicHarness, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old_and_new(counters)
+    write_two_checkpoints(counters)
     run_plan(counters.plan())
     monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:kill")
     child = start_child(WriteRequest(checkpoint_sources(counters), 0.0))
@@ -211,16 +222,16 @@ def test_killed_writers_harm_nothing(
 @pytest.mark.slow
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("point", ["checkpoint.installed", "recover.taken", "recover.events"])
-def test_owner_killed_while_it_begins(counters: TopicHarness, point: str) -> None:
-    old_and_new(counters)
+def test_owner_killed_at_its_start(counters: TopicHarness, point: str) -> None:
+    write_two_checkpoints(counters)
     assert OwnerProcess(checkpoint_plan(counters, "new"), f"{point}:1:kill").was_killed()
     run_once(counters, "new")
     counters.check("new")
 
 
 @pytest.mark.slow
-def test_download_killed_leaves_the_log(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    old_and_new(counters)
+def test_killed_download_falls_back_to_log(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_two_checkpoints(counters)
     monkeypatch.setenv(failpoints.VARIABLE, "checkpoint.fetched:1:kill")
     assert not any(RESTORED_NOTE in note for note in run_on_new_machine(counters))
     assert [path.name for path in counters.shard_path("new").parent.iterdir()] == ["0"]

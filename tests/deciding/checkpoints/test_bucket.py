@@ -24,46 +24,50 @@ pytestmark = [pytest.mark.kafka, pytest.mark.objects, pytest.mark.covers("checkp
 
 
 @pytest.fixture
-def place(bucket: Bucket) -> dict[str, Any]:
+def checkpoint_setting(bucket: Bucket) -> dict[str, Any]:
     """The setting of a run."""
     return {"checkpoints": bucket.uri("shop/checkpoints")}
 
 
-def kept(harness: TopicHarness, place: dict[str, Any]) -> Checkpoints:
-    made = checkpoint_plan(harness, **place)
-    return checkpoint_source(made, made.partitions()[0], harness.aggregate).checkpoints()
+def open_checkpoints(harness: TopicHarness, checkpoint_setting: dict[str, Any]) -> Checkpoints:
+    plan = checkpoint_plan(harness, **checkpoint_setting)
+    return checkpoint_source(plan, plan.partitions()[0], harness.aggregate).checkpoints()
 
 
-def newest(harness: TopicHarness, place: dict[str, Any]) -> int:
+def newest_command_count(harness: TopicHarness, checkpoint_setting: dict[str, Any]) -> int:
     """Return the number of commands in the newest checkpoint."""
-    manifests = kept(harness, place).newest()
+    manifests = open_checkpoints(harness, checkpoint_setting).newest()
     return 0 if manifests is None else manifests.positions.commands
 
 
-def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], bucket: Bucket) -> None:
+def test_new_machine_starts_from_a_checkpoint(
+    counters: TopicHarness, checkpoint_setting: dict[str, Any], bucket: Bucket
+) -> None:
     """The newest two checkpoints are kept. A new state folder starts from the newest and decides on."""
     for first in range(0, 30, 10):
         counters.send(*increment_commands(10, first=first))
-        run_plan(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
-        assert newest(counters, place) == first + 10
-    assert len(kept(counters, place).manifests()) == 2
+        run_plan(checkpoint_plan(counters, checkpoint_every=3600.0, **checkpoint_setting))
+        assert newest_command_count(counters, checkpoint_setting) == first + 10
+    assert len(open_checkpoints(counters, checkpoint_setting).manifests()) == 2
     assert len([file for file in bucket.folder.rglob("*") if file.is_file()]) == 4
     counters.send(*increment_commands(10, first=30))
-    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **place)) == 1
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **checkpoint_setting)) == 1
     assert len(counters.outcomes()) == 40 and counters.violations("new") == []
 
 
 @pytest.mark.slow
-def test_server_may_die_while_owners_decide(
-    counters: TopicHarness, place: dict[str, Any], object_store: ObjectServer
+def test_owners_decide_without_the_store(
+    counters: TopicHarness, checkpoint_setting: dict[str, Any], object_store: ObjectServer
 ) -> None:
     """Deciding continues, a note explains why no checkpoint is written, and the next checkpoint is written."""
     timing = Timing(checkpoint_retry=0.2)
     counters.send(*increment_commands(10))
     with running_owners(
-        replace(checkpoint_plan(counters, checkpoint_every=0.1, **place), targets=None, timing=timing)
+        replace(
+            checkpoint_plan(counters, checkpoint_every=0.1, **checkpoint_setting), targets=None, timing=timing
+        )
     ) as owner:
-        eventually(lambda: newest(counters, place) >= 10)
+        eventually(lambda: newest_command_count(counters, checkpoint_setting) >= 10)
         object_store.kill()
         try:
             counters.send(*increment_commands(10, first=10))
@@ -71,57 +75,57 @@ def test_server_may_die_while_owners_decide(
         finally:
             object_store.start()
         counters.send(*increment_commands(10, first=20))
-        eventually(lambda: newest(counters, place) >= 30)
+        eventually(lambda: newest_command_count(counters, checkpoint_setting) >= 30)
     assert owner.error() is None
-    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **place)) == 1
+    assert sum(RESTORED_NOTE in note for note in run_on_new_machine(counters, **checkpoint_setting)) == 1
     assert counters.violations("new") == []
 
 
-@pytest.mark.parametrize("trouble", ["no bucket", "wrong secret"])
+@pytest.mark.parametrize("fault", ["no bucket", "wrong secret"])
 def test_useless_store_costs_a_note(
     counters: TopicHarness,
-    place: dict[str, Any],
+    checkpoint_setting: dict[str, Any],
     bucket: Bucket,
-    trouble: str,
+    fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A store that cannot be used causes only a note, because the shard can be made from the log."""
-    if trouble == "no bucket":
+    if fault == "no bucket":
         bucket.folder.rmdir()
     else:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     counters.send(*increment_commands(10))
-    begun, written = run_on_new_machine(counters, **place)
-    reason = "the bucket does not exist; create it" if trouble == "no bucket" else "check the credentials"
-    assert "no checkpoint is used" in begun and reason in begun
-    assert "no checkpoint of" in written and reason in written
+    start_note, write_note = run_on_new_machine(counters, **checkpoint_setting)
+    reason = "the bucket does not exist; create it" if fault == "no bucket" else "check the credentials"
+    assert "no checkpoint is used" in start_note and reason in start_note
+    assert "no checkpoint of" in write_note and reason in write_note
 
 
 def test_doctor_tries_the_store(
     counters: TopicHarness,
-    place: dict[str, Any],
+    checkpoint_setting: dict[str, Any],
     bucket: Bucket,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "cqrs.toml").write_text(f'checkpoint_location = "{place["checkpoints"]}"\n')
+    (tmp_path / "cqrs.toml").write_text(f'checkpoint_location = "{checkpoint_setting["checkpoints"]}"\n')
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "counter.py").symlink_to(AGGREGATES / "counter.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVER", counters.connection.bootstrap_server)
     monkeypatch.setenv("CQRS_TOPIC_PREFIX", counters.topics.prefix)
 
-    def found() -> list[tuple[str, str]]:
+    def doctor_checks() -> list[tuple[str, str]]:
         assert main(["doctor", "-q", "-o", "json"]) == 0
         checks = json.loads(capfd.readouterr().out)["checks"]
-        return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
+        return [(check["status"], check["detail"]) for check in checks if check["name"] == "checkpoints"]
 
     counters.send(*increment_commands(10))
-    run_plan(checkpoint_plan(counters, checkpoint_every=3600.0, **place))
-    store, level = found()
-    assert store == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints responds and is writable")
-    assert level[0] == "ok" and "partition 0" in level[1]
+    run_plan(checkpoint_plan(counters, checkpoint_every=3600.0, **checkpoint_setting))
+    store_check, age_check = doctor_checks()
+    assert store_check == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints responds and is writable")
+    assert age_check[0] == "ok" and "partition 0" in age_check[1]
     shutil.rmtree(bucket.folder)
-    ((status, told),) = found()
-    assert status == "warn" and "the bucket does not exist" in told
+    ((status, detail),) = doctor_checks()
+    assert status == "warn" and "the bucket does not exist" in detail

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.covers("checkpoint")]
 
 
 @pytest.fixture
-def ten(counters: TopicHarness) -> TopicHarness:
+def harness(counters: TopicHarness) -> TopicHarness:
     """Ten decided commands in a checkpoint, and ten undecided commands. The next checkpoint is due in an hour."""
     counters.send(*increment_commands(10))
     run_plan(counters.plan())
@@ -35,53 +35,57 @@ def ten(counters: TopicHarness) -> TopicHarness:
     return counters
 
 
-def hourly(harness: TopicHarness, **options: Any) -> Plan:
+def hourly_checkpoint_plan(harness: TopicHarness, **options: Any) -> Plan:
     return checkpoint_plan(harness, checkpoint_every=3600.0, **options)
 
 
-def kept(harness: TopicHarness) -> int:
+def checkpointed_commands(harness: TopicHarness) -> int:
     """Return the number of commands in the newest checkpoint."""
     newest = checkpoints_of(harness).newest()
     return 0 if newest is None else newest.positions.commands
 
 
-def test_end_of_once_has_a_checkpoint(ten: TopicHarness) -> None:
-    run_plan(hourly(ten))
-    assert (kept(ten), len(data_files(ten))) == (20, 2)
-    run_plan(hourly(ten))  # no command was decided since
-    assert len(data_files(ten)) == 2
+def test_once_run_ends_with_a_checkpoint(harness: TopicHarness) -> None:
+    run_plan(hourly_checkpoint_plan(harness))
+    assert (checkpointed_commands(harness), len(data_files(harness))) == (20, 2)
+    run_plan(hourly_checkpoint_plan(harness))  # no command was decided since
+    assert len(data_files(harness)) == 2
 
 
-def test_stopped_service_has_a_checkpoint(ten: TopicHarness) -> None:
-    with running_owners(replace(hourly(ten), targets=None)) as owner:
-        eventually(lambda: ten.position_and_claim()[0] == 20)
-        assert kept(ten) == 10
-    assert (owner.error(), owner.notes(), kept(ten)) == (None, [], 20)
+def test_stopped_run_writes_a_checkpoint(harness: TopicHarness) -> None:
+    with running_owners(replace(hourly_checkpoint_plan(harness), targets=None)) as owner:
+        eventually(lambda: harness.position_and_claim()[0] == 20)
+        assert checkpointed_commands(harness) == 10
+    assert (owner.error(), owner.notes(), checkpointed_commands(harness)) == (None, [], 20)
 
 
-def test_loser_of_a_takeover_writes_none(ten: TopicHarness) -> None:
-    with running_owners(replace(hourly(ten), targets=None)) as owner:
-        eventually(lambda: ten.position_and_claim()[0] == 20)
-        run_plan(ten.plan(machine="other"))
+def test_superseded_run_writes_no_checkpoint(harness: TopicHarness) -> None:
+    with running_owners(replace(hourly_checkpoint_plan(harness), targets=None)) as owner:
+        eventually(lambda: harness.position_and_claim()[0] == 20)
+        run_plan(harness.plan(machine="other"))
         assert isinstance(owner.error(), TakenOverError)
-    assert kept(ten) == 10
+    assert checkpointed_commands(harness) == 10
 
 
-def test_silent_store_delays_no_stop(ten: TopicHarness) -> None:
+def test_silent_store_delays_no_stop(harness: TopicHarness) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        silent = f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{port}"
+        silent_store = f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{port}"
         timing = replace(SHORT_TIMEOUTS, retire_deadline=0.5)
-        (ending,) = run_plan_task(replace(hourly(ten), checkpoints=silent, timing=timing))
-    assert ending.error is None
-    (note,) = ending.notes
+        (result,) = run_plan_task(
+            replace(hourly_checkpoint_plan(harness), checkpoints=silent_store, timing=timing)
+        )
+    assert result.error is None
+    (note,) = result.notes
     assert "no checkpoint of" in note and "has taken more than" in note
 
 
 @pytest.mark.parametrize(("orphaned", "commands"), [(True, 10), (False, 20)])
-def test_orphan_stops_without_one(ten: TopicHarness, orphaned: bool, commands: int) -> None:
+def test_orphaned_task_writes_no_checkpoint(harness: TopicHarness, orphaned: bool, commands: int) -> None:
     """A task whose parent process is gone writes no checkpoint. `finish` asks for this while it writes."""
-    supervisor = DecidingSupervisor(hourly(ten), Partition("counter", 0), ten.aggregate, 0, threading.Event())
+    supervisor = DecidingSupervisor(
+        hourly_checkpoint_plan(harness), Partition("counter", 0), harness.aggregate, 0, threading.Event()
+    )
     supervisor.run()
     Checkpointer([supervisor]).write_last_checkpoints(60.0, lambda: not orphaned)
-    assert kept(ten) == commands
+    assert checkpointed_commands(harness) == commands

@@ -48,36 +48,45 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
     commands = list(mixed_commands(400, seed=3))
     bank.send(*commands)
     run_plan(bank.plan())
-    live, before, seen = bank.digest(), inodes(bank), list[RebuildProgress]()
-    done = rebuild_and_read(bank, seen.append)
-    assert bank.digest() == live and set(inodes(bank)).isdisjoint(before)
-    assert [one.shard.aggregates for one in done] == [len(bank.shard_states(partition=n)) for n in (0, 1)]
-    assert seen[-1].done == seen[-1].records > 0 and not any(one.in_use for one in done)
+    live_digest, live_inodes, progress_reports = bank.digest(), inodes(bank), list[RebuildProgress]()
+    rebuilt = rebuild_and_read(bank, progress_reports.append)
+    assert bank.digest() == live_digest and set(inodes(bank)).isdisjoint(live_inodes)
+    assert [shard.shard.aggregates for shard in rebuilt] == [
+        len(bank.shard_states(partition=partition)) for partition in (0, 1)
+    ]
+    assert progress_reports[-1].done == progress_reports[-1].records > 0 and not any(
+        shard.in_use for shard in rebuilt
+    )
     assert folders_next_to(bank) == ["0.aside-rebuilt", "1.aside-rebuilt"]
     bank.send(*commands[:200])  # their ids are remembered
-    (ending, other) = run_plan_task(bank.plan())
-    assert (ending.error, other.error, ending.notes, other.notes) == (None, None, (), ())
+    (first_result, second_result) = run_plan_task(bank.plan())
+    assert (first_result.error, second_result.error, first_result.notes, second_result.notes) == (
+        None,
+        None,
+        (),
+        (),
+    )
     bank.check()
 
 
 @pytest.mark.covers("rebuild")
-def test_living_owner_goes_on(counters: TopicHarness) -> None:
+def test_active_owner_keeps_its_old_shard(counters: TopicHarness) -> None:
     """During a rebuild the owner continues with the old shard. The next owner starts with the new shard."""
     counters.send(*increment_commands(10))
     with running_owners(replace(counters.plan(), targets=None)):
         eventually(lambda: counters.position_and_claim()[0] == 10)
-        (one,) = rebuild_and_read(counters)
-        assert one.in_use
+        (rebuilt,) = rebuild_and_read(counters)
+        assert rebuilt.in_use
         counters.send(*increment_commands(10, first=10))
         eventually(lambda: counters.position_and_claim()[0] == 20)
-    made = counters.shard_path().stat().st_ino
+    inode = counters.shard_path().stat().st_ino
     counters.send(*increment_commands(10, first=20))
     run_plan(counters.plan())
     counters.check()
-    assert counters.shard_path().stat().st_ino == made
+    assert counters.shard_path().stat().st_ino == inode
 
 
-def test_machine_without_shards_gets_them(counters: TopicHarness) -> None:
+def test_machine_without_shards_gets_shards(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10))
     run_plan(counters.plan(machine="other"))
     rebuild_and_read(counters)
@@ -117,8 +126,8 @@ def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
             assert child.pid is not None
             os.kill(child.pid, signal.SIGINT)
 
-    (one,) = rebuild_and_read(counters, interrupt)
-    assert one.shard.aggregates == 0
+    (rebuilt,) = rebuild_and_read(counters, interrupt)
+    assert rebuilt.shard.aggregates == 0
 
 
 def test_killed_builder_is_named(counters: TopicHarness) -> None:
@@ -128,14 +137,14 @@ def test_killed_builder_is_named(counters: TopicHarness) -> None:
         for child in eventually(multiprocessing.active_children):
             child.kill()
 
-    killing = threading.Thread(target=kill)
-    killing.start()
+    killer = threading.Thread(target=kill)
+    killer.start()
     with pytest.raises(CqrsError, match=r"of counter partition 0 ended with code -9"):
         rebuild_and_read(counters)
-    killing.join()
+    killer.join()
 
 
-def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:
+def test_built_shard_has_the_committed_records(counters: TopicHarness, tmp_path: Path) -> None:
     """A shard built in a process has the committed records, its identity, and no owner."""
     counters.send(*increment_commands(10))
     run_plan(counters.plan())
