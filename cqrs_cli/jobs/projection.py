@@ -87,7 +87,7 @@ def is_small_backlog(plan: ProjectionPlan) -> bool:
 
 
 def _with_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
-    seconds = max(result.ended for result in results) - min(result.began for result in results)
+    seconds = max(result.ended for result in results) - min(result.started_at for result in results)
     return replace(progress, events=sum(result.events for result in results), seconds=seconds)
 
 

@@ -117,7 +117,7 @@ KEY_VERIFICATION = [
     Mutation(
         "what a process sent counts with its personal fields",
         "cqrs_cli/following/processes/sent_commands.py",
-        (("        value = masked(value)\n", "        pass\n"),),
+        (("        value = mask(value)\n", "        pass\n"),),
         "tests/following/processes/test_sent_commands.py::test_personal_fields_do_not_count",
     ),
     Mutation(

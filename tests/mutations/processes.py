@@ -213,7 +213,7 @@ PROCESSES = [
     Mutation(
         "the event that stops a process is not recorded",
         "cqrs_cli/following/processes/loop.py",
-        (("stopped=None if stopped is None else stopped.offset", "stopped=None"),),
+        (("stopped=None if stop is None else stop.offset", "stopped=None"),),
         "tests/following/processes/test_stops.py::test_process_stops_at_the_event",
     ),
 ]

@@ -98,8 +98,8 @@ def project(
                 _run_on_spark(cli, name, prepared, database, properties, display)
             )
             worker_text = counted(tasks, "task")
-        if prepared.before:
-            cli.print_note(f"took over from {', '.join(prepared.before)}")
+        if prepared.previous_owners:
+            cli.print_note(f"took over from {', '.join(prepared.previous_owners)}")
         where = f"{counted(len(prepared.live.sources), 'partition')}, {worker_text}"
         cli.print_note(f"projecting {name} into {url_without_password(database)}: {where}; Ctrl-C stops")
         filled = None

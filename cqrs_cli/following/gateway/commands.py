@@ -44,16 +44,18 @@ async def handle_command(
         require_erase_right(request.scope)
     attributes = read_attributes(request.headers)
     try:
-        composed = write_command(
+        ready_command = write_command(
             aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, names=_IN_HTTP
         )
     except UsageError as error:
         raise Problem(400, "invalid command", str(error)) from None
     pending = PendingOutcome(
-        composed, follower.topics, gateway.parse_timeout(_preferred_wait(request.headers), _OUTCOME_TIMEOUT)
+        ready_command,
+        follower.topics,
+        gateway.parse_timeout(_preferred_wait(request.headers), _OUTCOME_TIMEOUT),
     )
     gateway.sender.submit(pending)
-    extra_members = {"id": composed.id}
+    extra_members = {"id": ready_command.id}
     try:
         outcome = await pending
         follower.check_for_partition(outcome.partition)

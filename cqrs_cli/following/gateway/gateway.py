@@ -175,7 +175,7 @@ class Gateway:
         if text is None:
             return default
         try:
-            requested = timedelta(seconds=int(text)) if text.isdecimal() else parse_duration(text)
+            timeout = timedelta(seconds=int(text)) if text.isdecimal() else parse_duration(text)
         except (ValueError, OverflowError) as error:
             raise Problem(400, "not a duration", str(error)) from None
-        return min(requested.total_seconds(), self.limits.max_wait)
+        return min(timeout.total_seconds(), self.limits.max_wait)

@@ -21,16 +21,16 @@ def describe_api(
     """Return the OpenAPI document. msgspec makes the schema names of equally named classes in two aggregates unique."""
     aggregates = list(aggregates)
     classes: list[type] = [
-        class_
+        message_class
         for aggregate in aggregates
-        for class_ in (*aggregate.commands.values(), *aggregate.events.values(), aggregate.state)
+        for message_class in (*aggregate.commands.values(), *aggregate.events.values(), aggregate.state)
     ]
-    erased = {
+    erasable_names = {
         aggregate.name
         for aggregate in aggregates
         if erases and aggregate.has_personal_fields and not read_only
     }
-    classes += [CommandOutcome, Erase] if erased else [CommandOutcome]
+    classes += [CommandOutcome, Erase] if erasable_names else [CommandOutcome]
     references, schemas = components(classes, _TEMPLATE)
     schema_of: dict[type, Any] = dict(zip(classes, references, strict=True))
     paths: dict[str, Any] = {}
@@ -38,7 +38,7 @@ def describe_api(
         paths |= _read_paths(aggregate, schema_of)
         if not read_only:
             paths |= _command_paths(aggregate, schema_of)
-        if aggregate.name in erased:
+        if aggregate.name in erasable_names:
             paths |= _erase_path(aggregate, schema_of)
     security = {"bearer": {"type": "http", "scheme": "bearer"}} if with_token else {}
     return {
@@ -68,20 +68,20 @@ _PROBLEM_CONTENT = {
 }
 
 
-def _query(name: str, about: str, json_type: str = "string") -> dict[str, Any]:
-    return {"name": name, "in": "query", "schema": {"type": json_type}, "description": about}
+def _query(name: str, description: str, json_type: str = "string") -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": json_type}, "description": description}
 
 
-def _header(name: str, about: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "schema": {"type": "string"}, "description": about}
+def _header(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "schema": {"type": "string"}, "description": description}
 
 
-def _problem_response(about: str) -> dict[str, Any]:
-    return {"description": about, **_PROBLEM_CONTENT}
+def _problem_response(description: str) -> dict[str, Any]:
+    return {"description": description, **_PROBLEM_CONTENT}
 
 
-def _json_response(about: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": about, "content": {"application/json": {"schema": schema}}}
+def _json_response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
 def _read_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def _read_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, A
     }
 
 
-def _operation_id(name: str, what: str) -> dict[str, Any]:
-    return {"tags": [name], "operationId": f"{name}_{what}"}
+def _operation_id(name: str, operation: str) -> dict[str, Any]:
+    return {"tags": [name], "operationId": f"{name}_{operation}"}
 
 
 def _aggregate_schema(name: str, state: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _aggregate_schema(name: str, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list_operation(about: str) -> dict[str, Any]:
+def _list_operation(description: str) -> dict[str, Any]:
     item = {"type": "object", "properties": {"id": {"type": "string"}, "version": _VERSION}}
     next_id = {
         "type": ["string", "null"],
@@ -129,7 +129,7 @@ def _list_operation(about: str) -> dict[str, Any]:
     }
     return {
         "summary": "Aggregates in the order of their ids",
-        "description": about,
+        "description": description,
         "parameters": [
             _query("prefix", "Prefix of the ids."),
             _query("after", "The last id of the previous page."),
@@ -182,26 +182,26 @@ def _history_operation(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _command_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
-    names = {wire.partition(".")[2]: class_ for wire, class_ in aggregate.commands.items()}
+    names = {wire.partition(".")[2]: message_class for wire, message_class in aggregate.commands.items()}
     return {
         f"/{aggregate.name}/{{id}}/{name}": {
             "post": {
                 **_operation_id(aggregate.name, name),
                 "summary": f"{name}: decided once; the response is the outcome",
-                **_command_operation(schema_of[class_], schema_of[CommandOutcome]),
+                **_command_operation(schema_of[message_class], schema_of[CommandOutcome]),
             }
         }
-        for name, class_ in names.items()
+        for name, message_class in names.items()
     }
 
 
 def _erase_path(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
-    about = _command_operation(schema_of[Erase], schema_of[CommandOutcome])
-    about["responses"]["403"] = _problem_response("the token has no permission to erase")
+    description = _command_operation(schema_of[Erase], schema_of[CommandOutcome])
+    description["responses"]["403"] = _problem_response("the token has no permission to erase")
     summary = "Erase the personal fields, in the state and in all events"
     return {
         f"/{aggregate.name}/{{id}}/{ERASE}": {
-            "post": {**_operation_id(aggregate.name, "erase"), "summary": summary, **about}
+            "post": {**_operation_id(aggregate.name, "erase"), "summary": summary, **description}
         }
     }
 

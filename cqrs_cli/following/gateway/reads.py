@@ -28,9 +28,9 @@ class FoldedDocument(NamedTuple):
     """
 
     version: int
-    body: bytes
-    decrypts: bool
-    kid: str
+    body: bytes  # JSON
+    decrypts: bool  # True if the body has personal values
+    kid: str  # id of the aggregate's current data key; empty without a key
 
     def headers(self, with_tag: bool = True) -> dict[str, str]:
         """Return the response headers. Clients and proxies must not store a document with personal values."""
@@ -40,28 +40,33 @@ class FoldedDocument(NamedTuple):
 
 async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
     """Respond with the aggregate: now, at a version, at a time, or once it has reached a version."""
-    follower, requested = (
+    follower, parameters = (
         gateway.follower(aggregate),
         query_parameters(request, "version", "at", "at_least", "wait"),
     )
-    if "version" in requested and "at" in requested:
+    if "version" in parameters and "at" in parameters:
         raise Problem(400, "version and at cannot be combined")
-    if "version" in requested or "at" in requested:
-        version, at = requested.get("version"), requested.get("at")
+    if "version" in parameters or "at" in parameters:
+        version, at = parameters.get("version"), parameters.get("at")
         return await _past_response(gateway, request, follower, aggregate_id, version, at)
-    min_version = _parse_number("at_least", requested.get("at_least"), 0)
-    timeout = gateway.parse_timeout(requested.get("wait"), 0.0)
-    saved = await _wait_for_version(gateway, follower, aggregate_id, min_version, timeout)
-    if saved is None:
+    min_version = _parse_number("at_least", parameters.get("at_least"), 0)
+    timeout = gateway.parse_timeout(parameters.get("wait"), 0.0)
+    stored_state = await _wait_for_version(gateway, follower, aggregate_id, min_version, timeout)
+    if stored_state is None:
         raise Problem(404, "no such aggregate", f"{aggregate} {aggregate_id} has no events")
-    if not _may_decrypt(request, follower) and etag(saved.version) in _entity_tags(
+    if not _may_decrypt(request, follower) and etag(stored_state.version) in _entity_tags(
         request.headers.get("if-none-match")
     ):
-        return Response(status_code=304, headers={"ETag": etag(saved.version)})
+        return Response(status_code=304, headers={"ETag": etag(stored_state.version)})
     if _may_decrypt(request, follower):
-        return await _past_response(gateway, request, follower, aggregate_id, str(saved.version), None)
-    body = {"aggregate": aggregate, "id": aggregate_id, "version": saved.version, "state": Raw(saved.state)}
-    headers = {"ETag": etag(saved.version), "Cache-Control": "no-cache"}
+        return await _past_response(gateway, request, follower, aggregate_id, str(stored_state.version), None)
+    body = {
+        "aggregate": aggregate,
+        "id": aggregate_id,
+        "version": stored_state.version,
+        "state": Raw(stored_state.state),
+    }
+    headers = {"ETag": etag(stored_state.version), "Cache-Control": "no-cache"}
     return LargeDocument(encode_json(body), gateway.answers.reservation(), headers)
 
 
@@ -77,14 +82,14 @@ async def handle_history(gateway: Gateway, request: Request, aggregate: str, agg
 
 async def handle_list(gateway: Gateway, request: Request, aggregate: str) -> Response:
     """Respond with a page of aggregates, ordered by id."""
-    follower, requested = gateway.follower(aggregate), query_parameters(request, "prefix", "after", "limit")
-    limit = _parse_number("limit", requested.get("limit"), 100)
+    follower, parameters = gateway.follower(aggregate), query_parameters(request, "prefix", "after", "limit")
+    limit = _parse_number("limit", parameters.get("limit"), 100)
     if not 1 <= limit <= gateway.limits.page_size:
         raise Problem(400, "limit", f"must be 1 to {gateway.limits.page_size}, found {limit}")
-    page = follower.list_aggregates(requested.get("prefix", ""), requested.get("after", ""), limit + 1)
+    page = follower.list_aggregates(parameters.get("prefix", ""), parameters.get("after", ""), limit + 1)
     body = {
         "aggregate": aggregate,
-        "aggregates": [{"id": name, "version": saved.version} for name, saved in page[:limit]],
+        "aggregates": [{"id": name, "version": stored_state.version} for name, stored_state in page[:limit]],
         "next": page[limit - 1][0] if len(page) > limit else None,
     }
     return json_response(body)
@@ -97,10 +102,10 @@ async def _wait_for_version(
     deadline = time.monotonic() + timeout
     while True:
         wait_for_events = gateway.notifiers[follower.aggregate.name].subscribe()
-        saved = follower.state_of(aggregate_id)
-        version = saved.version if saved is not None else 0
+        stored_state = follower.state_of(aggregate_id)
+        version = stored_state.version if stored_state is not None else 0
         if version >= min_version:
-            return saved
+            return stored_state
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise Problem(
@@ -143,7 +148,7 @@ async def _fold_document(
     Personal fields are decrypted if the request may see them.
     """
     try:
-        moment = histories.parse_at(at)
+        is_included = histories.parse_at(at)
     except UsageError as error:
         raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
 
@@ -157,8 +162,10 @@ async def _fold_document(
             records = histories.read_records(connection, key, ranges, codec, check_cancelled)
             if events:
                 records = _limit_bytes(records, gateway.limits.history_bytes)
-            history = histories.fold_history(follower.aggregate, aggregate_id, records, moment, events=events)
-            active_keys = (codec.current_key(range_.partition, aggregate_id) for range_ in ranges)
+            history = histories.fold_history(
+                follower.aggregate, aggregate_id, records, is_included, events=events
+            )
+            active_keys = (codec.current_key(log_range.partition, aggregate_id) for log_range in ranges)
             active_key = next(filter(None, active_keys), None)
         document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)
         return FoldedDocument(
@@ -176,7 +183,7 @@ def _limit_bytes(
 ) -> Iterator[tuple[histories.LogRange, Record]]:
     """Yield the records; raises `Problem` 413 once they have more than `limit` bytes."""
     size = 0
-    for range_, record in records:
+    for log_range, record in records:
         size += len(record.value or b"")
         if size > limit:
             raise Problem(
@@ -184,7 +191,7 @@ def _limit_bytes(
                 "the history is too long",
                 f"its events have more than {limit:,} bytes: read them as a stream",
             )
-        yield range_, record
+        yield log_range, record
 
 
 def _may_decrypt(request: Request, follower: AggregateFollower) -> bool:

@@ -31,7 +31,7 @@ class Replica:
     def __init__(
         self,
         log: PartitionLog,
-        described: AggregateTopics,
+        topic_infos: AggregateTopics,
         aggregate: Aggregate,
         folder: Path,
         bounds: tuple[int, int],
@@ -47,8 +47,8 @@ class Replica:
         self._log, self._aggregate, self._parent = log, aggregate, parent
         self._lock = threading.Lock()  # LMDB's map must not grow during a read
         identity = Identity(
-            cluster_id=described.cluster_id,
-            topics={"events": described.ids["events"]},
+            cluster_id=topic_infos.cluster_id,
+            topics={"events": topic_infos.ids["events"]},
             partition=log.partition,
             partitions=count,
             schema=aggregate.schema_digest,
@@ -77,10 +77,10 @@ class Replica:
 
     def _check_bounds(self, bounds: tuple[int, int]) -> None:
         start, end = bounds
-        place = self._log.log_name("events")
+        log_name = self._log.log_name("events")
         if self.position > end:
             raise ContradictionError(
-                f"{place} ends at {end}, but this gateway has folded up to {self.position}",
+                f"{log_name} ends at {end}, but this gateway has folded up to {self.position}",
                 "the topic was truncated or replaced: restore it",
             )
         check_starts(
@@ -116,9 +116,9 @@ class Replica:
         names = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
             names = {name for name in names if view.find_state(name) is None}
-        inherited = {name: saved for name in names if (saved := parent.state_of(name)) is not None}
+        inherited = {name: state for name in names if (state := parent.state_of(name)) is not None}
         if inherited:
-            states = {name: unpack(self._aggregate, name, saved) for name, saved in inherited.items()}
+            states = {name: unpack(self._aggregate, name, state) for name, state in inherited.items()}
             with self._lock:
                 self._cache.fold(self._cache.positions, states)
             self.inherited_count += len(states)
@@ -129,8 +129,8 @@ class Replica:
         Without an event since the split, the state comes from the parent's replica.
         """
         with self._lock, self._store.view() as view:
-            found = view.find_state(aggregate_id)
-        return self._parent.state_of(aggregate_id) if found is None and self._parent is not None else found
+            state = view.find_state(aggregate_id)
+        return self._parent.state_of(aggregate_id) if state is None and self._parent is not None else state
 
     def has_aggregate(self, aggregate_id: str) -> bool:
         """Return True if this replica or its parent has the aggregate."""

@@ -47,18 +47,18 @@ def open_followers(
 
     Raises `ConfigurationError` for missing topics, or if another gateway uses the same folder.
     """
-    opened = {}
+    followers = {}
     with Admin(connection) as admin:
         for name, aggregate in aggregates.items():
-            described = check_topics(admin, Topics(name, prefix))
+            topics = check_topics(admin, Topics(name, prefix))
             folder = state_dir / "gateway" / f"{prefix}{name}"
             stack.enter_context(_exclusive_folder(folder))
-            follower = AggregateFollower(connection, described, aggregate, partitioner, folder, report)
+            follower = AggregateFollower(connection, topics, aggregate, partitioner, folder, report)
             stack.callback(follower.close)
-            opened[name] = follower
-    for follower in opened.values():
+            followers[name] = follower
+    for follower in followers.values():
         stack.callback(follower.stop)  # all threads are signalled before one is joined
-    return opened
+    return followers
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 selects a free port. Raises `ConfigurationError` for an unusable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigurationError(
             f"{host} port {port} cannot be used: {error.strerror}",
@@ -87,8 +87,8 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     # Connections inherit the option. asyncio sets it only for sockets that asyncio creates itself. Without the option a
     # response body waits up to 40 ms until the client acknowledges the head.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 class GatewayServer(uvicorn.Server):
@@ -172,9 +172,9 @@ def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens)
     return GatewayServer(config, gateway)
 
 
-def run_server(server: GatewayServer, listening: socket.socket) -> None:
+def run_server(server: GatewayServer, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, or until a follower ends; raises the follower's error."""
-    server.run(sockets=[listening])
+    server.run(sockets=[listener])
     for follower in server.gateway.followers.values():
         if follower.error is not None:
             raise follower.error

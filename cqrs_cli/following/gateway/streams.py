@@ -43,10 +43,10 @@ async def handle_stream(
     gateway: Gateway, request: Request, aggregate: str, aggregate_id: str | None
 ) -> StreamingResponse:
     """Respond with the events after `Last-Event-ID`, from the beginning (`?from=beginning`), or from now on."""
-    follower, requested = gateway.follower(aggregate), query_parameters(request, "type", "from")
+    follower, parameters = gateway.follower(aggregate), query_parameters(request, "type", "from")
     if gateway.streams >= gateway.limits.streams:
         raise Problem(503, "too many concurrent streams", headers=RETRY_SOON)
-    event_types = {f"{aggregate}.{name}" for name in requested.getlist("type")}
+    event_types = {f"{aggregate}.{name}" for name in parameters.getlist("type")}
     if unknown := sorted(event_types - set(follower.aggregate.decode_event)):
         raise Problem(400, "type", f"{aggregate} has no event type {unknown[0].partition('.')[2]}")
     gateway.streams += 1

@@ -9,13 +9,15 @@ from starlette.requests import Request
 
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 
-_T = TypeVar("_T")
+_Result = TypeVar("_Result")
 
 #: Cancellation check, which a read calls between two steps; raises `Problem` once the client has disconnected.
 CancelCheck = Callable[[], None]
 
 
-async def run_read(gateway: Gateway, request: Request, read_topic: Callable[[CancelCheck], _T]) -> _T:
+async def run_read(
+    gateway: Gateway, request: Request, read_topic: Callable[[CancelCheck], _Result]
+) -> _Result:
     """Run `read_topic` in a thread as soon as one of the read slots is free, and return its result.
 
     Raises `Problem` 400 if the client disconnects. The slot stays taken until the thread has ended. So the number of
@@ -32,7 +34,7 @@ async def run_read(gateway: Gateway, request: Request, read_topic: Callable[[Can
             pass
         cancelled.set()
 
-    def read() -> _T:
+    def read() -> _Result:
         check_cancelled()
         return read_topic(check_cancelled)
 

@@ -76,10 +76,10 @@ class Composer:
         if not sends:
             return []
         time = milliseconds_of(recorded.time)
-        first = ReactionId(self._process, recorded.topic, recorded.id, time, 0)
+        first_id = ReactionId(self._process, recorded.topic, recorded.id, time, 0)
         commands = [
-            self._compose_safely(recorded, send, str(first._replace(number=n)), time)
-            for n, send in enumerate(sends)
+            self._compose_safely(recorded, send, str(first_id._replace(number=number)), time)
+            for number, send in enumerate(sends)
         ]
         if sum(len(command.value) for command in commands) > MAX_COMMAND_BYTES:
             raise InvalidReaction(
@@ -121,7 +121,7 @@ class Composer:
         )
         subject, source = send.aggregate_id, self._source
         try:
-            composed = write_command(
+            ready_command = write_command(
                 send.aggregate, subject, wire_type, data, source, attributes, names=IN_PYTHON
             )
         except CqrsError as error:
@@ -129,7 +129,7 @@ class Composer:
         commands_topic, key = self._commands[send.aggregate], subject.encode()
         return ComposedCommand(
             commands_topic.topic,
-            composed.value,
+            ready_command.value,
             key,
             target_partition(self._partitioner, key, commands_topic.partitions),
         )

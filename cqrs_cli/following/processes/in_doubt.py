@@ -109,18 +109,18 @@ class _InDoubtTransaction:
                 for topic_partition in (self._positions, *self._commands)
                 if topic_partition[0] in existing_topics
             )
-            opened = {
+            start_offsets = {
                 topic_partition: starts[writer.producer_id]
                 for topic_partition, starts in open_transactions.items()
                 if writer.producer_id in starts
             }
-            if not opened and not (
+            if not start_offsets and not (
                 pending
                 and has_pending_commit(self._connection, self._topics.group, source.topic, source.partition)
             ):
                 return None
-            commit = must_commit(self._traces(opened))
-            admin.end_hanging(writer, list(opened) or [self._positions], self._topics.group, commit)
+            commit = must_commit(self._traces(start_offsets))
+            admin.end_hanging(writer, list(start_offsets) or [self._positions], self._topics.group, commit)
         return commit
 
     def _read_group_commit(self) -> GroupCommit:
@@ -134,21 +134,21 @@ class _InDoubtTransaction:
         finally:
             client.close()
 
-    def _traces(self, opened: Mapping[_TopicPartition, int]) -> ReactionTraces:
-        """`opened`: the start offset of the transaction on each partition where it is open."""
+    def _traces(self, start_offsets: Mapping[_TopicPartition, int]) -> ReactionTraces:
+        """Return the traces of the transaction. `start_offsets`: where it begins on each partition where it is open."""
         group = self._read_group_commit()
         visible = read_positions(self._connection, self._topics, "read_committed").get(self._key)
         visible_offset = -1 if visible is None else visible.offset
         visible_in_group = visible is not None and _is_committed_in_group(group, visible)
-        if self._positions in opened:
-            record = self._first_record(self._positions, opened[self._positions])
+        if self._positions in start_offsets:
+            record = self._first_record(self._positions, start_offsets[self._positions])
             hidden = read_position(record.value)
-            sent = self._is_command_visible(visible_offset, hidden.offset, record.timestamp, opened)
+            sent = self._is_command_visible(visible_offset, hidden.offset, record.timestamp, start_offsets)
             return ReactionTraces(
                 visible_offset, visible_in_group, True, _is_committed_in_group(group, hidden), sent
             )
         hidden_event = None
-        for topic_partition, start in opened.items():
+        for topic_partition, start in start_offsets.items():
             hidden_event = self._event_offset(self._first_record(topic_partition, start))
             break
         return ReactionTraces(visible_offset, visible_in_group, False, hidden_event=hidden_event)
@@ -200,13 +200,13 @@ class _InDoubtTransaction:
             yield from ((record.offset, read_event(record.value).id) for record in records)
 
     def _is_command_visible(
-        self, start: int, end: int, time: int, opened: Mapping[_TopicPartition, int]
+        self, start: int, end: int, time: int, start_offsets: Mapping[_TopicPartition, int]
     ) -> bool:
         """Return True if a command for an event from `start` to `end` is visible, not much older than `time` (ms)."""
         event_ids = {id for _, id in self._event_ids(start, end)} if start < end else set()
         since = time - 2 * int(self._plan.timing.transaction_timeout * 1000)
         for topic, partition in self._commands if event_ids else ():
-            if (topic, partition) in opened:
+            if (topic, partition) in start_offsets:
                 continue
             first = readers.offset_at(self._connection, topic, partition, since)
             _, last = readers.bounds(self._connection, topic, [partition])[partition]

@@ -130,22 +130,27 @@ class ReactLoop(Loop):
             raise stopped.error
 
     def _commit(
-        self, commands: list[ComposedCommand], end: int, first: int, size: int, stopped: StoppedError | None
+        self,
+        commands: list[ComposedCommand],
+        next_offset: int,
+        first_offset: int,
+        record_count: int,
+        stop: StoppedError | None,
     ) -> None:
-        session, before = self.session, self.session.position
-        assert before is not None
-        claim = after_batch(session.own_claim, session.own_claim.counts, size, end)
-        if stopped is not None:
+        session, previous_position = self.session, self.session.position
+        assert previous_position is not None
+        claim = after_batch(session.own_claim, session.own_claim.counts, record_count, next_offset)
+        if stop is not None:
             claim = replace(claim, suspects=None)  # clears the suspects: corrected code must not inherit them
         position = replace(
-            before, offset=end, claim=claim, stopped=None if stopped is None else stopped.offset
+            previous_position, offset=next_offset, claim=claim, stopped=None if stop is None else stop.offset
         )
         try:
             session.commit(commands, position)
             session.own_claim = claim
         except BatchRefusedError as error:
-            late = isinstance(error, BatchLateError)
-            raise BatchTooLarge(first, size, str(error), late, False) from error
+            is_late = isinstance(error, BatchLateError)
+            raise BatchTooLarge(first_offset, record_count, str(error), is_late, False) from error
 
     def _react(self, record: Record) -> list[ComposedCommand] | None:
         """Return the commands for a record; None for an event outside the subscription."""

@@ -134,8 +134,8 @@ class ProcessResult(OwnerExit[Subscription]):
 
     events: int = 0  # events with a reaction
     commands: int = 0  # commands sent
-    began: float = 0.0  # seconds since the epoch
-    ended: float = 0.0
+    started_at: float = 0.0  # seconds since the epoch
+    ended: float = 0.0  # seconds since the epoch
 
     @property
     def subject(self) -> str:
@@ -147,7 +147,7 @@ class ProcessResult(OwnerExit[Subscription]):
 class ProcessProgress:
     """The positions of a run's process managers, and the ends of the logs at the last poll."""
 
-    at: float  # monotonic seconds
+    at: float  # monotonic clock in seconds, at the last poll
     positions: Mapping[Subscription, int]
     ends: Mapping[Subscription, int]
     claimed: frozenset[Subscription] = frozenset()  # subscriptions that this run has claimed
@@ -193,7 +193,7 @@ class ProcessProgress:
             self,
             events=sum(result.events for result in results),
             commands=sum(result.commands for result in results),
-            seconds=max(result.ended for result in results) - min(result.began for result in results),
+            seconds=max(result.ended for result in results) - min(result.started_at for result in results),
             cpu=sum(result.cpu_seconds for result in results),
         )
 

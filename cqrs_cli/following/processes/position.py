@@ -15,19 +15,19 @@ from cqrs_cli.ownership.claim import Claim
 class ProcessPosition(Struct, frozen=True, omit_defaults=True):
     """The value of a position record. The claim contains the events topic's id and its number of partitions."""
 
-    offset: int  # of the next event
+    offset: int  # the offset of the next event
     claim: Claim
-    stopped: int | None = None  # the event that stopped the process manager; equals `offset`
-    skipped: int | None = None  # the last event skipped by an operator
+    stopped: int | None = None  # the offset of the event that stopped the process manager; it equals `offset`
+    skipped: int | None = None  # the offset of the last event that an operator skipped
     accepted: int | None = None  # the start offset of the last accepted loss
-    skipped_before: tuple[int, ...] = ()  # events skipped before `skipped`
+    skipped_before: tuple[int, ...] = ()  # offsets of the events that were skipped before `skipped`
     start: int | None = (
         None  # the first event for which it sends commands; None in records of an earlier release
     )
 
     @property
     def all_skipped(self) -> tuple[int, ...]:
-        """All events of the partition that an operator has skipped."""
+        """The offsets of all events of the partition that an operator has skipped, in ascending order."""
         return self.skipped_before if self.skipped is None else (*self.skipped_before, self.skipped)
 
     def encode(self) -> bytes:
@@ -54,12 +54,12 @@ class SourceState(NamedTuple):
     source: EventPartition
     topic_id: str
     partitions: int
-    start: int  # of the log
+    start: int  # first offset of the log
     stable: int  # last stable offset of the log
     end: int  # high watermark of the log
     position: ProcessPosition | None
     group: int | None  # the group's offset; None if there is none, or it expired
-    is_repartitioned: bool = False  # the topic was repartitioned
+    is_repartitioned: bool = False  # True if the topic was repartitioned
 
 
 class StartPosition(NamedTuple):

@@ -55,7 +55,7 @@ def read_source_state(
 
     `group`: a client of the process manager's group. Raises `KafkaException`.
     """
-    source, described = subscription.source, plan.events[subscription.source.topic]
+    source, events_topic = subscription.source, plan.events[subscription.source.topic]
     bounds = {
         isolation: readers.bounds(plan.connection, source.topic, [source.partition], isolation)[
             source.partition
@@ -65,14 +65,14 @@ def read_source_state(
     return SourceState(
         subscription.process,
         source,
-        described.topic_id,
-        described.partitions,
+        events_topic.topic_id,
+        events_topic.partitions,
         bounds["read_committed"][0],
         bounds["read_committed"][1],
         bounds["read_uncommitted"][1],
         positions.get(position_key(source)),
         read_group_commit(group, subscription).offset,
-        described.is_repartitioned,
+        events_topic.is_repartitioned,
     )
 
 

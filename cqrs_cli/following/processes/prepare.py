@@ -97,7 +97,11 @@ def _describe_topics(
         for loaded_process in loaded.values():
             if missing := admin.missing_acls(loaded_process.use(prefix).required_acls()):
                 raise denied_process_acls(missing)
-        topics_of = {topic: name for by in sources.values() for name, topic in by.items()}
+        topics_of = {
+            topic: name
+            for topics_by_aggregate in sources.values()
+            for name, topic in topics_by_aggregate.items()
+        }
         events_topics = _describe_existing(admin, sorted(topics_of))
         lineages = {topic: Topics(name, prefix) for topic, name in topics_of.items()}
         history_topics = admin.describe([topics.lineage for topics in lineages.values()])
@@ -105,9 +109,9 @@ def _describe_topics(
             admin, [Topics(name, prefix).commands for name in command_targets]
         )
         positions = {name: ProcessTopics(name, prefix) for name in loaded}
-        found = admin.describe([topics.positions for topics in positions.values()])
+        existing = admin.describe([topics.positions for topics in positions.values()])
         for topics in positions.values():
-            if (topic_error := topics.mistake(found.get(topics.positions))) is not None:
+            if (topic_error := topics.mistake(existing.get(topics.positions))) is not None:
                 raise topic_error
         commands_topics |= _other_commands_topics(admin, settings, command_targets)
         brokers = admin.broker_count()
@@ -117,10 +121,10 @@ def _describe_topics(
         if topics.lineage in history_topics
     }
     subscriptions = [
-        Subscription(process, EventPartition(name, topic, number))
-        for process, by in sources.items()
-        for name, topic in by.items()
-        for number in range(events_topics[topic].partitions)
+        Subscription(process, EventPartition(name, topic, partition))
+        for process, topics_by_aggregate in sources.items()
+        for name, topic in topics_by_aggregate.items()
+        for partition in range(events_topics[topic].partitions)
     ]
     limits = [info.number("max.message.bytes", MAX_MESSAGE_BYTES) for info in commands_topics.values()]
     return (
@@ -139,11 +143,11 @@ def _describe_topics(
 
 
 def _describe_existing(admin: Admin, topics: list[str]) -> dict[str, TopicInfo]:
-    found = admin.describe(topics)
+    existing = admin.describe(topics)
     for topic in topics:
-        if topic not in found:
+        if topic not in existing:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
-    return found
+    return existing
 
 
 def _other_commands_topics(
@@ -160,13 +164,13 @@ def _other_commands_topics(
 def _parse_addresses(
     flag: str, texts: Iterable[str], subscriptions: list[Subscription]
 ) -> Iterator[tuple[Subscription, int]]:
-    """Parse `PROCESS:AGG:P@OFFSET`."""
-    known = {subscription.address: subscription for subscription in subscriptions}
+    """Yield the subscription and the offset of each text; `checkout:order:3@7` is offset 7 of order's partition 3."""
+    subscription_of = {subscription.address: subscription for subscription in subscriptions}
     for text in texts:
         address, position = text.rpartition("@")[0], parse_position(flag, text)
-        if address not in known:
+        if address not in subscription_of:
             raise UsageError(
                 f"{flag}: {address!r} is not a subscription of this run",
-                f"known: {', '.join(sorted(known)[:8])}",
+                f"known: {', '.join(sorted(subscription_of)[:8])}",
             )
-        yield known[address], position.offset
+        yield subscription_of[address], position.offset

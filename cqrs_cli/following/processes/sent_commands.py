@@ -22,8 +22,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.reactions import ReactionCommand
 
-#: Data of at most this size are never in the payload store: the minimum of `payload_threshold`.
-_SMALL = 1024
+#: Bytes. Data of at most this size are never in the payload store: it is the minimum of `payload_threshold`.
+_MAX_INLINE_SIZE = 1024
 
 
 class _SentAttributes(Struct):
@@ -102,19 +102,19 @@ def without_forwarded_attribute(value: bytes, forwarded_from: str) -> bytes:
 
 
 def command_digest(
-    topic: str, key: bytes | None, value: bytes | None, masked: MaskDocument | None = None
+    topic: str, key: bytes | None, value: bytes | None, mask: MaskDocument | None = None
 ) -> bytes:
     """Return the digest of a command, which is equal for data in the record and for data in the payload store.
 
-    `masked`: for commands with personal fields, whose data must be in the record. The digest omits personal values,
+    `mask`: for commands with personal fields, whose data must be in the record. The digest omits personal values,
     because the values in the event may be erased by now.
     """
     value = value or b""
-    if masked is not None:
-        value = masked(value)
-    if len(value) > _SMALL:
+    if mask is not None:
+        value = mask(value)
+    if len(value) > _MAX_INLINE_SIZE:
         with suppress(ValueError, RecursionError):  # not a document of a process manager
             data = data_of_document(value)
-            if data is not None and len(data) > _SMALL:
+            if data is not None and len(data) > _MAX_INLINE_SIZE:
                 value = with_reference(value, payload_folder(topic), reference_to(data))
     return blake2b(value, digest_size=8, key=blake2b(key or b"", digest_size=8).digest()).digest()

@@ -16,7 +16,9 @@ from cqrs_cli.ownership.session import Session
 class ReactSession(Session[CommandWriter]):
     """The position is a record in the positions topic; the group offset of the events topic repeats it."""
 
-    def __init__(self, plan: ProcessPlan, subscription: Subscription, mine: Claim, batch_limit: int) -> None:
+    def __init__(
+        self, plan: ProcessPlan, subscription: Subscription, own_claim: Claim, batch_limit: int
+    ) -> None:
         self.plan, self.subscription = plan, subscription
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
@@ -24,7 +26,9 @@ class ReactSession(Session[CommandWriter]):
         self.codec = AS_STORED  # of events
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
-        super().__init__(plan.connection, plan.claim_slot(subscription), writer, mine, timing, batch_limit)
+        super().__init__(
+            plan.connection, plan.claim_slot(subscription), writer, own_claim, timing, batch_limit
+        )
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()

@@ -48,12 +48,14 @@ class ReactingSupervisor(Supervisor):
     ) -> None:
         self.plan, self.subscription = plan, subscription
         self.context = ReactionContext(loaded, composer, self.add_note)
-        mine = plan.claim(subscription, attempt)
+        own_claim = plan.claim(subscription, attempt)
         folder = plan.status_folder(subscription)
-        connection, seat, timing = plan.connection, plan.claim_slot(subscription), plan.timing
-        super().__init__(connection, seat, str(subscription), folder, mine, timing, stopping, plan.reports)
+        connection, claim_slot, timing = plan.connection, plan.claim_slot(subscription), plan.timing
+        super().__init__(
+            connection, claim_slot, str(subscription), folder, own_claim, timing, stopping, plan.reports
+        )
         self._reported_count = 0  # number of notes sent to the driver
-        self.began, self.ended = time.time(), 0.0
+        self.started_at, self.ended = time.time(), 0.0
 
     @property
     def result(self) -> ProcessResult:
@@ -63,7 +65,7 @@ class ReactingSupervisor(Supervisor):
             tuple(self.notes),
             events=self.context.events,
             commands=self.context.commands,
-            began=self.began,
+            started_at=self.started_at,
             ended=self.ended,
         )
 
@@ -97,8 +99,8 @@ class ReactingSupervisor(Supervisor):
 
     def handle_unwritable_record(self, error: BatchTooLarge) -> None:
         """Record the event at which the next owner stops the process manager."""
-        why = str(error).partition(" (")[0]
-        self.context.rejected_events[error.offset] = f"a commands topic rejects its commands: {why}"
+        reason = str(error).partition(" (")[0]
+        self.context.rejected_events[error.offset] = f"a commands topic rejects its commands: {reason}"
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):

@@ -80,19 +80,19 @@ class TargetPartitions:
         return read_lineage(self._plan.connection, topic, count)
 
     def _direct_targets(self) -> list[int]:
-        """The partitions that get their first keys from this one, now or later."""
+        """Return the partitions that get their first keys from the own partition, now or later."""
         own_partition, count = self._source.partition, self._topic.partitions
         return [target for target in range(count) if self._lineage.parent(target) == own_partition]
 
     def _descendants_of(self, partition: int) -> list[int]:
-        """The partitions that have keys of this one by now, directly or through other partitions."""
-        splits: list[list[Split]] = [
+        """Return the partitions that have keys of `partition` by now, directly or through other partitions."""
+        splits_by_target: list[list[Split]] = [
             [*self._lineage.inherited_splits(target)] for target in range(self._topic.partitions)
         ]
         return [
             target
-            for target, parent_chain in enumerate(splits)
-            if partition in {split.partition for split in parent_chain}
+            for target, splits in enumerate(splits_by_target)
+            if partition in {split.partition for split in splits}
         ]
 
     def _without_position(self, partitions: list[int]) -> set[EventPartition]:

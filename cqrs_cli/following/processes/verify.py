@@ -83,8 +83,8 @@ def verify_process(
         )
         topic_partition = f"{source.topic}:{source.partition}"
         if reacted.processed_upper > later.end:
-            what = f"the position is {reacted.processed_upper}, and the log ends at {later.end}"
-            findings.add_violation(f"{topic_partition}: {what}")
+            problem = f"the position is {reacted.processed_upper}, and the log ends at {later.end}"
+            findings.add_violation(f"{topic_partition}: {problem}")
         is_kept = _retention_filter(oldest)
         matched[source.topic] |= set(
             check_partition_reactions(topic_partition, events, reacted, sent[source.topic], is_kept, findings)
@@ -105,14 +105,14 @@ def _retention_filter(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionC
 
 
 def _reacted_range(before: SubscriptionState, after: SubscriptionState) -> ReactedRange:
-    first, last = before.position, after.position
+    position_before, position_after = before.position, after.position
     return ReactedRange(
-        0 if first is None else first.offset,
-        0 if last is None else last.offset,
-        frozenset(() if last is None else last.all_skipped),
-        None if last is None else last.accepted,
+        0 if position_before is None else position_before.offset,
+        0 if position_after is None else position_after.offset,
+        frozenset(() if position_after is None else position_after.all_skipped),
+        None if position_after is None else position_after.accepted,
         after.start == 0,
-        None if last is None else last.start,
+        None if position_after is None else position_after.start,
     )
 
 
@@ -120,17 +120,19 @@ def _commands_topics(
     connection: Connection, settings: "Settings"
 ) -> tuple[dict[str, CommandsTopic], dict[str, PartitionCounts]]:
     """Return the existing commands topics by aggregate, and the segments of keys in each topic."""
-    found, segments = {}, {}
+    commands_topics, segments = {}, {}
     for name in registry.names(settings.aggregates, settings.root):
         topics = Topics(name, settings.topic_prefix)
         try:
-            found[name] = CommandsTopic(topics.commands, readers.partition_count(connection, topics.commands))
+            commands_topics[name] = CommandsTopic(
+                topics.commands, readers.partition_count(connection, topics.commands)
+            )
         except ConfigurationError:
             continue
         segments[topics.commands] = find_partition_counts(
-            connection, topics, settings.partitioner, found[name].partitions
+            connection, topics, settings.partitioner, commands_topics[name].partitions
         )
-    return found, segments
+    return commands_topics, segments
 
 
 def _read_commands(
@@ -146,15 +148,15 @@ def _read_commands(
     oldest = dict[tuple[str, int], int]()
     for topic, partitions in topics.values():
         report(f"reading {topic}")
-        for number, (start, end) in readers.bounds(connection, topic, range(partitions)).items():
-            for records in readers.read(connection, topic, number, start, end):
+        for partition, (start, end) in readers.bounds(connection, topic, range(partitions)).items():
+            for records in readers.read(connection, topic, partition, start, end):
                 if start > 0:
-                    oldest.setdefault((topic, number), records[0].timestamp)
+                    oldest.setdefault((topic, partition), records[0].timestamp)
                 # Digests of commands with personal fields omit the personal values, so their data are needed.
                 codec = connection.payload_codec() if topic in sent.masks else AS_STORED
-                for decoded in codec.decode_batches(topic, number, [records]):
+                for decoded in codec.decode_batches(topic, partition, [records]):
                     for record in decoded:
-                        sent.add_if_sent(record, topic, number)
+                        sent.add_if_sent(record, topic, partition)
     return sent, oldest
 
 
@@ -164,17 +166,17 @@ def _subscribed_events(
     composer: Composer,
     segments: Mapping[str, PartitionCounts],
     masks: Mapping[str, MaskDocument],
-    status: SubscriptionState,
+    state: SubscriptionState,
     end: int,
     report_violation: Callable[[str], None],
 ) -> Iterator[SubscribedEvent]:
     """Yield the subscribed events of a partition, with the commands that `react` returns for each event now. An event
     that cannot be read is a violation.
     """
-    source = status.subscription.source
-    read = readers.read(connection, source.topic, source.partition, status.start, end)
+    source = state.subscription.source
+    batches = readers.read(connection, source.topic, source.partition, state.start, end)
     codec = connection.payload_codec()
-    for records in codec.decode_batches(source.topic, source.partition, read):
+    for records in codec.decode_batches(source.topic, source.partition, batches):
         for record in records:
             try:
                 recorded = read_recorded_event(
@@ -191,10 +193,10 @@ def _subscribed_events(
                 continue
             if type(recorded.event) in loaded.events:
                 time = milliseconds_of(recorded.time)
-                first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
+                first_id = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
                 yield SubscribedEvent(
                     record.offset,
-                    first.origin,
+                    first_id.origin,
                     time,
                     _expected_commands(loaded, composer, segments, masks, recorded),
                 )

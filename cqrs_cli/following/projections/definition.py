@@ -57,9 +57,9 @@ def check_columns(connection: Connection, name: str, recorded: str) -> None:
         if current[table] == columns:
             continue
         lost = [column for column, _ in columns if column not in {other for other, _ in current[table]}]
-        what = f"column {lost[0]!r} is missing" if lost else "its columns differ from the created columns"
+        problem = f"column {lost[0]!r} is missing" if lost else "its columns differ from the created columns"
         raise ConfigurationError(
-            f"table {table} was changed: {what if current[table] else 'it is missing'}",
+            f"table {table} was changed: {problem if current[table] else 'it is missing'}",
             f"fill the tables again: cqrs project {name} --rebuild",
         )
     dialect_of(connection).check_tables(connection, list(expected))

@@ -47,9 +47,9 @@ class ProjectorResult:
     """The result of a projector: a normal end (`error` None), or the error that ends the run."""
 
     source: EventPartition
-    events: int = 0  # projected
-    began: float = 0.0  # seconds since the epoch
-    ended: float = 0.0
+    events: int = 0  # number of projected events
+    started_at: float = 0.0  # seconds since the epoch
+    ended: float = 0.0  # seconds since the epoch
     error: CqrsError | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -58,7 +58,7 @@ class ProjectorResult:
 class ProjectionProgress:
     """The positions of a projection, and the ends of the logs at the last poll."""
 
-    at: float  # monotonic seconds
+    at: float  # monotonic clock in seconds, at the last poll
     positions: Mapping[EventPartition, int]
     ends: Mapping[EventPartition, int]
     events: int = 0  # projected events, known at the end

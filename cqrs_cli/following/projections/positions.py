@@ -44,20 +44,20 @@ def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], P
 
 
 def move_position(
-    db: Connection, plan: ProjectionPlan, source: EventPartition, before: int, after: int
+    db: Connection, plan: ProjectionPlan, source: EventPartition, old_offset: int, new_offset: int
 ) -> None:
-    """Move the position from `before` to `after`, as the first statement of a batch.
+    """Move the position from `old_offset` to `new_offset`, as the first statement of a batch.
 
     The statement locks the row, and stops a stale projector before its work. Raises `PositionMovedError` if the
-    position belongs to another run or topic, or is not at `before`.
+    position belongs to another run or topic, or is not at `old_offset`.
     """
     expected_row = (
         _row_of(plan, source)
         & (POSITIONS.c.topic_id == plan.topic_ids[source.topic])
-        & (POSITIONS.c.next_offset == before)
+        & (POSITIONS.c.next_offset == old_offset)
         & (POSITIONS.c.owner == plan.owner)
     )
-    if db.execute(update(POSITIONS).where(expected_row).values(next_offset=after)).rowcount != 1:
+    if db.execute(update(POSITIONS).where(expected_row).values(next_offset=new_offset)).rowcount != 1:
         raise PositionMovedError
 
 

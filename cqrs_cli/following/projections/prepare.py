@@ -37,7 +37,7 @@ from cqrs_cli.ownership.complete_events import check_starts
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-_T = TypeVar("_T")
+_Result = TypeVar("_Result")
 
 #: Timeout in seconds of `--once` for an unavailable database: long enough for a restart.
 ONCE_TIMEOUT = 60.0
@@ -55,7 +55,7 @@ class PreparedProjection:
 
     live: ProjectionPlan
     new: ProjectionPlan | None
-    before: list[str]  # previous owners of the positions
+    previous_owners: list[str]  # runs that owned the positions before, such as `host:4711:1f2e3d4c`
 
 
 def prepare_projection(
@@ -86,12 +86,14 @@ def prepare_projection(
         engine.dispose()
 
 
-def retry_until_available(action: Callable[[], _T], plan: ProjectionPlan, report: ReportProgress) -> _T:
+def retry_until_available(
+    action: Callable[[], _Result], plan: ProjectionPlan, report: ReportProgress
+) -> _Result:
     """Return the result of `action`, retried until the database responds.
 
     Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`timeout`).
     """
-    database, began = plan.database, time.monotonic()
+    database, started_at = plan.database, time.monotonic()
     is_reported = False
     races = 0
     while True:
@@ -106,7 +108,7 @@ def retry_until_available(action: Callable[[], _T], plan: ProjectionPlan, report
                     f"{url_without_password(database)}: {error_text(error)}",
                     "correct --to, or repair the database",
                 ) from error
-            if plan.timeout is not None and time.monotonic() - began > plan.timeout:
+            if plan.timeout is not None and time.monotonic() - started_at > plan.timeout:
                 raise UnavailableError(
                     f"no answer from {url_without_password(database)} for {plan.timeout:g} s ({error_text(error)})",
                     "start the database, or correct --to",
@@ -120,12 +122,16 @@ def retry_until_available(action: Callable[[], _T], plan: ProjectionPlan, report
 def _plan(
     settings: "Settings", connection: Cluster, loaded: LoadedProjection, database: DatabaseAddress
 ) -> ProjectionPlan:
-    topics_of = {name: Topics(name, settings.topic_prefix) for name in sorted(loaded.aggregates)}
-    topics = {name: topics.events for name, topics in topics_of.items()}
+    topics_by_aggregate = {name: Topics(name, settings.topic_prefix) for name in sorted(loaded.aggregates)}
+    topics = {name: topics.events for name, topics in topics_by_aggregate.items()}
     with Admin(connection) as admin:
-        described = admin.describe([*topics.values(), *(topics.lineage for topics in topics_of.values())])
-    repartitioned_topics = {name: topics for name, topics in topics_of.items() if topics.lineage in described}
-    existing = {topic: info for topic, info in described.items() if topic in topics.values()}
+        topic_infos = admin.describe(
+            [*topics.values(), *(topics.lineage for topics in topics_by_aggregate.values())]
+        )
+    repartitioned_topics = {
+        name: topics for name, topics in topics_by_aggregate.items() if topics.lineage in topic_infos
+    }
+    existing = {topic: info for topic, info in topic_infos.items() if topic in topics.values()}
     for topic in topics.values():
         if topic not in existing:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
@@ -166,9 +172,9 @@ def prepare_tables(
             dialect_of(engine).check_swappable(connection, record.names)
         return PreparedProjection(plan, _shadow_plan(plan, loaded, engine, rebuild, starts), [])
     with begin() as db:
-        before = take_over_positions(db, plan, starts)
+        previous_owners = take_over_positions(db, plan, starts)
         _check_tables(plan, loaded, db)  # no other run can swap the tables now
-    return PreparedProjection(plan, None, before)
+    return PreparedProjection(plan, None, previous_owners)
 
 
 def _check_tables(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
@@ -236,11 +242,13 @@ def stable_ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
 
 
 def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
-    existing: dict[EventPartition, tuple[int, int]] = {}
+    bounds_by_source: dict[EventPartition, tuple[int, int]] = {}
     for topic in plan.topic_ids:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
         # The highest partition comes first: if its end includes an event after a split, then the ends of its parents,
         # which are read later, include all events before the split.
-        for number, bounds in readers.bounds(plan.connection, topic, sorted(sources, reverse=True)).items():
-            existing[sources[number]] = bounds
-    return existing
+        for partition, bounds in readers.bounds(
+            plan.connection, topic, sorted(sources, reverse=True)
+        ).items():
+            bounds_by_source[sources[partition]] = bounds
+    return bounds_by_source

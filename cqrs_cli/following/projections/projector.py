@@ -70,14 +70,14 @@ class Projector:
     def run(self) -> None:
         """Project, and set `result` at the end."""
         error: CqrsError | None = None
-        began = time.time()
+        started_at = time.time()
         try:
             self._project_log()
         except CqrsError as known:
             error = known
         except BaseException as bug:  # also `SystemExit` of the projection's code: a thread needs a result
             error = CqrsError(f"{self._name()}: {type(bug).__name__}: {error_text(bug)}", "see the log")
-        self.result = ProjectorResult(self._source, self._events, began, time.time(), error)
+        self.result = ProjectorResult(self._source, self._events, started_at, time.time(), error)
 
     def _project_log(self) -> None:
         while not self._stopping.is_set():
@@ -110,38 +110,38 @@ class Projector:
         return False
 
     def _project_batches(self, tail: Tail, position: int) -> None:
-        reached, last_check = position, time.monotonic()
+        next_offset, last_check = position, time.monotonic()
         while not self._stopping.is_set():
-            if self._target is not None and reached >= self._target:
+            if self._target is not None and next_offset >= self._target:
                 break
-            records, reached = tail.poll(self._plan.batch)
+            records, next_offset = tail.poll(self._plan.batch)
             if records:
-                self._write_batch(records, position, reached)
-                position, last_check = reached, time.monotonic()
-            elif reached > position:  # skip offsets without an event, such as transaction markers
-                self._commit([], position, reached)
-                position = reached
+                self._write_batch(records, position, next_offset)
+                position, last_check = next_offset, time.monotonic()
+            elif next_offset > position:  # skip offsets without an event, such as transaction markers
+                self._commit([], position, next_offset)
+                position = next_offset
             elif time.monotonic() - last_check > self._plan.ownership_interval:
                 last_check = time.monotonic()
                 if read_own_position(self._engine, self._plan, self._source) != position:
                     raise PositionMovedError
 
-    def _write_batch(self, records: list[Record], before: int, after: int) -> None:
+    def _write_batch(self, records: list[Record], previous_offset: int, next_offset: int) -> None:
         events = [event for event in map(self._decode, records) if type(event.event) in self._loaded.events]
         try:
-            self._commit(events, before, after)
+            self._commit(events, previous_offset, next_offset)
         except (PositionMovedError, CqrsError):
             raise
         except BaseException as error:  # the projection's code may raise any exception
             if retry_policy(error) != "none":
                 raise
-            self._write_singly(events, before, after)
+            self._write_singly(events, previous_offset, next_offset)
 
-    def _write_singly(self, events: list[Recorded[Event]], before: int, after: int) -> None:
+    def _write_singly(self, events: list[Recorded[Event]], previous_offset: int, next_offset: int) -> None:
         """Write each event in its own transaction: this finds the failing event, and commits all events before it."""
         for event in events:
             try:
-                self._commit([event], before, event.offset + 1)
+                self._commit([event], previous_offset, event.offset + 1)
             except (PositionMovedError, CqrsError):
                 raise
             except BaseException as error:  # the projection's code may raise any exception
@@ -149,15 +149,15 @@ class Projector:
                     raise
                 self._check_tables()
                 raise self._projection_error(event, error) from self._aggregate.redact_error(error)
-            before = event.offset + 1
-        if before < after:
-            self._commit([], before, after)
+            previous_offset = event.offset + 1
+        if previous_offset < next_offset:
+            self._commit([], previous_offset, next_offset)
 
-    def _commit(self, events: list[Recorded[Event]], before: int, after: int) -> None:
+    def _commit(self, events: list[Recorded[Event]], previous_offset: int, next_offset: int) -> None:
         """Write a batch in one transaction: first the position, then the rows."""
         with self._engine.begin() as db:
-            move_position(db, self._plan, self._source, before, after)
-            if before == 0 and not self._barrier.is_passable_in(db):
+            move_position(db, self._plan, self._source, previous_offset, next_offset)
+            if previous_offset == 0 and not self._barrier.is_passable_in(db):
                 raise PositionMovedError
             if events:
                 with forbid_transaction_end(db):
@@ -195,9 +195,9 @@ class Projector:
         """Raise an error if another run owns the tables or the tables were changed, which explains most errors."""
         read_own_position(self._engine, self._plan, self._source)
         with read_only(self._engine).connect() as connection:
-            made = read_table_record(connection, self._plan.name)
-            if made is not None:
-                check_columns(connection, self._plan.name, made.tables)
+            record = read_table_record(connection, self._plan.name)
+            if record is not None:
+                check_columns(connection, self._plan.name, record.tables)
 
     def _handle_database_error(self, error: SQLAlchemyError) -> None:
         """Wait before the batch is retried; raises an error if a retry does not help."""

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.event_tail import EventPartition
 def check_position_in_log(connection: Connection, name: str, source: EventPartition, position: int) -> None:
     """Raise `ContradictionError` for a position before the start or after the end of the log.
 
-    The mismatch must last for `BELIEVED_AFTER` seconds.
+    The mismatch must last for `readers.SHORT_LOG_TIMEOUT` seconds, because a broker may report an old end for a moment.
     """
     deadline = time.monotonic() + readers.SHORT_LOG_TIMEOUT
     while True:

@@ -31,12 +31,12 @@ def project_partitions(
     engine = open_database(plan.database)
     stopping = threading.Event()
 
-    opened: set[EventPartition] = set()
+    opened_sources: set[EventPartition] = set()
 
     def open_tail(source: EventPartition, start: int) -> Tail:
-        if source in opened:  # reopened after an error
+        if source in opened_sources:  # reopened after an error
             topic_identity(plan).check_ids()
-        opened.add(source)
+        opened_sources.add(source)
         check_position_in_log(plan.connection, plan.name, source, start)
         members = personal_members(loaded.aggregates[source.aggregate])
         codec = decrypting_codec(plan.connection, source.topics, members)

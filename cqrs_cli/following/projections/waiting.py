@@ -64,10 +64,10 @@ def _positions(
             raise
         positions, projections = [], []
     if not positions:
-        wanted = f"projection {projection!r}" if projection else "any projection"
+        projection_text = f"projection {projection!r}" if projection else "any projection"
         is_unknown = projection is not None and projection not in projections
         raise ConfigurationError(
-            f"the database has no position of {wanted} on partition {partition}",
+            f"the database has no position of {projection_text} on partition {partition}",
             f"it has {', '.join(projections)}" if projections and is_unknown else "fill it: cqrs project",
         )
     return positions
