@@ -19,65 +19,70 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def lender(connection: Connection) -> ConsumerPool:
+def pool(connection: Connection) -> ConsumerPool:
     return ConsumerPool(connection, "some group")
 
 
-def test_next_reading_takes_the_same(lender: ConsumerPool) -> None:
-    with lender.acquire() as first:
+def test_released_client_is_reused(pool: ConsumerPool) -> None:
+    with pool.acquire() as first:
         pass
-    with lender.acquire() as second, lender.acquire() as within:
+    with pool.acquire() as second, pool.acquire() as concurrent:
         assert second is first
-        assert within is not first
-    lender.close()
-    with lender.acquire() as later:
-        assert later not in (first, within)
-    lender.close()
+        assert concurrent is not first
+    pool.close()
+    with pool.acquire() as new_client:
+        assert new_client not in (first, concurrent)
+    pool.close()
 
 
-def test_uncommitted_is_read_by_its_own(connection: Connection, lender: ConsumerPool) -> None:
-    with pooled_consumer(connection, lender, "read_uncommitted") as any, lender.acquire() as lent:
-        assert any is not lent
-    with lender.acquire() as again, lender.acquire("read_uncommitted") as any_again:
-        assert again is lent
-        assert any_again is any
-    lender.close()
+def test_isolation_levels_have_separate_clients(connection: Connection, pool: ConsumerPool) -> None:
+    with (
+        pooled_consumer(connection, pool, "read_uncommitted") as uncommitted_reader,
+        pool.acquire() as committed_reader,
+    ):
+        assert uncommitted_reader is not committed_reader
+    with pool.acquire() as committed_again, pool.acquire("read_uncommitted") as uncommitted_again:
+        assert committed_again is committed_reader
+        assert uncommitted_again is uncommitted_reader
+    pool.close()
 
 
-def test_each_reading_of_a_log_borrows(connection: Connection, prefix: str) -> None:
+def test_each_read_of_a_log_uses_the_pool(connection: Connection, prefix: str) -> None:
     """A client outside the pool would not find a broker."""
     topics = Topics("bank", prefix)
     for topic in (topics.events, topics.commands, topics.lineage):
         TransactionalTopic(connection, topic).write([b"one"])
-    lender, offline = ConsumerPool(connection, topics.group), Connection("127.0.0.1:1")
-    log = PartitionLog(offline, topics, 0, pool=lender)
+    pool, offline_connection = ConsumerPool(connection, topics.group), Connection("127.0.0.1:1")
+    log = PartitionLog(offline_connection, topics, 0, pool=pool)
     assert log.bounds("events") == log.bounds("events", "read_uncommitted") == (0, 1)
-    assert [one.value for some in log.read("events", 0, 1) for one in some] == [b"one"]
+    assert [record.value for records in log.read("events", 0, 1) for record in records] == [b"one"]
     assert log.offset_at("events", 0) == 0
     assert log.committed_position() == GroupCommit(None, "")
     with pytest.raises(ContradictionError, match="offset 0"):
-        read_lineage(offline, topics, 1, pool=lender)
-    lender.close()
+        read_lineage(offline_connection, topics, 1, pool=pool)
+    pool.close()
 
 
-def test_failed_ones_are_not_lent(lender: ConsumerPool) -> None:
-    with suppress(KafkaException), lender.acquire() as failed:
+def test_failed_clients_are_not_reused(pool: ConsumerPool) -> None:
+    with suppress(KafkaException), pool.acquire() as failed:
         raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
-    with lender.acquire() as another:
+    with pool.acquire() as another:
         assert another is not failed
-    lender.close()
+    pool.close()
 
 
-def test_readings_do_not_mix(connection: Connection, prefix: str, lender: ConsumerPool) -> None:
+def test_reads_do_not_mix(connection: Connection, prefix: str, pool: ConsumerPool) -> None:
     """Each reading is interrupted with records on their way."""
     logs = [TransactionalTopic(connection, f"{prefix}{name}") for name in ("one", "two")]
     for log in logs:
-        log.write(b"%s %d" % (log.topic.encode(), n) for n in range(1000))
+        log.write(b"%s %d" % (log.topic.encode(), number) for number in range(1000))
     for log in [*logs, *logs]:
-        assert bounds(connection, log.topic, [0], pool=lender)[0] == (0, 1000)
-        first = first_record(connection, log.topic, 0, 0, 1000, lender)
-        last = last_record(connection, log.topic, 0, 0, 1000, lender)
-        some = next(read(connection, log.topic, 0, 500, 1000, batch=10, pool=lender))
-        found = [first, some[0], last]
-        assert [one and one.value for one in found] == [f"{log.topic} {n}".encode() for n in (0, 500, 999)]
-    lender.close()
+        assert bounds(connection, log.topic, [0], pool=pool)[0] == (0, 1000)
+        first = first_record(connection, log.topic, 0, 0, 1000, pool)
+        last = last_record(connection, log.topic, 0, 0, 1000, pool)
+        batch = next(read(connection, log.topic, 0, 500, 1000, batch=10, pool=pool))
+        records = [first, batch[0], last]
+        assert [record and record.value for record in records] == [
+            f"{log.topic} {number}".encode() for number in (0, 500, 999)
+        ]
+    pool.close()

@@ -1,4 +1,4 @@
-"""Every error code of librdkafka has one class, and errors that are not our fault lead to a retry."""
+"""Every error code of librdkafka has one kind, and errors that may pass lead to a retry."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ CODES = {
 }
 
 
-def failure(name: str) -> CqrsError:
+def error_for(name: str) -> CqrsError:
     return send_failure(Connection("broker:1"), "counter.commands", KafkaError(CODES[name]))
 
 
@@ -35,11 +35,11 @@ def test_unknown_codes_are_final() -> None:
     "name",
     ["_PURGE_QUEUE", "_PURGE_INFLIGHT", "_MSG_TIMED_OUT", "_ALL_BROKERS_DOWN", "_FATAL", "NOT_CONTROLLER"],
 )
-def test_what_passes_is_unavailable(name: str) -> None:
-    assert isinstance(failure(name), UnavailableError)
+def test_passing_errors_are_unavailable(name: str) -> None:
+    assert isinstance(error_for(name), UnavailableError)
 
 
-def test_other_failures_are_not() -> None:
-    found = [failure(name) for name in ("MSG_SIZE_TOO_LARGE", "UNKNOWN_TOPIC_OR_PART", "INVALID_RECORD")]
-    assert not any(isinstance(error, UnavailableError) for error in found)
-    assert isinstance(found[1], ConfigurationError)
+def test_permanent_errors_are_not_unavailable() -> None:
+    errors = [error_for(name) for name in ("MSG_SIZE_TOO_LARGE", "UNKNOWN_TOPIC_OR_PART", "INVALID_RECORD")]
+    assert not any(isinstance(error, UnavailableError) for error in errors)
+    assert isinstance(errors[1], ConfigurationError)

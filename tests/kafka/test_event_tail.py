@@ -10,24 +10,26 @@ from tests.support.absent_broker import unused_address
 from tests.support.waiting import eventually
 
 
-def tail(address: str, notes: list[str], *, patient: bool = True) -> PartitionTail:
-    place = EventPartition("order", "order.events", 0)
-    return PartitionTail(Connection(address), place, 0, notes.append, AS_STORED, wait_for_broker=patient)
+def open_tail(address: str, notes: list[str], *, wait_for_broker: bool = True) -> PartitionTail:
+    partition = EventPartition("order", "order.events", 0)
+    return PartitionTail(
+        Connection(address), partition, 0, notes.append, AS_STORED, wait_for_broker=wait_for_broker
+    )
 
 
-def test_impatient_reader_ends() -> None:
-    reading = tail(unused_address(), [], patient=False)
+def test_reader_without_waiting_raises() -> None:
+    tail = open_tail(unused_address(), [], wait_for_broker=False)
     with pytest.raises(UnavailableError, match="no answer from Kafka"):
-        eventually(lambda: reading.poll(10)[0])
-    reading.close()
+        eventually(lambda: tail.poll(10)[0])
+    tail.close()
 
 
 def test_silent_brokers_are_noted_once() -> None:
     """librdkafka reports a missing broker outside of the messages, and keeps trying."""
     address, notes = unused_address(), list[str]()
-    reading = tail(address, notes)
-    eventually(lambda: reading.poll(10) == ([], 0) and notes)
+    tail = open_tail(address, notes)
+    eventually(lambda: tail.poll(10) == ([], 0) and notes)
     for _ in range(3):
-        reading.poll(10)
-    reading.close()
+        tail.poll(10)
+    tail.close()
     assert notes == [f"no answer from {address}; still trying"]

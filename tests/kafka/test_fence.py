@@ -19,22 +19,22 @@ from tests.support.transactional_topic import TransactionalTopic
 pytestmark = pytest.mark.kafka
 
 
-class Asking:
+class CountingProducer:
     """A producer that counts calls of `init_transactions`, and notes at which count it looked up leaders."""
 
     def __init__(self, client: Producer) -> None:
-        self._client, self.asked = client, 0
-        self.looked = list[int]()
+        self._client, self.init_calls = client, 0
+        self.lookups = list[int]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def init_transactions(self, timeout: float) -> None:
-        self.asked += 1
+        self.init_calls += 1
         self._client.init_transactions(timeout)
 
     def list_topics(self, topic: str, timeout: float) -> None:
-        self.looked.append(self.asked)
+        self.lookups.append(self.init_calls)
         self._client.list_topics(topic, timeout)
 
 
@@ -42,20 +42,24 @@ class Asking:
 def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str) -> None:
     topics = Topics("bank", prefix)
     events = TransactionalTopic(connection, topics.events).topic
-    before = producer(connection, transactional_id=topics.transactional_id(0))
-    before.init_transactions(10)
-    before.begin_transaction()
-    before.produce(events, b"one", partition=0)
-    assert before.flush(10) == 0
+    previous_producer = producer(connection, transactional_id=topics.transactional_id(0))
+    previous_producer.init_transactions(10)
+    previous_producer.begin_transaction()
+    previous_producer.produce(events, b"one", partition=0)
+    assert previous_producer.flush(10) == 0
     writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
-    asking = writer._producer = Asking(writer._producer)  # type: ignore[assignment]
+    counting_producer = writer._producer = CountingProducer(writer._producer)  # type: ignore[assignment]
     writer.fence()
-    assert asking.asked > 1  # librdkafka itself retries half a second later
-    assert asking.looked == [0, 0, asking.asked]  # a topic may have got another leader
+    assert counting_producer.init_calls > 1  # librdkafka itself retries half a second later
+    assert counting_producer.lookups == [
+        0,
+        0,
+        counting_producer.init_calls,
+    ]  # a topic may have got another leader
     start, end = bounds(connection, events, [0])[0]
     assert (start, end) == (0, bounds(connection, events, [0], "read_uncommitted")[0][1])  # none is open
     with pytest.raises(KafkaException):
-        before.commit_transaction(10)
+        previous_producer.commit_transaction(10)
 
 
 def test_a_fence_without_broker_ends(prefix: str) -> None:
@@ -66,7 +70,7 @@ def test_a_fence_without_broker_ends(prefix: str) -> None:
         writer.fence()
 
 
-def test_too_low_a_limit_is_named(connection: Connection, prefix: str) -> None:
+def test_too_low_broker_timeout_is_named(connection: Connection, prefix: str) -> None:
     """The broker allows 15 minutes by default."""
     topics = Topics("counter", prefix)
     TransactionalTopic(connection, topics.events)

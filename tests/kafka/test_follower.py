@@ -13,86 +13,86 @@ from cqrs_cli.kafka.readers import waiting_follower
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-def came(offset: int, code: int | None = None) -> Message:
+def message_at(offset: int, code: int | None = None) -> Message:
     """Return a record, or an error in place of a record."""
     error = None if code is None else KafkaError(code)
     return Message(topic="counter.events", partition=3, offset=offset, error=error)
 
 
-class Reader:
+class FakeConsumer:
     """A fake consumer that receives these messages."""
 
-    def __init__(self, *arrived: Message) -> None:
-        self._arrived = list(arrived)
+    def __init__(self, *messages: Message) -> None:
+        self._messages = list(messages)
 
     def assign(self, places: list[Any]) -> None: ...
 
     def list_topics(self, topic: str, timeout: float) -> None: ...
 
     def poll(self, timeout: float) -> Message | None:
-        return self._arrived.pop(0) if self._arrived else None
+        return self._messages.pop(0) if self._messages else None
 
     def consume(self, count: int, timeout: float) -> list[Message]:
-        some, self._arrived = self._arrived[:count], self._arrived[count:]
-        return some
+        taken, self._messages = self._messages[:count], self._messages[count:]
+        return taken
 
 
-def failed(topic: str, partition: int, error: KafkaError) -> Exception:
+def read_error(topic: str, partition: int, error: KafkaError) -> Exception:
     return RuntimeError(f"{topic}:{partition} {error.code()}")
 
 
-def follower(*arrived: Message, **how: Any) -> Follower:
-    return Follower(cast(Consumer, Reader(*arrived)), failed, **how)
+def follower(*messages: Message, **options: Any) -> Follower:
+    return Follower(cast(Consumer, FakeConsumer(*messages)), read_error, **options)
 
 
 def offsets(messages: list[Any]) -> list[int]:
     return [message.offset() for message in messages]
 
 
-def test_ends_stand_apart() -> None:
-    following = follower(came(1), came(4, KafkaError._PARTITION_EOF), came(5))
-    assert offsets(following.poll()) == [1, 5]
-    assert following.ends == {("counter.events", 3): 4}
-    assert following.poll() == []
+def test_partition_ends_are_not_records() -> None:
+    reader = follower(message_at(1), message_at(4, KafkaError._PARTITION_EOF), message_at(5))
+    assert offsets(reader.poll()) == [1, 5]
+    assert reader.ends == {("counter.events", 3): 4}
+    assert reader.poll() == []
 
 
-def test_poll_takes_no_more() -> None:
-    following = follower(*map(came, range(5)))
-    assert [offsets(following.poll(2)), offsets(following.poll(1)), offsets(following.poll(9))] == [
+def test_poll_respects_its_limit() -> None:
+    reader = follower(*map(message_at, range(5)))
+    assert [offsets(reader.poll(2)), offsets(reader.poll(1)), offsets(reader.poll(9))] == [
         [0, 1],
         [2],
         [3, 4],
     ]
 
 
-def test_silence_is_told_once() -> None:
-    away, told = came(0, KafkaError._ALL_BROKERS_DOWN), list[str]()
-    reader = cast(Consumer, Reader(away, away, came(1), away, away))
-    following = waiting_follower(Connection("broker:1"), reader, told.append)
-    assert offsets(following.poll(3)) == [1]
-    assert told == ["no answer from broker:1; still trying"]
-    assert following.poll() == []
-    assert len(told) == 2
+def test_silence_is_noted_once() -> None:
+    down_error, notes = message_at(0, KafkaError._ALL_BROKERS_DOWN), list[str]()
+    consumer = cast(Consumer, FakeConsumer(down_error, down_error, message_at(1), down_error, down_error))
+    reader = waiting_follower(Connection("broker:1"), consumer, notes.append)
+    assert offsets(reader.poll(3)) == [1]
+    assert notes == ["no answer from broker:1; still trying"]
+    assert reader.poll() == []
+    assert len(notes) == 2
 
 
 @pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTO_OFFSET_RESET])
-def test_errors_end_the_reading(code: int) -> None:
+def test_errors_end_the_read(code: int) -> None:
     with pytest.raises(RuntimeError, match=r"counter\.events:3"):
-        follower(came(1), came(0, code)).poll()
+        follower(message_at(1), message_at(0, code)).poll()
 
 
-def test_foreign_group_is_not_needed() -> None:
-    denied = came(0, KafkaError.GROUP_AUTHORIZATION_FAILED)
-    assert follower(denied).poll() == []
+def test_group_right_is_not_needed() -> None:
+    denied_error = message_at(0, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert follower(denied_error).poll() == []
     with pytest.raises(RuntimeError):
-        follower(denied, own_group=True).poll()
+        follower(denied_error, own_group=True).poll()
 
 
-def test_owner_learns_of_a_missing_acl() -> None:
+def test_missing_acl_is_raised() -> None:
     log = PartitionLog(Connection("broker:1"), Topics("counter"), 3)
 
     def poll(code: int) -> None:
-        log.follow(cast(Consumer, Reader(came(0, code))), "commands", 0).poll()
+        log.follow(cast(Consumer, FakeConsumer(message_at(0, code))), "commands", 0).poll()
 
     with pytest.raises(KafkaException):
         poll(KafkaError.TOPIC_AUTHORIZATION_FAILED)

@@ -13,42 +13,49 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 
-OLD, NEW = Keyring({"old": bytes(64)}), Keyring({"new": bytes(range(64)), "old": bytes(64)})
+OLD_KEYRING, NEW_KEYRING = Keyring({"old": bytes(64)}), Keyring({"new": bytes(range(64)), "old": bytes(64)})
 
 
-def value(ring: Keyring, subject: str, number: int = 0) -> bytes | None:
-    return key_value(ring.wrap("c.keys", subject, DataKey.of_random(bytes([number]) * 72)))
+def key_record(keyring: Keyring, subject: str, number: int = 0) -> bytes | None:
+    return key_value(keyring.wrap("c.keys", subject, DataKey.of_random(bytes([number]) * 72)))
 
 
-def counted(*records: tuple[str, bytes | None]) -> dict[str, MasterUse]:
+def count_usage(*records: tuple[str, bytes | None]) -> dict[str, MasterUse]:
     count = KeysCount("c.keys")
-    log = [Record(offset, 0, subject.encode(), value) for offset, (subject, value) in enumerate(records)]
+    log = [
+        Record(offset, 0, subject.encode(), key_record)
+        for offset, (subject, key_record) in enumerate(records)
+    ]
     for record in log:
         count.add_records(0, [record])
     return dict(count.usage_by_kek())
 
 
 def test_the_last_record_of_a_subject_counts() -> None:
-    found = counted(("a", value(OLD, "a")), ("b", value(OLD, "b")), ("a", value(NEW, "a")))
-    assert found == {"old": MasterUse(1, 1), "new": MasterUse(1, 0)}
-    assert [one.is_unused for one in found.values()] == [False, False]
+    usage = count_usage(
+        ("a", key_record(OLD_KEYRING, "a")),
+        ("b", key_record(OLD_KEYRING, "b")),
+        ("a", key_record(NEW_KEYRING, "a")),
+    )
+    assert usage == {"old": MasterUse(1, 1), "new": MasterUse(1, 0)}
+    assert [kek_usage.is_unused for kek_usage in usage.values()] == [False, False]
 
 
-def test_replaced_records_are_waited_for() -> None:
+def test_replaced_records_still_use_their_kek() -> None:
     """A reader from the beginning reads them before the newer records."""
-    found = counted(("a", value(OLD, "a")), ("a", value(NEW, "a")))
-    assert found["old"] == MasterUse(0, 1) and not found["old"].is_unused
+    usage = count_usage(("a", key_record(OLD_KEYRING, "a")), ("a", key_record(NEW_KEYRING, "a")))
+    assert usage["old"] == MasterUse(0, 1) and not usage["old"].is_unused
 
 
 def test_erased_keys_do_not_count() -> None:
-    found = counted(("a", value(OLD, "a")), ("a", None), ("b", None))
-    assert found == {"old": MasterUse(0, 1)}
-    assert counted(("a", None)) == {}
+    usage = count_usage(("a", key_record(OLD_KEYRING, "a")), ("a", None), ("b", None))
+    assert usage == {"old": MasterUse(0, 1)}
+    assert count_usage(("a", None)) == {}
 
 
-def test_other_records_are_contradictions() -> None:
+def test_invalid_records_are_inconsistencies() -> None:
     with pytest.raises(ContradictionError, match=r"c\.keys partition 0 offset 1 is not a key"):
-        counted(("a", value(OLD, "a")), ("b", b"{}"))
+        count_usage(("a", key_record(OLD_KEYRING, "a")), ("b", b"{}"))
 
 
 @pytest.mark.kafka
@@ -61,7 +68,7 @@ def test_all_partitions_are_read(connection: Connection, prefix: str) -> None:
     assert count_kek_usage(connection, topics) == {}
     producer = clients.producer(connection)
     for number in range(6):
-        ring = OLD if number < 4 else NEW
-        producer.produce(topics.keys, value(ring, f"c-{number}"), f"c-{number}", number % 3)
+        keyring = OLD_KEYRING if number < 4 else NEW_KEYRING
+        producer.produce(topics.keys, key_record(keyring, f"c-{number}"), f"c-{number}", number % 3)
     producer.flush(20)
     assert count_kek_usage(connection, topics) == {"new": MasterUse(2, 0), "old": MasterUse(4, 0)}

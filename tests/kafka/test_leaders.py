@@ -8,36 +8,36 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli.kafka.leaders import ask_leader, assign
 
 
-class Reader:
+class FakeConsumer:
     """A fake consumer that records its calls."""
 
-    def __init__(self, answers: bool = True) -> None:
+    def __init__(self, has_broker: bool = True) -> None:
         self.calls: list[object] = []
-        self._answers = answers
+        self._has_broker = has_broker
 
-    def assign(self, places: list[TopicPartition]) -> None:
-        self.calls.append([(place.topic, place.partition) for place in places])
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.calls.append([(partition.topic, partition.partition) for partition in partitions])
 
     def list_topics(self, topic: str, timeout: float) -> None:
         self.calls.append(topic)
-        if not self._answers:
+        if not self._has_broker:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 
-def test_leaders_are_looked_for_at_once() -> None:
-    reader = Reader()
+def test_leaders_are_looked_up_at_once() -> None:
+    reader = FakeConsumer()
     assign(cast(Consumer, reader), [TopicPartition("events", 0), TopicPartition("events", 3)])
     assert reader.calls == [[("events", 0), ("events", 3)], "events"]
 
 
-def test_assigned_without_a_broker() -> None:
+def test_assignment_works_without_a_broker() -> None:
     """The client reads as soon as a broker is available."""
-    reader = Reader(answers=False)
+    reader = FakeConsumer(has_broker=False)
     assign(cast(Consumer, reader), [TopicPartition("events", 0)])
     assert reader.calls == [[("events", 0)], "events"]
 
 
-class Question:
+class FakeRequest:
     """A request that times out at first, and records its timeouts."""
 
     def __init__(self, unanswered: int, *codes: int) -> None:
@@ -53,19 +53,19 @@ class Question:
 
 
 @pytest.mark.parametrize(
-    ("unanswered", "waits", "looks"),
+    ("unanswered", "timeouts", "lookups"),
     [(0, [0.1], []), (1, [0.1, 1.0], []), (2, [0.1, 1.0, 1.0], ["events"])],
 )
-def test_is_asked_again_soon(unanswered: int, waits: list[float], looks: list[object]) -> None:
+def test_request_is_repeated_soon(unanswered: int, timeouts: list[float], lookups: list[object]) -> None:
     """The client looks up another leader only after the request's full timeout."""
-    reader, question = Reader(), Question(unanswered)
+    reader, question = FakeConsumer(), FakeRequest(unanswered)
     assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42
-    assert question.waits == waits
-    assert reader.calls == looks
+    assert question.waits == timeouts
+    assert reader.calls == lookups
 
 
-def test_what_waits_less_is_asked_twice() -> None:
-    reader, question = Reader(), Question(9)
+def test_short_request_is_made_twice() -> None:
+    reader, question = FakeConsumer(), FakeRequest(9)
     with pytest.raises(KafkaException):
         ask_leader(cast(Consumer, reader), "events", question, 0.05)
     assert question.waits == [0.05, 0.05]
@@ -73,5 +73,5 @@ def test_what_waits_less_is_asked_twice() -> None:
 
 def test_first_error_does_not_count() -> None:
     """A client that is not connected yet reports that all brokers are down."""
-    reader, question = Reader(), Question(1, KafkaError._ALL_BROKERS_DOWN)
+    reader, question = FakeConsumer(), FakeRequest(1, KafkaError._ALL_BROKERS_DOWN)
     assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42

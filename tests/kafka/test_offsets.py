@@ -45,8 +45,8 @@ def test_reading_ignores_pending_commit(connection: Connection, topics: Topics) 
     assert committed_offsets(group, topics.commands, [0]) == {0: GroupCommit(3, "before")}
     client = writer._producer
     client.begin_transaction()
-    place = TopicPartition(topics.commands, 0, 9, "under way")
-    client.send_offsets_to_transaction([place], group.consumer_group_metadata(), 10)
+    pending_offset = TopicPartition(topics.commands, 0, 9, "under way")
+    client.send_offsets_to_transaction([pending_offset], group.consumer_group_metadata(), 10)
     assert committed_offsets_now(connection, topics, [0]) == {0: GroupCommit(3, "before")}
     client.commit_transaction(10)
     assert committed_offsets(group, topics.commands, [0]) == {0: GroupCommit(9, "under way")}

@@ -44,41 +44,44 @@ def test_partition_log_reads_each_topic(log: PartitionLog) -> None:
 @pytest.mark.kafka
 def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
     TransactionalTopic(log.connection, log.topics.events).begin([b"open"])
-    reader = consumer(log.connection)
-    assert log.watermarks(reader, "events") == log.bounds("events") == (0, 0)
+    client = consumer(log.connection)
+    assert log.watermarks(client, "events") == log.bounds("events") == (0, 0)
     assert log.bounds("events", "read_uncommitted") == (0, 1)
     with pytest.raises(
         readers.StalledError, match=r"bank\.events partition 0: no record is visible at offset 0"
     ):
-        list(log.read_with(reader, "events", 0, 1, timeout=0.3))
-    reader.close()
+        list(log.read_with(client, "events", 0, 1, timeout=0.3))
+    client.close()
 
 
-class Busy:
+class BusyConsumer:
     """A fake client of a log without transactions, to which records are appended before each request."""
 
     end = 0
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
-        Busy.end += 1
-        return 0, Busy.end
+        BusyConsumer.end += 1
+        return 0, BusyConsumer.end
 
 
 @pytest.mark.kafka
 def test_appending_is_no_transaction(log: PartitionLog) -> None:
-    committed, any = (cast(Consumer, Busy()) for _ in range(2))
-    assert not log.has_open_transaction(committed, any, "commands")
+    committed_reader, uncommitted_reader = (cast(Consumer, BusyConsumer()) for _ in range(2))
+    assert not log.has_open_transaction(committed_reader, uncommitted_reader, "commands")
 
 
 @pytest.mark.kafka
 def test_open_transaction_is_seen(log: PartitionLog) -> None:
     commands = TransactionalTopic(log.connection, log.topics.commands)
-    committed, any = consumer(log.connection), consumer(log.connection, isolation="read_uncommitted")
-    assert not log.has_open_transaction(committed, any, "commands")
+    committed_reader, uncommitted_reader = (
+        consumer(log.connection),
+        consumer(log.connection, isolation="read_uncommitted"),
+    )
+    assert not log.has_open_transaction(committed_reader, uncommitted_reader, "commands")
     commands.begin([b"open"])
-    assert log.has_open_transaction(committed, any, "commands")
-    committed.close()
-    any.close()
+    assert log.has_open_transaction(committed_reader, uncommitted_reader, "commands")
+    committed_reader.close()
+    uncommitted_reader.close()
 
 
 @pytest.mark.kafka
@@ -99,7 +102,7 @@ def test_deleted_start_is_unavailable(log: PartitionLog) -> None:
         list(log.read("events", 5, 9))
 
 
-def test_fault_says_how_to_look() -> None:
+def test_fault_has_a_tail_command() -> None:
     log = PartitionLog(Connection("localhost:1"), Topics("bank", "test."), 3)
     fault = log.fault("dead-letters", 7, ValueError("not JSON"), "or do not")
     assert fault.message == "test.bank.dead-letters partition 3 offset 7: not JSON"

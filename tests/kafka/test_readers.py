@@ -1,4 +1,4 @@
-"""Reads of an offset range end at its end, with any holes in the range."""
+"""Reads of an offset range end at its end, even with gaps in the range."""
 
 from typing import cast
 
@@ -39,11 +39,13 @@ def values(
     if end is None:
         end = bounds(log.connection, log.topic, [0], "read_uncommitted")[0][1]
     return [
-        r.value for records in read(log.connection, log.topic, 0, start, end, batch=batch) for r in records
+        record.value
+        for records in read(log.connection, log.topic, 0, start, end, batch=batch)
+        for record in records
     ]
 
 
-def last(log: TransactionalTopic) -> bytes | None:
+def last_value(log: TransactionalTopic) -> bytes | None:
     start, end = bounds(log.connection, log.topic, [0], "read_uncommitted")[0]
     record = last_record(log.connection, log.topic, 0, start, end)
     return record.value if record else None
@@ -68,7 +70,7 @@ def test_record_is_read_as_written(log: TransactionalTopic) -> None:
     assert record == Record(0, 1_763_686_923_456, b"k", b"value", [("h", b"v")])
 
 
-def test_undecodable_header_names_spoil_no_neighbour(log: TransactionalTopic) -> None:
+def test_undecodable_header_names_are_isolated(log: TransactionalTopic) -> None:
     """The undecodable names are the first, the last, and two in a row. The other headers are kept."""
     names = [b"\xff", b"a", b"\xff", b"\xff", b"b", b"\xff"]
     with raw_client(log.connection) as requests:
@@ -89,7 +91,7 @@ def test_aborted_records_are_skipped(log: TransactionalTopic) -> None:
     assert bounds(log.connection, log.topic, [0])[0] == (0, 9)  # markers have been read, so they are stable
 
 
-def test_stretch_of_holes_ends(log: TransactionalTopic) -> None:
+def test_range_of_aborted_records_ends(log: TransactionalTopic) -> None:
     log.abort([b"never"] * 5)
     assert values(log, 0, 6) == []
 
@@ -109,19 +111,19 @@ def test_hidden_records_stall_reading(log: TransactionalTopic) -> None:
     reader.close()
 
 
-def test_last_record_is_behind_holes(log: TransactionalTopic) -> None:
-    assert last(log) is None
+def test_last_record_is_before_aborted_records(log: TransactionalTopic) -> None:
+    assert last_value(log) is None
     log.commit([b"a", b"b"])
-    assert last(log) == b"b"
+    assert last_value(log) == b"b"
     log.abort([b"never"] * 40)
-    assert last(log) == b"b"
+    assert last_value(log) == b"b"
 
 
 def test_hidden_last_record_stalls(log: TransactionalTopic) -> None:
     log.commit([b"a"])
     log.begin([b"open"])
     with short_read_timeout(), pytest.raises(StalledError):
-        last(log)
+        last_value(log)
 
 
 def test_time_finds_first_later_record(log: TransactionalTopic) -> None:
@@ -162,6 +164,6 @@ def test_lost_leader_is_looked_up_again() -> None:
 
 def test_absent_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "REQUEST_TIMEOUT", 0.5)
-    for ask in (partition_count, lambda connection, topic: bounds(connection, topic, [0])):
+    for request in (partition_count, lambda connection, topic: bounds(connection, topic, [0])):
         with pytest.raises(UnavailableError, match=r"no answer from Kafka at 127\.0\.0\.1:1"):
-            ask(Connection("127.0.0.1:1"), "any")
+            request(Connection("127.0.0.1:1"), "any")

@@ -20,20 +20,29 @@ def log(partition: int) -> PartitionLog:
 
 
 @given(lineages(), KEYS)
-def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
+def test_one_reader_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
     """The reader follows the segments of the key, including its current partition, at any stage of the splits."""
-    chains = PartitionCounts(lineage.counts, "murmur2")
-    links = (list(chains.segments(log(home), BOUNDS)) for home in chains.current_partitions)
-    read = [
-        [one.log for one in some if not one.log.key_filter or one.log.key_filter.matches(key)]
-        for some in links
+    partition_counts = PartitionCounts(lineage.counts, "murmur2")
+    segments = (
+        list(partition_counts.segments(log(partition), BOUNDS))
+        for partition in partition_counts.current_partitions
+    )
+    logs_with_key = [
+        [
+            segment.log
+            for segment in partition_segments
+            if not segment.log.key_filter or segment.log.key_filter.matches(key)
+        ]
+        for partition_segments in segments
     ]
-    (decides,) = partitions_that_decide(lineage, lambda count: target_partition("murmur2", key, count))
-    if chains.were_raised:
-        (mine,) = filter(None, read)
-        assert decides in {one.partition for one in mine}
+    (deciding_partition,) = partitions_that_decide(
+        lineage, lambda count: target_partition("murmur2", key, count)
+    )
+    if partition_counts.were_raised:
+        (own_logs,) = filter(None, logs_with_key)
+        assert deciding_partition in {segment.partition for segment in own_logs}
 
 
-def test_aggregate_that_never_grew_is_not_filtered() -> None:
-    (link,) = PartitionCounts((4,), "murmur2").segments(log(3), BOUNDS)
-    assert link.log == log(3)
+def test_unrepartitioned_aggregate_is_not_filtered() -> None:
+    (segment,) = PartitionCounts((4,), "murmur2").segments(log(3), BOUNDS)
+    assert segment.log == log(3)

@@ -12,23 +12,25 @@ from tests.support.absent_broker import unused_address
 from tests.support.waiting import eventually
 
 
-def test_followers_say_that_brokers_are_silent() -> None:
+def test_silent_brokers_are_noted() -> None:
     address, notes = unused_address(), list[str]()
-    same = TopicIdentity({}, lambda topics: {}, lambda topic, made_again: None)
-    stream = follow_records(Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, same)
+    identity = TopicIdentity({}, lambda topics: {}, lambda topic, made_again: None)
+    stream = follow_records(
+        Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, identity
+    )
     with closing(stream):
         eventually(lambda: next(stream) == [] and notes)
         assert next(stream) == [] and notes == [f"no answer from {address}; still trying"]
 
 
-def test_another_topic_ends_the_stream() -> None:
+def test_recreated_topic_ends_the_stream() -> None:
     """The gateway and `tail --follow` end in this case."""
-    another, found = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
-    same = TopicIdentity(
-        {"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, interval=0.0
+    error, visible_topics = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
+    identity = TopicIdentity(
+        {"a.events": "1"}, lambda topics: visible_topics, lambda topic, made_again: error, interval=0.0
     )
     stream = follow_records(
-        Connection(unused_address()), "a.events", {0: 0}, lambda record: True, print, same
+        Connection(unused_address()), "a.events", {0: 0}, lambda record: True, print, identity
     )
     with closing(stream), pytest.raises(ContradictionError, match="another topic"):
         next(stream)

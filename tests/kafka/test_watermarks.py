@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli.kafka.readers import offset_with, watermarks
 
 
-class Reader:
+class FakeConsumer:
     """A fake consumer whose broker first answers with these errors."""
 
     def __init__(self, *errors: int) -> None:
@@ -24,7 +24,7 @@ class Reader:
         pass
 
 
-waited_for = pytest.mark.parametrize(
+passing_errors = pytest.mark.parametrize(
     "error",
     [
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -37,20 +37,20 @@ waited_for = pytest.mark.parametrize(
 )
 
 
-@waited_for
+@passing_errors
 def test_partition_without_leader_is_awaited(error: int) -> None:
-    assert watermarks(cast(Consumer, Reader(error, error)), "t", 3) == (3, 7)
+    assert watermarks(cast(Consumer, FakeConsumer(error, error)), "t", 3) == (3, 7)
 
 
-@waited_for
+@passing_errors
 def test_offset_at_time_awaits_leader(error: int) -> None:
-    assert offset_with(cast(Consumer, Reader(error, error)), "t", 3, 1000) == 7
+    assert offset_with(cast(Consumer, FakeConsumer(error, error)), "t", 3, 1000) == 7
 
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT])
 def test_other_errors_are_raised(error: int) -> None:
     """The second error counts, because the first may only mean that the client is not connected yet."""
-    reader = Reader(error, error)
+    reader = FakeConsumer(error, error)
     with pytest.raises(KafkaException):
         watermarks(cast(Consumer, reader), "t", 3)
     assert not reader.errors

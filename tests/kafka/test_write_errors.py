@@ -16,7 +16,7 @@ from cqrs_cli.kafka.write_errors import is_caused_by_batch
         KafkaError._QUEUE_FULL,
     ],
 )
-def test_refused_record_blames_the_batch(code: int) -> None:
+def test_rejected_record_is_caused_by_batch(code: int) -> None:
     assert is_caused_by_batch(KafkaError(code))
 
 
@@ -36,5 +36,5 @@ def test_refused_record_blames_the_batch(code: int) -> None:
         KafkaError.UNKNOWN,
     ],
 )
-def test_other_errors_spare_the_batch(code: int) -> None:
+def test_other_errors_are_not_caused_by_batch(code: int) -> None:
     assert not is_caused_by_batch(KafkaError(code))

@@ -50,7 +50,7 @@ class Partition:
 
     def values(self, topic: str) -> list[bytes | None]:
         start, end = bounds(self.connection, topic, [0], "read_uncommitted")[0]
-        return [r.value for records in read(self.connection, topic, 0, start, end) for r in records]
+        return [record.value for records in read(self.connection, topic, 0, start, end) for record in records]
 
     def standing(self) -> GroupCommit:
         return committed_offsets(self.group, self.topics.commands, [0])[0]
@@ -95,7 +95,7 @@ def test_commit_reports_each_logs_end(partition: Partition) -> None:
 
 @pytest.mark.covers("no-lost-update")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
-def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind) -> None:
+def test_unread_records_prevent_the_commit(partition: Partition, kind: Kind) -> None:
     """A batch is not committed if another record was appended to its log after the writer's read."""
     for first in (True, False):
         log = PartitionLog(partition.connection, partition.topics, 0)
@@ -124,10 +124,10 @@ def test_unproducible_record_prevents_the_commit(partition: Partition) -> None:
 
 
 @pytest.mark.covers("all-or-none")
-@pytest.mark.parametrize("behind", [0, 20, 100])
-def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -> None:
+@pytest.mark.parametrize("later_letters", [0, 20, 100])
+def test_refused_record_prevents_the_commit(partition: Partition, later_letters: int) -> None:
     writer = partition.writer()
-    letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * behind]
+    letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * later_letters]
     with pytest.raises(BatchRefusedError, match="too large"):
         partition.write(writer, "one", letters)
     assert committed_offsets_now(partition.connection, partition.topics, [0])[0] == GroupCommit(
@@ -137,7 +137,7 @@ def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -
     assert partition.values(partition.topics.events) == [b"two", b"two"]
 
 
-def test_slow_producing_blames_the_batch(partition: Partition) -> None:
+def test_slow_producing_rejects_the_batch(partition: Partition) -> None:
     writer = partition.writer(produce_timeout=-1.0)
     letters = [letter(bytes(60 * 1024 * 1024))] * 6  # more than the queue holds
     with pytest.raises(BatchRefusedError):
@@ -150,7 +150,7 @@ def test_pieces_commit_together(partition: Partition) -> None:
     assert partition.values(partition.topics.outcomes) == [b"0", b"1", b"2"]
 
 
-def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
+def test_slow_deciding_rejects_the_batch(partition: Partition) -> None:
     """The first piece may take any time, because the transaction starts with it."""
     writer = partition.writer(timeout=2.0)
 
@@ -190,7 +190,7 @@ def test_fenced_writer_writes_nothing(partition: Partition) -> None:
 
 
 @pytest.mark.covers("one-outcome")
-def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
+def test_lost_broker_prevents_further_transactions(partition: Partition) -> None:
     """A writer that lost its broker begins no further transaction: only the next writer can resolve the open one."""
     writer = partition.writer()
     partition.write(writer, "one")
@@ -202,21 +202,21 @@ def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
 
 
 def test_call_is_overdue_after_its_time(partition: Partition) -> None:
-    writer, seen = partition.writer(), list[float]()
-    for within in (60.0, -1.0):
-        writer._call(lambda: seen.append(writer.overdue), timeout=within)
-    assert seen[0] == writer.overdue == 0.0
-    assert seen[1] >= 1.0
+    writer, overdue_seconds = partition.writer(), list[float]()
+    for timeout in (60.0, -1.0):
+        writer._call(lambda: overdue_seconds.append(writer.overdue), timeout=timeout)
+    assert overdue_seconds[0] == writer.overdue == 0.0
+    assert overdue_seconds[1] >= 1.0
 
 
 def test_commit_has_less_time_than_an_election(partition: Partition) -> None:
     """A call that must wait for an election may never return, or return long after the next fence."""
-    writer, given = partition.writer(), list[float]()
-    asked = SimpleNamespace(flush=lambda _: 0, commit_transaction=given.append)
-    asked.send_offsets_to_transaction = lambda *words: given.append(words[-1])
-    writer._producer = cast(Producer, asked)
+    writer, timeouts = partition.writer(), list[float]()
+    fake_producer = SimpleNamespace(flush=lambda _: 0, commit_transaction=timeouts.append)
+    fake_producer.send_offsets_to_transaction = lambda *arguments: timeouts.append(arguments[-1])
+    writer._producer = cast(Producer, fake_producer)
     writer._finish(partition.group, writer.group_position(1, "one"))
-    assert given == [COORDINATOR_TIMEOUT, COORDINATOR_TIMEOUT]
+    assert timeouts == [COORDINATOR_TIMEOUT, COORDINATOR_TIMEOUT]
 
 
 def test_partitions_are_fenced_separately(partition: Partition) -> None:
@@ -228,9 +228,9 @@ def test_partitions_are_fenced_separately(partition: Partition) -> None:
 
 def test_fencing_inside_report_is_raised() -> None:
     fenced = KafkaException(KafkaError(KafkaError._FENCED))
-    with pytest.raises(KafkaException) as told, unwrapping_fatal_errors():
+    with pytest.raises(KafkaException) as error, unwrapping_fatal_errors():
         raise SystemError("returned a result with an exception set") from fenced
-    assert told.value is fenced
+    assert error.value is fenced
     with pytest.raises(SystemError), unwrapping_fatal_errors():
         raise SystemError("another")
 
@@ -245,11 +245,11 @@ def test_keys_commit_with_their_batch(partition: Partition) -> None:
             batch.write(Decisions(0, [], [(b"one", b"k", 7)]))
             batch._writer.append_keys(1, [(b"key", b"c-1"), (None, b"c-2")], 7)
             batch.set_position(1, "one")
-    with pytest.raises(LookupError), partition.writer().batch(partition.group) as lost:
-        lost.write(Decisions(0))
-        lost._writer.append_keys(1, [(b"lost", b"c-1")])
+    with pytest.raises(LookupError), partition.writer().batch(partition.group) as aborted_batch:
+        aborted_batch.write(Decisions(0))
+        aborted_batch._writer.append_keys(1, [(b"lost", b"c-1")])
         raise LookupError
     assert batch.written.keys == 5  # a marker follows the first two
     (records,) = read(partition.connection, keys, 1, 0, 5)
-    assert [(one.key, one.value) for one in records] == [(b"c-1", b"key"), (b"c-2", None)] * 2
+    assert [(record.key, record.value) for record in records] == [(b"c-1", b"key"), (b"c-2", None)] * 2
     assert records[0].headers == [("cqrs.command", b"7")]

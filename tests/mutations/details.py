@@ -196,7 +196,7 @@ DETAILS = [
         "a transaction begins behind one that a lost broker may have ended by half",
         "cqrs_cli/kafka/transactional.py",
         (("        if self._unreachable_errors:\n", "        if False:\n"),),
-        "tests/kafka/test_writer.py::test_nothing_begins_behind_a_lost_broker",
+        "tests/kafka/test_writer.py::test_lost_broker_prevents_further_transactions",
     ),
     Mutation(
         "librdkafka asks again by itself for a fence behind an open transaction",

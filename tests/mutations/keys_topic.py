@@ -16,7 +16,7 @@ KEYS_TOPIC = [
         "a keys topic may have any number of partitions",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (("    if count % keys.partitions:\n", "    if False:\n"),),
-        f"{_TOPICS}::test_keys_have_a_divisor_of_the_partitions",
+        f"{_TOPICS}::test_key_partitions_divide_the_partitions",
     ),
     Mutation(
         "keys are deleted in time",
@@ -28,7 +28,7 @@ KEYS_TOPIC = [
         "personal values stay as they were sent",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (('            if info.number("retention.ms", UNLIMITED) == UNLIMITED:', "            if False:"),),
-        f"{_TOPICS}::test_plain_values_are_deleted_in_time",
+        f"{_TOPICS}::test_unencrypted_topics_need_limited_retention",
     ),
     Mutation(
         "dead letters keep personal values",
@@ -39,7 +39,7 @@ KEYS_TOPIC = [
                 "        is_unencrypted = False",
             ),
         ),
-        f"{_TOPICS}::test_failed_commands_go_as_commands_do",
+        f"{_TOPICS}::test_dead_letters_are_kept_like_commands",
     ),
     Mutation(
         "a ring is overwritten",
@@ -68,7 +68,7 @@ KEYS_TOPIC = [
         "a master key is destroyed while readers meet it",
         "cqrs_cli/kafka/kek_usage.py",
         (("return not self.current and not self.replaced", "return not self.current"),),
-        "tests/kafka/test_kek_usage.py::test_replaced_records_are_waited_for",
+        "tests/kafka/test_kek_usage.py::test_replaced_records_still_use_their_kek",
     ),
     Mutation(
         "keys stay under an old master key",

@@ -182,6 +182,6 @@ OWNERSHIP = [
                 "            _take_back(client, idle)\n            raise\n",
             ),
         ),
-        "tests/kafka/test_consumer_pool.py::test_failed_ones_are_not_lent",
+        "tests/kafka/test_consumer_pool.py::test_failed_clients_are_not_reused",
     ),
 ]

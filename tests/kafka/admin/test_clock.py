@@ -17,47 +17,47 @@ from cqrs_cli.settings.settings import load_settings
 DAY = 86_400_000
 
 
-def shifted(by: int) -> OwnClock:
-    return lambda: this_clock() + by
+def shifted_clock(shift: int) -> OwnClock:
+    return lambda: this_clock() + shift
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("by", "status"), [(0, "ok"), (2 * DAY, "warn"), (-2 * DAY, "warn")])
-def test_doctor_compares_clocks(connection: Connection, by: int, status: str) -> None:
+@pytest.mark.parametrize(("shift", "status"), [(0, "ok"), (2 * DAY, "warn"), (-2 * DAY, "warn")])
+def test_doctor_compares_clocks(connection: Connection, shift: int, status: str) -> None:
     with Admin(connection) as admin:
-        ahead = admin.clock_difference(shifted(by))
-        (check,) = compare_clocks(admin, timedelta(minutes=1), shifted(by))
-    assert ahead is not None and abs(ahead - by) < 30_000
+        difference = admin.clock_difference(shifted_clock(shift))
+        (check,) = compare_clocks(admin, timedelta(minutes=1), shifted_clock(shift))
+    assert difference is not None and abs(difference - shift) < 30_000
     assert check.status == status
 
 
 class Quorum:
     """A quorum whose leader reports this time."""
 
-    def __init__(self, stamp: int) -> None:
-        self.stamp = stamp
+    def __init__(self, leader_time: int) -> None:
+        self.leader_time = leader_time
 
     def describe_metadata_quorum(self) -> dict[str, object]:
         voters = [
             {"replica_id": 1, "last_caught_up_timestamp": 5},
-            {"replica_id": 2, "last_caught_up_timestamp": self.stamp},
+            {"replica_id": 2, "last_caught_up_timestamp": self.leader_time},
         ]
         return {"topics": [{"partitions": [{"leader_id": 2, "current_voters": voters}]}]}
 
 
-@pytest.mark.parametrize(("stamp", "ahead"), [(1000, 0), (999, 1), (1002, -1), (-1, None)])
-def test_difference_is_what_is_certain(stamp: int, ahead: int | None) -> None:
+@pytest.mark.parametrize(("leader_time", "difference"), [(1000, 0), (999, 1), (1002, -1), (-1, None)])
+def test_difference_is_a_lower_bound(leader_time: int, difference: int | None) -> None:
     """The broker's time is between the request and the response, unless the clocks differ."""
     times = iter([1000, 1001])
-    assert clock_difference(Quorum(stamp), lambda: next(times)) == ahead
+    assert clock_difference(Quorum(leader_time), lambda: next(times)) == difference
 
 
-def test_difference_is_said_in_words() -> None:
+def test_difference_is_described() -> None:
     assert "is 172,800 s ahead of the broker's" in clocks_text(2 * DAY)
     assert "is 60 s behind the broker's" in clocks_text(-60_000)
 
 
-class Told:
+class FakeCli:
     """The settings and notes of a command."""
 
     def __init__(self, folder: Path) -> None:
@@ -68,8 +68,10 @@ class Told:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("by", "count"), [(0, 0), (2 * DAY, 1)])
-def test_run_and_status_say_a_difference(connection: Connection, tmp_path: Path, by: int, count: int) -> None:
-    told = Told(tmp_path)
-    warn_of_clock_difference(cast(Cli, told), connection, shifted(by))
-    assert len(told.notes) == count
+@pytest.mark.parametrize(("shift", "count"), [(0, 0), (2 * DAY, 1)])
+def test_run_and_status_note_a_difference(
+    connection: Connection, tmp_path: Path, shift: int, count: int
+) -> None:
+    cli = FakeCli(tmp_path)
+    warn_of_clock_difference(cast(Cli, cli), connection, shifted_clock(shift))
+    assert len(cli.notes) == count

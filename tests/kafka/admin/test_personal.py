@@ -12,14 +12,14 @@ from tests.support.topic_settings import configure_topic
 pytestmark = pytest.mark.kafka
 
 
-def test_personal_fields_have_their_keys(connection: Connection, prefix: str) -> None:
+def test_keys_topic_keeps_its_partition_count(connection: Connection, prefix: str) -> None:
     """Annotations may be added later. The keys topic keeps the partition count that the commands had then."""
     topics = Topics("bank", prefix)
     with Admin(connection) as admin:
-        _make_and_grow(admin, topics)
+        _create_and_repartition(admin, topics)
 
 
-def _make_and_grow(admin: Admin, topics: Topics) -> None:
+def _create_and_repartition(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=2))
     plan = TopicPlan(partitions=4, personal=True)
     with pytest.raises(ConfigurationError, match=f"topic {topics.keys} does not exist.*: cqrs init bank"):
@@ -28,12 +28,15 @@ def _make_and_grow(admin: Admin, topics: Topics) -> None:
         with pytest.raises(ConfigurationError, match=rf"{kind} has (retention|segment)\.ms="):
             ensure_topics(admin, topics, plan)
         configure_topic(admin.connection, topics.name(kind), plan.configs(kind))
-    (*_, made) = ensure_topics(admin, topics, plan, dry_run=True)
-    assert made == (topics.keys, "missing", 2)
+    (*_, created) = ensure_topics(admin, topics, plan, dry_run=True)
+    assert created == (topics.keys, "missing", 2)
     assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "created", 2)
     add_partitions(admin, topics, 4)
     create_lineage_topic(admin, topics)
     assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "kept", 2)
-    found = check_topics(admin, topics, plan)
-    assert (found.partitions, [found.keys_partition(one) for one in range(4)]) == (4, [0, 1, 0, 1])
-    assert found.keys_id == admin.describe([topics.keys])[topics.keys].topic_id
+    aggregate = check_topics(admin, topics, plan)
+    assert (aggregate.partitions, [aggregate.keys_partition(partition) for partition in range(4)]) == (
+        4,
+        [0, 1, 0, 1],
+    )
+    assert aggregate.keys_id == admin.describe([topics.keys])[topics.keys].topic_id

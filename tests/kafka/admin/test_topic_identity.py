@@ -10,38 +10,38 @@ from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 KNOWN = {"a.events": "1", "b.events": "2"}
 
 
-def changed(topic: str, made_again: bool) -> CqrsError:
+def recreation_error(topic: str, made_again: bool) -> CqrsError:
     return ContradictionError(f"{topic} {made_again}")
 
 
-def watched(found: Mapping[str, str], every: float = 0.0) -> TopicIdentity:
-    def ask(topics: Collection[str]) -> Mapping[str, SeenTopic]:
-        if not found:
+def topic_identity(visible_ids: Mapping[str, str], interval: float = 0.0) -> TopicIdentity:
+    def read_topics(topics: Collection[str]) -> Mapping[str, SeenTopic]:
+        if not visible_ids:
             raise UnavailableError("away")
-        return {topic: SeenTopic(known, 4) for topic, known in found.items()}
+        return {topic: SeenTopic(topic_id, 4) for topic, topic_id in visible_ids.items()}
 
-    return TopicIdentity(KNOWN, ask, changed, every)
+    return TopicIdentity(KNOWN, read_topics, recreation_error, interval)
 
 
-def test_same_topics_are_followed() -> None:
-    assert watched(KNOWN).check_if_due() == {"a.events": 4, "b.events": 4}
+def test_same_topics_pass() -> None:
+    assert topic_identity(KNOWN).check_if_due() == {"a.events": 4, "b.events": 4}
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("visible_ids", "message"),
     [({**KNOWN, "b.events": "3"}, "b.events True"), ({"b.events": "2"}, "a.events False")],
-    ids=["made again", "deleted"],
+    ids=["recreated", "deleted"],
 )
-def test_another_topic_ends_following(found: Mapping[str, str], said: str) -> None:
-    with pytest.raises(ContradictionError, match=said):
-        watched(found).check_if_due()
+def test_recreated_topic_is_an_error(visible_ids: Mapping[str, str], message: str) -> None:
+    with pytest.raises(ContradictionError, match=message):
+        topic_identity(visible_ids).check_if_due()
 
 
 def test_absent_broker_proves_nothing() -> None:
-    watched({}).check_if_due()
+    topic_identity({}).check_if_due()
     with pytest.raises(UnavailableError):
-        watched({}).check_ids()
+        topic_identity({}).check_ids()
 
 
-def test_looks_are_seldom() -> None:
-    watched({**KNOWN, "b.events": "3"}, every=60.0).check_if_due()
+def test_checks_have_an_interval() -> None:
+    topic_identity({**KNOWN, "b.events": "3"}, interval=60.0).check_if_due()

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def admin(connection: Connection) -> Iterator[Admin]:
-    with Admin(connection) as opened:
-        yield opened
+    with Admin(connection) as client:
+        yield client
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def topics(prefix: str) -> Topics:
 
 
 def results(admin: Admin, topics: Topics, plan: TopicPlan) -> list[str]:
-    return [made.result for made in ensure_topics(admin, topics, plan)]
+    return [created.result for created in ensure_topics(admin, topics, plan)]
 
 
 def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
@@ -53,43 +53,43 @@ def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
 def test_lagging_broker_is_asked_again(connection: Connection, topics: Topics) -> None:
     class Lagging(Admin):
         def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
-            return super().describe(names) if next(known, True) else {}
+            return super().describe(names) if next(answers, True) else {}
 
-    known = iter([True, False, False])
+    answers = iter([True, False, False])
     with Lagging(connection) as admin:
         assert results(admin, topics, TopicPlan()) == ["created"] * 5
-    assert next(known, None) is None
+    assert next(answers, None) is None
 
 
-def test_settings_lagging_behind_are_awaited(connection: Connection, admin: Admin, topics: Topics) -> None:
+def test_lagging_settings_are_awaited(connection: Connection, admin: Admin, topics: Topics) -> None:
     class Lagging(Admin):
         def _call(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-            if request is topic_configs and not next(known):
+            if request is topic_configs and not next(answers):
                 return {}
             return super()._call(request, *arguments, **options)
 
     ensure_topics(admin, topics, TopicPlan())
-    known = iter([False, True])
-    with Lagging(connection) as asking:
-        assert list(asking.describe([topics.commands])) == [topics.commands]
-    assert next(known, None) is None
+    answers = iter([False, True])
+    with Lagging(connection) as lagging_admin:
+        assert list(lagging_admin.describe([topics.commands])) == [topics.commands]
+    assert next(answers, None) is None
 
 
 def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
-    made = ensure_topics(admin, topics, TopicPlan(), dry_run=True)
-    assert [one.result for one in made] == ["missing"] * 5
+    reported = ensure_topics(admin, topics, TopicPlan(), dry_run=True)
+    assert [topic.result for topic in reported] == ["missing"] * 5
     assert admin.describe([topics.name(kind) for kind in KINDS]) == {}
 
 
-def test_created_topics_are_sound(admin: Admin, topics: Topics) -> None:
+def test_created_topics_pass_the_checks(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=3))
-    found = check_topics(admin, topics)
-    assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
-    assert len(set(found.ids.values())) == 5
-    assert found.max_bytes["commands"] == found.max_bytes["events"] == MAX_MESSAGE_BYTES
+    aggregate = check_topics(admin, topics)
+    assert (aggregate.cluster_id, aggregate.partitions) == (admin.cluster_id(), 3)
+    assert len(set(aggregate.ids.values())) == 5
+    assert aggregate.max_bytes["commands"] == aggregate.max_bytes["events"] == MAX_MESSAGE_BYTES
     assert (
-        found.max_bytes["outcomes"]
-        == found.max_bytes["dead-letters"]
+        aggregate.max_bytes["outcomes"]
+        == aggregate.max_bytes["dead-letters"]
         == MAX_MESSAGE_BYTES + ENVELOPE_OVERHEAD
     )
 
@@ -105,24 +105,24 @@ def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
 
 def test_commands_get_broker_time(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan())
-    found = admin.describe([topics.commands, topics.events])
-    assert found[topics.commands].configs["message.timestamp.type"] == "LogAppendTime"
-    assert found[topics.commands].configs["retention.ms"] == str(7 * 86_400_000)
-    assert found[topics.events].configs["retention.ms"] == "-1"
-    assert found[topics.events].replication == 1
+    topic_infos = admin.describe([topics.commands, topics.events])
+    assert topic_infos[topics.commands].configs["message.timestamp.type"] == "LogAppendTime"
+    assert topic_infos[topics.commands].configs["retention.ms"] == str(7 * 86_400_000)
+    assert topic_infos[topics.events].configs["retention.ms"] == "-1"
+    assert topic_infos[topics.events].replication == 1
     for limit in TIMESTAMP_LIMITS:
-        assert found[topics.events].configs[limit] == str(2**63 - 1)
+        assert topic_infos[topics.events].configs[limit] == str(2**63 - 1)
 
 
 def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> None:
     admin.create(topics.commands, 2, 1, TopicPlan().configs("commands", 5_000_000))
     assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", *["created"] * 4]
-    found = check_topics(admin, topics)
-    assert found.partitions == 2
-    assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_OVERHEAD
+    aggregate = check_topics(admin, topics)
+    assert aggregate.partitions == 2
+    assert aggregate.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_OVERHEAD
 
 
-def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
+def test_partitions_are_not_added(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=4))
     with pytest.raises(ConfigurationError, match="have 4 partitions, not 8; raise the count"):
         ensure_topics(admin, topics, TopicPlan(partitions=8, requires_partitions=True))
@@ -137,10 +137,10 @@ def test_wrong_topic_stops_creation(admin: Admin, topics: Topics) -> None:
 
 
 def test_missing_topic_names_init(admin: Admin, topics: Topics) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(ConfigurationError) as error:
         check_topics(admin, topics)
-    assert topics.events in refused.value.message
-    assert refused.value.hint == "create what is missing: cqrs init bank"
+    assert topics.events in error.value.message
+    assert error.value.hint == "create what is missing: cqrs init bank"
 
 
 def test_impossible_topic_name_is_error(admin: Admin) -> None:
@@ -156,13 +156,13 @@ def test_open_transaction_names_its_owner(admin: Admin, connection: Connection, 
     producer.begin_transaction()
     producer.produce(topics.events, b"held back", partition=1)
     assert producer.flush(20) == 0
-    (found,) = admin.all_open_transactions([(topics.events, 1)])
-    assert found.transactional_id == topics.transactional_id(1)
-    assert str(found).startswith(
-        f"open transaction {topics.transactional_id(1)} (producer id {found.producer_id})"
+    (transaction,) = admin.all_open_transactions([(topics.events, 1)])
+    assert transaction.transactional_id == topics.transactional_id(1)
+    assert str(transaction).startswith(
+        f"open transaction {topics.transactional_id(1)} (producer id {transaction.producer_id})"
     )
-    assert not found.hangs(now=found.since + 1000)
-    assert found.hangs(now=found.since + 24 * 3_600_000)
+    assert not transaction.hangs(now=transaction.since + 1000)
+    assert transaction.hangs(now=transaction.since + 24 * 3_600_000)
     producer.abort_transaction(20)
     assert eventually(lambda: not admin.all_open_transactions([(topics.events, 1)]))
 
@@ -171,31 +171,36 @@ def test_short_transactions_do_not_hang(admin: Admin, connection: Connection, to
     ensure_topics(admin, topics, TopicPlan(partitions=1))
     producer = clients.producer(connection, transactional_id=topics.transactional_id(0), retry_backoff_ms=1)
     producer.init_transactions(20)
-    enough = threading.Event()
-    writer = threading.Thread(target=commit_until, args=(enough, producer, topics.events))
+    stopping = threading.Event()
+    writer = threading.Thread(target=commit_until, args=(stopping, producer, topics.events))
     writer.start()
     try:
         assert eventually(lambda: admin.all_open_transactions([(topics.events, 0)]))
-        looks = [admin.all_open_transactions([(topics.events, 0)]) for _ in range(500)]
+        snapshots = [admin.all_open_transactions([(topics.events, 0)]) for _ in range(500)]
     finally:
-        enough.set()
+        stopping.set()
         writer.join()
-    assert not [found for look in looks for found in look if found.hangs(now=found.since + 1000)]
+    assert not [
+        transaction
+        for snapshot in snapshots
+        for transaction in snapshot
+        if transaction.hangs(now=transaction.since + 1000)
+    ]
 
 
-def commit_until(enough: threading.Event, producer: Producer, topic: str) -> None:
-    while not enough.is_set():
+def commit_until(stopping: threading.Event, producer: Producer, topic: str) -> None:
+    while not stopping.is_set():
         producer.begin_transaction()
         producer.produce(topic, b"soon", partition=0)
         producer.flush(20)
         producer.commit_transaction(20)
 
 
-def test_cluster_without_authorizer_counts_none(admin: Admin) -> None:
+def test_cluster_without_authorizer_has_no_acl_count(admin: Admin) -> None:
     assert admin.acl_count() is None
 
 
-def test_the_cluster_says_what_it_is(admin: Admin) -> None:
+def test_cluster_is_described(admin: Admin) -> None:
     assert admin.broker_count() == 1
     assert admin.broker_version() >= "4."
     assert admin.cluster_id()
@@ -203,10 +208,10 @@ def test_the_cluster_says_what_it_is(admin: Admin) -> None:
 
 @pytest.mark.parametrize("server", ["127.0.0.1:1", "no-such-host.invalid:9092"])
 def test_unreachable_broker_is_named_soon(server: str, capfd: pytest.CaptureFixture[str]) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(UnavailableError, match=server):
         Admin(Connection(server))
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - started < 10
     assert capfd.readouterr() == ("", "")
 
 
@@ -215,15 +220,15 @@ def test_unresolved_host_is_named() -> None:
         Admin(Connection("no-such-host.invalid:9092"))
 
 
-def test_silent_port_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        begun = time.monotonic()
+def test_silent_port_is_a_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        started = time.monotonic()
         with pytest.raises(UnavailableError):
-            Admin(Connection(f"127.0.0.1:{silent.getsockname()[1]}"))
-        assert time.monotonic() - begun < 10
+            Admin(Connection(f"127.0.0.1:{server.getsockname()[1]}"))
+        assert time.monotonic() - started < 10
 
 
-ASK = """
+CONNECT_PROGRAM = """
 import logging, sys
 logging.basicConfig(level=logging.INFO)
 from cqrs_cli.kafka.admin.topics import Admin
@@ -237,12 +242,12 @@ except Exception as error:
 
 def test_broker_without_tls_is_recognised(connection: Connection) -> None:
     # A new process is used, because kafka-python does not close the socket of a failed handshake.
-    told = subprocess.run(
-        [sys.executable, "-c", ASK, connection.bootstrap_server], capture_output=True, text=True
+    process = subprocess.run(
+        [sys.executable, "-c", CONNECT_PROGRAM, connection.bootstrap_server], capture_output=True, text=True
     )
-    assert told.stdout.startswith("UnavailableError")
-    assert "it does not support TLS" in told.stdout
-    assert told.stderr == ""
+    assert process.stdout.startswith("UnavailableError")
+    assert "it does not support TLS" in process.stdout
+    assert process.stderr == ""
 
 
 def test_one_of_several_servers_is_enough(connection: Connection) -> None:

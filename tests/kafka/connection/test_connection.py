@@ -107,7 +107,7 @@ def test_oauth_and_kerberos_are_translated() -> None:
     }
 
 
-def test_kerberos_tells_kafka_python_the_service() -> None:
+def test_kerberos_service_reaches_kafka_python() -> None:
     properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": KERBEROS}
     config = Connection("h:1", properties).kafka_python()
     assert (config["sasl_mechanism"], config["sasl_kerberos_service_name"]) == ("GSSAPI", "kafka")
@@ -124,9 +124,9 @@ def test_kerberos_tells_kafka_python_the_service() -> None:
     ],
 )
 def test_bad_jaas_entry_is_not_repeated(jaas: str) -> None:
-    said = property_error({"sasl.jaas.config": jaas})
-    assert said.startswith("sasl.jaas.config")
-    assert "hunter2" not in said
+    error_text = property_error({"sasl.jaas.config": jaas})
+    assert error_text.startswith("sasl.jaas.config")
+    assert "hunter2" not in error_text
 
 
 def test_a_login_without_password_is_refused() -> None:
@@ -139,7 +139,7 @@ def test_a_login_without_password_is_refused() -> None:
     "name",
     ["isolation.level", "acks", "transactional.id", "enable.idempotence", "group.id", "partitioner.class"],
 )
-def test_guarded_properties_cannot_be_set(name: str) -> None:
+def test_reserved_properties_cannot_be_set(name: str) -> None:
     assert f"{name} is set by cqrs itself" in property_error({name: "x"})
 
 
@@ -148,9 +148,9 @@ def test_unknown_property_is_named() -> None:
 
 
 def test_bad_value_is_not_repeated() -> None:
-    said = property_error({"security.protocol": "hunter2"})
-    assert "security.protocol" in said
-    assert "hunter2" not in said
+    error_text = property_error({"security.protocol": "hunter2"})
+    assert "security.protocol" in error_text
+    assert "hunter2" not in error_text
 
 
 def test_checking_is_silent_and_offline(capfd: pytest.CaptureFixture[str]) -> None:
@@ -163,6 +163,6 @@ def test_connection_pickles_without_showing_secrets() -> None:
         "h:1", {"sasl.jaas.config": PLAIN, "ssl.key.password": "hunter2", "client.id": "me"}
     )
     assert pickle.loads(pickle.dumps(connection)) == connection  # noqa: S301  (our own)
-    for said in (repr(connection), str(connection), f"{connection}", repr([connection])):
-        assert "hunter2" not in said
-        assert "'client.id': 'me'" in said
+    for text in (repr(connection), str(connection), f"{connection}", repr([connection])):
+        assert "hunter2" not in text
+        assert "'client.id': 'me'" in text

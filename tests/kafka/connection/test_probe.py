@@ -8,14 +8,14 @@ from cqrs_cli.kafka.connection import probe
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[int]:
+def server_sending(response: bytes) -> Iterator[int]:
     """Run a server on a loopback port that sends `answer` to every client."""
 
     def serve() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(1024)
-            connection.sendall(answer)
+            connection.sendall(response)
 
     with socket.create_server((probe.HOST, 0)) as listener:
         thread = threading.Thread(target=serve)
@@ -24,33 +24,33 @@ def answering(answer: bytes) -> Iterator[int]:
         thread.join()
 
 
-def metadata(cluster_id: bytes, correlation: int = 0x63717273) -> bytes:
+def metadata_response(cluster_id: bytes, correlation: int = 0x63717273) -> bytes:
     broker = struct.pack(">ih4sih", 1, 4, b"host", 9092, -1)
     body = struct.pack(">iii", correlation, 0, 1) + broker + struct.pack(">h", len(cluster_id)) + cluster_id
     return struct.pack(">i", len(body)) + body
 
 
 def test_broker_names_cluster_and_ports() -> None:
-    with answering(metadata(b"abc")) as port:
+    with server_sending(metadata_response(b"abc")) as port:
         assert probe.describe_cluster(port) == probe.ProbedCluster("abc", (9092,))
 
 
-def test_foreign_answer_is_ignored() -> None:
-    with answering(metadata(b"abc", correlation=7)) as port:
+def test_foreign_response_is_ignored() -> None:
+    with server_sending(metadata_response(b"abc", correlation=7)) as port:
         assert probe.describe_cluster(port) is None
 
 
 def test_other_protocol_is_not_kafka() -> None:
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+    with server_sending(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
         assert probe.describe_cluster(port) is None
 
 
-def test_broken_answer_is_not_kafka() -> None:
-    with answering(metadata(b"abc")[:20]) as port:
+def test_broken_response_is_not_kafka() -> None:
+    with server_sending(metadata_response(b"abc")[:20]) as port:
         assert probe.describe_cluster(port) is None
 
 
-def test_silent_server_is_given_up() -> None:
+def test_silent_server_is_a_timeout() -> None:
     with socket.create_server((probe.HOST, 0)) as listener:
         assert probe.describe_cluster(listener.getsockname()[1], timeout=0.1) is None
 

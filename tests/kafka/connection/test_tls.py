@@ -1,4 +1,4 @@
-"""Trust stores and key stores, for librdkafka and for kafka-python; key material is never shown."""
+"""Trust stores and key stores, for librdkafka and for kafka-python. Key material is never shown."""
 
 import ssl
 import subprocess
@@ -15,11 +15,14 @@ from tests.support.connections import property_error
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a certificate, its encrypted key, and stores with both, one of each kind."""
     folder = tmp_path_factory.mktemp("pem")
-    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=me -days 2 -keyout key.pem -out ca.pem"
-    stored = (
+    create_certificate = (
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
+        "-subj /CN=me -days 2 -keyout key.pem -out ca.pem"
+    )
+    create_store = (
         "pkcs12 -export -in ca.pem -inkey key.pem -passin pass:hunter2 -passout pass:hunter2 -out keys.p12"
     )
-    for command in (f"{made} -passout pass:hunter2", stored):
+    for command in (f"{create_certificate} -passout pass:hunter2", create_store):
         subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
     (folder / "keys.pem").write_text((folder / "key.pem").read_text() + (folder / "ca.pem").read_text())
     return folder
@@ -86,9 +89,9 @@ def test_pkcs12_store_is_for_librdkafka(pem: Path) -> None:
     ],
 )
 def test_unreadable_stores_are_refused(properties: dict[str, str], kind: str) -> None:
-    said = property_error(properties)
-    assert f"is a {kind} store; librdkafka needs PEM or PKCS12" in said
-    assert "keytool" in said
+    error_text = property_error(properties)
+    assert f"is a {kind} store; librdkafka needs PEM or PKCS12" in error_text
+    assert "keytool" in error_text
 
 
 def test_store_type_follows_first_bytes(tmp_path: Path) -> None:
@@ -99,7 +102,7 @@ def test_store_type_follows_first_bytes(tmp_path: Path) -> None:
 def test_wrong_key_password_is_not_repeated(pem: Path) -> None:
     stores = {"ssl.keystore.location": str(pem / "keys.pem"), "ssl.key.password": "hunter3"}
     connection = Connection("h:1", {"security.protocol": "SSL", **stores})
-    for judged in (connection.check_properties, connection.kafka_python):
-        with pytest.raises(ConfigurationError) as refused:
-            judged()
-        assert "hunter3" not in str(refused.value)
+    for read_stores in (connection.check_properties, connection.kafka_python):
+        with pytest.raises(ConfigurationError) as error:
+            read_stores()
+        assert "hunter3" not in str(error.value)

@@ -35,19 +35,19 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> None:
-    broken = write_archive(archive, b"no archive")
+    archive_file = write_archive(archive, b"no archive")
     broker = embedded.start_broker(root, short_lived=True)
-    assert str(broken).encode() in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
-    assert broken not in mapped_archives(broker.pid)
+    assert str(archive_file).encode() in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
+    assert archive_file not in mapped_archives(broker.pid)
 
 
 @pytest.mark.nightly
 def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> None:
     """Only `make nightly` runs this test, because writing an archive takes half a minute."""
-    whole = warm_broker(archive.java, print)
+    archive_file = warm_broker(archive.java, print)
     broker = embedded.start_broker(root, short_lived=True)
-    assert whole in mapped_archives(broker.pid)
+    assert archive_file in mapped_archives(broker.pid)
     discard(root)
-    whole.chmod(0o600)
-    whole.write_bytes(whole.read_bytes()[: 1 << 20])
-    assert mapped_archives(embedded.start_broker(root, short_lived=True).pid).isdisjoint({whole})
+    archive_file.chmod(0o600)
+    archive_file.write_bytes(archive_file.read_bytes()[: 1 << 20])
+    assert mapped_archives(embedded.start_broker(root, short_lived=True).pid).isdisjoint({archive_file})

@@ -48,17 +48,17 @@ def root(shared_root: Path) -> Path:
     return shared_root
 
 
-def state(root: Path) -> BrokerState:
-    found = files.read_state(files.broker_folder(root))
-    assert found is not None
-    return found
+def read_state(root: Path) -> BrokerState:
+    broker_state = files.read_state(files.broker_folder(root))
+    assert broker_state is not None
+    return broker_state
 
 
-def write(root: Path, changed: BrokerState) -> None:
-    files.write_state(files.broker_folder(root), changed)
+def write_state(root: Path, new_state: BrokerState) -> None:
+    files.write_state(files.broker_folder(root), new_state)
 
 
-def topics(broker: Broker) -> set[str]:
+def topic_names(broker: Broker) -> set[str]:
     return set(AdminClient({"bootstrap.servers": broker.bootstrap_server}).list_topics(timeout=20).topics)
 
 
@@ -81,39 +81,39 @@ def test_second_start_finds_running_broker(root: Path) -> None:
 
 def test_broker_folder_is_its_owners_only(root: Path) -> None:
     """Log and data contain the records that were sent. A folder from before this rule is fixed, too."""
-    home = files.broker_folder(root)
-    assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    home.chmod(0o755)
+    folder = files.broker_folder(root)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o755)
     embedded.stop_broker(root)
-    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_topics_survive_killed_broker(root: Path) -> None:
-    before = embedded.start_broker(root)
-    create_topic(before, "kept-through-sigkill")
-    kill(before)
+    first = embedded.start_broker(root)
+    create_topic(first, "kept-through-sigkill")
+    kill(first)
     assert embedded.broker_status(root) is None
-    after = embedded.start_broker(root)
-    assert after.started
-    assert "kept-through-sigkill" in topics(after)
-    assert after.bootstrap_server == before.bootstrap_server
-    assert after.pid != before.pid
+    second = embedded.start_broker(root)
+    assert second.started
+    assert "kept-through-sigkill" in topic_names(second)
+    assert second.bootstrap_server == first.bootstrap_server
+    assert second.pid != first.pid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /dev/full")
 def test_full_disk_leaves_no_process(root: Path) -> None:
     """A broker without a state file would not be found by any command, and would block the port for the next start."""
-    before = embedded.start_broker(root)
+    first = embedded.start_broker(root)
     embedded.stop_broker(root)
-    home = files.broker_folder(root)
-    full = home / f"{files.STATE_FILE}.new"
-    full.symlink_to("/dev/full")
+    folder = files.broker_folder(root)
+    state_link = folder / f"{files.STATE_FILE}.new"
+    state_link.symlink_to("/dev/full")
     with pytest.raises(ConfigurationError, match="No space left on device"):
         embedded.start_broker(root)
-    assert processes_in_folder(home) == []
-    full.unlink()
-    after = embedded.start_broker(root)
-    assert (after.bootstrap_server, processes_in_folder(home)) == (before.bootstrap_server, [after.pid])
+    assert processes_in_folder(folder) == []
+    state_link.unlink()
+    second = embedded.start_broker(root)
+    assert (second.bootstrap_server, processes_in_folder(folder)) == (first.bootstrap_server, [second.pid])
 
 
 def test_concurrent_starts_share_one_broker(root: Path) -> None:
@@ -130,24 +130,24 @@ def test_stopping_twice_keeps_topics(root: Path) -> None:
     assert embedded.stop_broker(root)
     assert not embedded.stop_broker(root)
     assert embedded.broker_status(root) is None
-    assert "kept-through-stop" in topics(embedded.start_broker(root))
+    assert "kept-through-stop" in topic_names(embedded.start_broker(root))
 
 
-def test_reused_process_id_is_not_ours(root: Path) -> None:
+def test_reused_process_id_is_not_the_broker(root: Path) -> None:
     embedded.stop_broker(root)
-    write(root, replace(state(root), pid=os.getpid()))
+    write_state(root, replace(read_state(root), pid=os.getpid()))
     assert embedded.broker_status(root) is None
     assert not embedded.stop_broker(root)
     assert embedded.start_broker(root).started
 
 
-def test_other_cluster_is_not_our_broker(root: Path) -> None:
-    truth = state(root)
-    write(root, replace(truth, cluster_id="somebody-else"))
+def test_other_cluster_is_not_the_broker(root: Path) -> None:
+    original = read_state(root)
+    write_state(root, replace(original, cluster_id="somebody-else"))
     try:
         assert embedded.broker_status(root) is None
     finally:
-        write(root, truth)
+        write_state(root, original)
 
 
 def test_garbled_state_file_is_ignored(root: Path) -> None:
@@ -159,33 +159,33 @@ def test_garbled_state_file_is_ignored(root: Path) -> None:
 
 def test_taken_port_is_replaced(root: Path) -> None:
     embedded.stop_broker(root)
-    taken = state(root).port
-    with socket.create_server(("127.0.0.1", taken)):
+    port = read_state(root).port
+    with socket.create_server(("127.0.0.1", port)):
         broker = embedded.start_broker(root)
-    assert broker.bootstrap_server != f"127.0.0.1:{taken}"
+    assert broker.bootstrap_server != f"127.0.0.1:{port}"
 
 
 def test_port_taken_during_start_is_retried(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded.stop_broker(root)
-    free = broker_process.choose_ports
-    with socket.create_server(("127.0.0.1", 0)) as taker:
-        choices = iter([(taker.getsockname()[1], free(None)[1]), free(None)])
+    choose_ports = broker_process.choose_ports
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        choices = iter([(listener.getsockname()[1], choose_ports(None)[1]), choose_ports(None)])
         monkeypatch.setattr(broker_process, "choose_ports", lambda before: next(choices))
         assert embedded.start_broker(root).started
     assert next(choices, None) is None
 
 
 @pytest.mark.covers("no-foreign-code")
-def test_it_listens_on_loopback_only(root: Path) -> None:
-    held = listening_sockets(state(root).pid)
-    assert {state(root).port, state(root).controller_port} <= held.keys()
-    assert reachable_sockets(state(root).pid) == {}
-    for port in held:
+def test_broker_listens_on_loopback_only(root: Path) -> None:
+    addresses = listening_sockets(read_state(root).pid)
+    assert {read_state(root).port, read_state(root).controller_port} <= addresses.keys()
+    assert reachable_sockets(read_state(root).pid) == {}
+    for port in addresses:
         with pytest.raises(ConnectionRefusedError):  # a broker on all interfaces would answer here too
             socket.create_connection(("127.0.0.2", port), timeout=5)
 
 
-def test_the_log_says_what_happened(root: Path) -> None:
+def test_log_reports_the_start(root: Path) -> None:
     assert "Kafka Server started" in embedded.start_broker(root).log.read_text()
 
 
@@ -195,7 +195,7 @@ def test_copied_project_starts_its_own_broker(root: Path, tmp_path: Path) -> Non
     assert not embedded.stop_broker(tmp_path)
 
 
-STARTING = """
+START_PROGRAM = """
 import signal, sys
 from pathlib import Path
 from cqrs_cli.kafka.embedded.broker import start_broker
@@ -206,35 +206,37 @@ start_broker(Path(sys.argv[1]))
 
 def test_an_interrupted_start_leaves_no_broker(root: Path) -> None:
     embedded.stop_broker(root)
-    before = state(root).pid
-    with subprocess.Popen([sys.executable, "-c", STARTING, str(root)], stderr=subprocess.DEVNULL) as starting:
-        eventually(lambda: state(root).pid != before)
-        starting.send_signal(signal.SIGINT)
-    assert starting.returncode == -signal.SIGINT
-    assert process.start_time(state(root).pid) is None
+    old_pid = read_state(root).pid
+    with subprocess.Popen(
+        [sys.executable, "-c", START_PROGRAM, str(root)], stderr=subprocess.DEVNULL
+    ) as starter:
+        eventually(lambda: read_state(root).pid != old_pid)
+        starter.send_signal(signal.SIGINT)
+    assert starter.returncode == -signal.SIGINT
+    assert process.start_time(read_state(root).pid) is None
 
 
 def test_broker_that_dies_starting_is_explained(root: Path) -> None:
     embedded.stop_broker(root)
-    meta = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
-    whole = meta.read_text()
-    meta.write_text(whole.replace("node.id=1", "node.id=7"))
+    properties_file = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
+    original = properties_file.read_text()
+    properties_file.write_text(original.replace("node.id=1", "node.id=7"))
     try:
         with pytest.raises(UnavailableError, match=r"ended while it started: .*node.*; see .*kafka\.log"):
             embedded.start_broker(root)
     finally:
-        meta.write_text(whole)
+        properties_file.write_text(original)
 
 
 def test_damaged_data_is_never_formatted(root: Path) -> None:
     embedded.stop_broker(root)
-    meta = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
-    meta.rename(meta.with_name("kept"))
+    properties_file = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
+    properties_file.rename(properties_file.with_name("kept"))
     try:
         with pytest.raises(ConfigurationError, match=r"holds no meta\.properties"):
             embedded.start_broker(root)
     finally:
-        meta.with_name("kept").rename(meta)
+        properties_file.with_name("kept").rename(properties_file)
 
 
 def test_unwritable_folder_is_configuration_error(tmp_path: Path) -> None:

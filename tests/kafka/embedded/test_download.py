@@ -42,7 +42,7 @@ def mirror(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.shutdown()
 
 
-def fetch(folder: Path, *jars: Jar, timeout: float = 10.0) -> list[tuple[int, int]]:
+def download_counts(folder: Path, *jars: Jar, timeout: float = 10.0) -> list[tuple[int, int]]:
     """Return the reported counts."""
     counts: list[tuple[int, int]] = []
     folder.mkdir()
@@ -56,38 +56,38 @@ def test_paths_follow_mavens_layout() -> None:
 
 @pytest.mark.usefixtures("mirror")
 def test_jars_are_downloaded_and_counted(tmp_path: Path) -> None:
-    assert fetch(tmp_path / "jars", SLF4J, RE2J) == [(1, 7), (2, 14)]
+    assert download_counts(tmp_path / "jars", SLF4J, RE2J) == [(1, 7), (2, 14)]
     assert (tmp_path / "jars" / "re2j-1.8.jar").read_bytes() == b"regular"
 
 
 def test_folder_may_be_the_mirror(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MIRROR, repository.as_uri())
-    assert fetch(tmp_path / "jars", SLF4J) == [(1, 7)]
+    assert download_counts(tmp_path / "jars", SLF4J) == [(1, 7)]
 
 
 def test_missing_jar_is_named(mirror: str, repository: Path, tmp_path: Path) -> None:
     (repository / RE2J.path).unlink()
     with pytest.raises(UnavailableError, match=rf"cannot download .*{mirror}/{RE2J.path} answers 404"):
-        fetch(tmp_path / "jars", SLF4J, RE2J)
+        download_counts(tmp_path / "jars", SLF4J, RE2J)
 
 
 def test_unreachable_repository_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MIRROR, "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(UnavailableError, match=rf"127.0.0.1:1/.*refused.*{MIRROR}.* -b"):
-        fetch(tmp_path / "jars", SLF4J)
+        download_counts(tmp_path / "jars", SLF4J)
 
 
-def test_silent_repository_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_repository_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:  # accepts connections, and never answers
         monkeypatch.setenv(MIRROR, f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         with pytest.raises(UnavailableError, match="timed out"):
-            fetch(tmp_path / "jars", SLF4J, timeout=0.1)
+            download_counts(tmp_path / "jars", SLF4J, timeout=0.1)
 
 
 @pytest.mark.parametrize("url", ["repo1.maven.org", "ftp://mirror", "/srv/maven"])
 def test_invalid_mirror_is_an_error(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MIRROR, url)
     with pytest.raises(ConfigurationError, match=f"{MIRROR} is '{url}'"):
-        fetch(tmp_path / "jars", SLF4J)
+        download_counts(tmp_path / "jars", SLF4J)

@@ -12,10 +12,10 @@ from cqrs_cli.kafka.embedded.release import EMBEDDED, Jar, KafkaRelease
 from tests.support.releases import OLDEST
 
 CONTENT = {"a-1.jar": b"first", "b-1.jar": b"second", "c-1.jar": b"third"}
-WANTED = tuple(
+EXPECTED_JARS = tuple(
     Jar(f"org.sample:{name[0]}:1", hashlib.sha256(data).hexdigest()) for name, data in CONTENT.items()
 )
-RELEASE = KafkaRelease("1.2.3", megabytes=43, jars=WANTED)
+RELEASE = KafkaRelease("1.2.3", megabytes=43, jars=EXPECTED_JARS)
 
 
 class Mirror:
@@ -23,87 +23,87 @@ class Mirror:
 
     def __init__(self, served: dict[str, bytes] = CONTENT) -> None:
         self.served = served
-        self.asked = 0
+        self.requests = 0
 
     def __call__(self, wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
-        self.asked += 1
+        self.requests += 1
         for number, (name, data) in enumerate(self.served.items(), start=1):
             (folder / name).write_bytes(data)
             on_count(number, number * 1_000_000)
 
 
-def ensure(folder: Path, mirror: jars.Download) -> Path:
+def ensure_jars(folder: Path, mirror: jars.Download) -> Path:
     return jars.ensure_jars(lambda _: None, folder=folder, release=RELEASE, download_jars=mirror)
 
 
-def unreachable(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
+def fail_if_called(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
     raise AssertionError("the network was asked")
 
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     """A complete cache."""
-    return ensure(tmp_path / "kafka", Mirror())
+    return ensure_jars(tmp_path / "kafka", Mirror())
 
 
 def test_first_call_fetches_all_jars(tmp_path: Path) -> None:
-    folder = ensure(tmp_path / "not" / "yet" / "kafka", Mirror())
+    folder = ensure_jars(tmp_path / "not" / "yet" / "kafka", Mirror())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == CONTENT
 
 
 def test_a_complete_cache_needs_no_network(cache: Path) -> None:
-    assert ensure(cache, unreachable) == cache
+    assert ensure_jars(cache, fail_if_called) == cache
 
 
-def test_a_missing_jar_is_mended(cache: Path) -> None:
+def test_a_missing_jar_is_downloaded(cache: Path) -> None:
     (cache / "b-1.jar").unlink()
-    assert not jars.wrong_jars(ensure(cache, Mirror()), WANTED)
+    assert not jars.wrong_jars(ensure_jars(cache, Mirror()), EXPECTED_JARS)
 
 
-def test_a_truncated_jar_is_mended(cache: Path) -> None:
+def test_a_truncated_jar_is_downloaded(cache: Path) -> None:
     (cache / "b-1.jar").write_bytes(b"sec")
-    assert jars.wrong_jars(cache, WANTED) == ["b-1.jar"]
-    assert not jars.wrong_jars(ensure(cache, Mirror()), WANTED)
+    assert jars.wrong_jars(cache, EXPECTED_JARS) == ["b-1.jar"]
+    assert not jars.wrong_jars(ensure_jars(cache, Mirror()), EXPECTED_JARS)
 
 
 def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
-    def interrupted(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
+    def interrupt_download(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
         (folder / "a-1.jar").write_bytes(b"fir")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ensure(tmp_path / "kafka", interrupted)
+        ensure_jars(tmp_path / "kafka", interrupt_download)
     assert [path.name for path in tmp_path.iterdir()] == ["kafka.lock"]
 
 
-def test_half_a_download_is_not_taken(tmp_path: Path) -> None:
+def test_half_a_download_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "kafka.part").mkdir()
     (tmp_path / "kafka.part" / "stray.jar").write_bytes(b"half")
-    folder = ensure(tmp_path / "kafka", Mirror())
+    folder = ensure_jars(tmp_path / "kafka", Mirror())
     assert {path.name for path in folder.iterdir()} == set(CONTENT)
     assert not (tmp_path / "kafka.part").exists()
 
 
-def test_other_bytes_are_refused(cache: Path) -> None:
+def test_jars_with_other_bytes_are_refused(cache: Path) -> None:
     (cache / "c-1.jar").unlink()
     with pytest.raises(UnavailableError, match=r"1 of 3 .*: b-1\.jar"):
-        ensure(cache, Mirror({**CONTENT, "b-1.jar": b"tampered"}))
+        ensure_jars(cache, Mirror({**CONTENT, "b-1.jar": b"tampered"}))
     assert (cache / "a-1.jar").read_bytes() == CONTENT["a-1.jar"]
 
 
 def test_unwritable_cache_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match=r"cannot write the cache .*CQRS_CACHE_DIR"):
-        ensure(tmp_path / "file" / "kafka", Mirror())
+        ensure_jars(tmp_path / "file" / "kafka", Mirror())
 
 
-def _fetch_and_count(folder: Path, count: Path) -> None:
-    def fetch(wanted: Collection[Jar], part: Path, on_count: OnDownload) -> None:
-        with count.open("a") as file:
+def _fetch_and_count(folder: Path, count_file: Path) -> None:
+    def counting_download(wanted: Collection[Jar], part_folder: Path, on_count: OnDownload) -> None:
+        with count_file.open("a") as file:
             file.write("asked\n")
-        Mirror()(wanted, part, on_count)
+        Mirror()(wanted, part_folder, on_count)
 
-    ensure(folder, fetch)
+    ensure_jars(folder, counting_download)
 
 
 def test_simultaneous_commands_fetch_once(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_progress_off_terminal_is_short(tmp_path: Path) -> None:
 
 
 def test_terminal_shows_every_change(tmp_path: Path) -> None:
-    shown: list[str] = []
-    jars.ensure_jars(lambda _: None, shown.append, tmp_path / "kafka", RELEASE, Mirror())
-    assert shown == [
+    lines: list[str] = []
+    jars.ensure_jars(lambda _: None, lines.append, tmp_path / "kafka", RELEASE, Mirror())
+    assert lines == [
         "fetching Apache Kafka 1.2.3: 1 of 3 jars, 1 MB",
         "fetching Apache Kafka 1.2.3: 2 of 3 jars, 2 MB",
         "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB",
@@ -151,7 +151,7 @@ def test_releases_name_broker_and_logging(release: KafkaRelease) -> None:
         ({"HOME": "/home/ada"}, "/home/ada/.cache/cqrs/kafka-1.2.3"),
     ],
 )
-def test_cache_is_the_users(
+def test_cache_folder_follows_the_environment(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str
 ) -> None:
     for name in ("CQRS_CACHE_DIR", "XDG_CACHE_HOME"):

@@ -20,23 +20,23 @@ TOPICS = Topics("bank", "p.")
 DAY = 86_400_000
 
 
-def sound(plan: TopicPlan = TopicPlan()) -> dict[Kind, TopicInfo]:  # noqa: B008  (frozen)
+def valid_topics(plan: TopicPlan = TopicPlan()) -> dict[Kind, TopicInfo]:  # noqa: B008  (frozen)
     return {kind: TopicInfo(f"id-{kind}", 4, 1, plan.configs(kind)) for kind in KINDS}
 
 
-def changed(kind: Kind, **configs: str) -> dict[Kind, TopicInfo]:
-    found = sound()
+def topics_with_config(kind: Kind, **configs: str) -> dict[Kind, TopicInfo]:
+    topics = valid_topics()
     names = {name.replace("_", "."): value for name, value in configs.items()}
-    return {**found, kind: replace(found[kind], configs={**found[kind].configs, **names})}
+    return {**topics, kind: replace(topics[kind], configs={**topics[kind].configs, **names})}
 
 
-def said(found: dict[Kind, TopicInfo], plan: TopicPlan = TopicPlan()) -> list[str]:  # noqa: B008  (frozen)
-    return [error.message for error in mistakes(TOPICS, found, plan)]
+def error_messages(topics: dict[Kind, TopicInfo], plan: TopicPlan = TopicPlan()) -> list[str]:  # noqa: B008  (frozen)
+    return [error.message for error in mistakes(TOPICS, topics, plan)]
 
 
 @pytest.mark.parametrize("plan", [TopicPlan(), TopicPlan(outcomes_retention=timedelta(days=9))])
-def test_what_a_plan_makes_is_sound(plan: TopicPlan) -> None:
-    assert said(sound(plan), plan) == []
+def test_planned_topics_are_valid(plan: TopicPlan) -> None:
+    assert error_messages(valid_topics(plan), plan) == []
 
 
 def test_three_brokers_get_three_replicas() -> None:
@@ -47,56 +47,56 @@ def test_three_brokers_get_three_replicas() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_three_replicas_need_two_in_sync(kind: Kind) -> None:
-    tripled = {one: replace(info, replication=3) for one, info in sound().items()}
-    careful = {
-        one: replace(info, configs={**info.configs, "min.insync.replicas": "2"})
-        for one, info in tripled.items()
+    tripled = {topic_kind: replace(info, replication=3) for topic_kind, info in valid_topics().items()}
+    with_two_in_sync = {
+        topic_kind: replace(info, configs={**info.configs, "min.insync.replicas": "2"})
+        for topic_kind, info in tripled.items()
     }
-    assert said(careful) == []
-    (message,) = said({**careful, kind: tripled[kind]})
+    assert error_messages(with_two_in_sync) == []
+    (message,) = error_messages({**with_two_in_sync, kind: tripled[kind]})
     assert message.startswith(f"topic p.bank.{kind} has min.insync.replicas=1, needs at least 2")
 
 
 LINEAGE: Extras = {"lineage": TopicInfo("id-lineage", 1, 1, extra_configs("lineage"))}
 
 
-def grown(**counts: int) -> dict[Kind, TopicInfo]:
-    return {kind: replace(info, partitions=counts.get(kind, 8)) for kind, info in sound().items()}
+def repartitioned_topics(**counts: int) -> dict[Kind, TopicInfo]:
+    return {kind: replace(info, partitions=counts.get(kind, 8)) for kind, info in valid_topics().items()}
 
 
 @pytest.mark.parametrize("count", [4, 8])
-def test_commands_grow_last(count: int) -> None:
+def test_commands_topic_is_extended_last(count: int) -> None:
     """Until the commands topic is extended, the aggregate has its old partition count."""
-    found = grown(commands=count)
-    assert mistakes(TOPICS, found, TopicPlan(), LINEAGE) == []
-    made = aggregate_topics(TOPICS, "cluster", found, LINEAGE)
-    assert (made.partitions, made.lineage_id, made.keys_id) == (count, "id-lineage", None)
-    assert len(mistakes(TOPICS, grown(commands=4), TopicPlan())) == 1
+    topics = repartitioned_topics(commands=count)
+    assert mistakes(TOPICS, topics, TopicPlan(), LINEAGE) == []
+    aggregate = aggregate_topics(TOPICS, "cluster", topics, LINEAGE)
+    assert (aggregate.partitions, aggregate.lineage_id, aggregate.keys_id) == (count, "id-lineage", None)
+    assert len(mistakes(TOPICS, repartitioned_topics(commands=4), TopicPlan())) == 1
 
 
-def test_commands_may_not_have_more() -> None:
-    (error,) = mistakes(TOPICS, grown(deferred=4), TopicPlan(), LINEAGE)
+def test_commands_topic_may_not_have_more_partitions() -> None:
+    (error,) = mistakes(TOPICS, repartitioned_topics(deferred=4), TopicPlan(), LINEAGE)
     assert error.message.endswith("p.bank.commands 8, but p.bank.deferred 4")
     assert error.hint.endswith("cqrs repartition bank --partitions 8")
 
 
-def test_lineage_must_stay() -> None:
+def test_lineage_needs_unlimited_retention() -> None:
     wrong = replace(LINEAGE["lineage"], configs={**LINEAGE_CONFIGS, "retention.ms": "1000"})
-    (error,) = mistakes(TOPICS, grown(), TopicPlan(), {"lineage": wrong})
+    (error,) = mistakes(TOPICS, repartitioned_topics(), TopicPlan(), {"lineage": wrong})
     assert error.message.startswith("topic p.bank.lineage has retention.ms=1000, needs -1")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "deferred"])
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_no_topic_may_be_compacted(kind: Kind, policy: str) -> None:
-    (message,) = said(changed(kind, cleanup_policy=policy))
+    (message,) = error_messages(topics_with_config(kind, cleanup_policy=policy))
     assert message.startswith(f"topic p.bank.{kind} has cleanup.policy={policy}, needs delete")
 
 
 def test_deferred_commands_must_be_compacted() -> None:
-    (message,) = said(changed("deferred", cleanup_policy="delete"))
+    (message,) = error_messages(topics_with_config("deferred", cleanup_policy="delete"))
     assert message.startswith("topic p.bank.deferred has cleanup.policy=delete, needs compact")
-    (message,) = said(changed("deferred", delete_retention_ms="1000"))
+    (message,) = error_messages(topics_with_config("deferred", delete_retention_ms="1000"))
     assert message.startswith("topic p.bank.deferred has delete.retention.ms=1000, needs at least 86400000")
 
 
@@ -119,69 +119,80 @@ def test_deferred_commands_must_be_compacted() -> None:
     ],
 )
 def test_wrong_configuration_names_its_fix(kind: Kind, name: str, value: str) -> None:
-    (error,) = mistakes(TOPICS, changed(kind, **{name.replace(".", "_"): value}), TopicPlan())
+    (error,) = mistakes(TOPICS, topics_with_config(kind, **{name.replace(".", "_"): value}), TopicPlan())
     assert error.message.startswith(f"topic p.bank.{kind} has {name}={value}, needs ")
     assert error.hint.startswith(
         f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic p.bank.{kind} --add-config {name}="
     )
 
 
-def test_commands_time_limits_are_free() -> None:
+def test_commands_may_have_any_timestamp_limit() -> None:
     """The broker itself stamps commands."""
-    assert said(changed("commands", message_timestamp_after_max_ms="3600000")) == []
+    assert error_messages(topics_with_config("commands", message_timestamp_after_max_ms="3600000")) == []
 
 
 def test_commands_may_be_limited_in_size() -> None:
-    assert said(changed("commands", retention_bytes="1000000")) == []
+    assert error_messages(topics_with_config("commands", retention_bytes="1000000")) == []
 
 
 def test_outcomes_outlive_commands_and_two_windows() -> None:
-    assert said(changed("outcomes", retention_ms=str(9 * DAY))) == []
+    assert error_messages(topics_with_config("outcomes", retention_ms=str(9 * DAY))) == []
     assert (
-        len(said(changed("outcomes", retention_ms=str(9 * DAY)), TopicPlan(dedup_window=timedelta(hours=25))))
+        len(
+            error_messages(
+                topics_with_config("outcomes", retention_ms=str(9 * DAY)),
+                TopicPlan(dedup_window=timedelta(hours=25)),
+            )
+        )
         == 1
     )
 
 
 def test_unlimited_commands_need_unlimited_outcomes() -> None:
-    found = changed("outcomes", retention_ms=str(9 * DAY))
-    forever = {**found["commands"].configs, "retention.ms": "-1"}
-    (message,) = said({**found, "commands": replace(found["commands"], configs=forever)})
+    topics = topics_with_config("outcomes", retention_ms=str(9 * DAY))
+    unlimited_configs = {**topics["commands"].configs, "retention.ms": "-1"}
+    (message,) = error_messages(
+        {**topics, "commands": replace(topics["commands"], configs=unlimited_configs)}
+    )
     assert "needs -1" in message
 
 
 def test_larger_commands_need_larger_outcomes() -> None:
-    assert len(said(changed("commands", max_message_bytes="2000000"))) == 3
+    assert len(error_messages(topics_with_config("commands", max_message_bytes="2000000"))) == 3
 
 
 def test_partition_counts_must_agree() -> None:
-    found = sound()
-    (message,) = said({**found, "events": replace(found["events"], partitions=8)})
+    topics = valid_topics()
+    (message,) = error_messages({**topics, "events": replace(topics["events"], partitions=8)})
     assert "p.bank.commands 4, p.bank.events 8, p.bank.outcomes 4" in message
 
 
-def test_partition_count_matters_when_asked() -> None:
-    assert said(sound(), TopicPlan(partitions=8)) == []
-    assert said({}, TopicPlan(partitions=8, requires_partitions=True)) == []
-    for found, extras in ((sound(), {}), (grown(), LINEAGE)):
-        (error,) = mistakes(TOPICS, found, TopicPlan(partitions=24, requires_partitions=True), extras)
+def test_partition_count_is_checked_when_required() -> None:
+    assert error_messages(valid_topics(), TopicPlan(partitions=8)) == []
+    assert error_messages({}, TopicPlan(partitions=8, requires_partitions=True)) == []
+    for topics, extras in ((valid_topics(), {}), (repartitioned_topics(), LINEAGE)):
+        (error,) = mistakes(TOPICS, topics, TopicPlan(partitions=24, requires_partitions=True), extras)
         assert error.hint == "raise the count: cqrs repartition bank --partitions 24"
-    (error,) = mistakes(TOPICS, sound(), TopicPlan(partitions=6, requires_partitions=True))
+    (error,) = mistakes(TOPICS, valid_topics(), TopicPlan(partitions=6, requires_partitions=True))
     assert error.hint.endswith("multiple: cqrs repartition bank --partitions 8")
 
 
-def test_what_is_missing_is_named() -> None:
-    found = sound()
-    assert missing_topics(TOPICS, found) is None
-    del found["events"]
-    error = missing_topics(TOPICS, found)
+def test_missing_topic_is_named() -> None:
+    topics = valid_topics()
+    assert missing_topics(TOPICS, topics) is None
+    del topics["events"]
+    error = missing_topics(TOPICS, topics)
     assert str(error) == "topic p.bank.events does not exist; create what is missing: cqrs init bank"
 
 
-def test_sound_topics_have_identities_and_sizes() -> None:
-    made = aggregate_topics(TOPICS, "cluster", sound())
-    assert (made.cluster_id, made.partitions, made.ids["dead-letters"]) == ("cluster", 4, "id-dead-letters")
-    assert made.max_bytes == {
+def test_valid_topics_have_ids_and_sizes() -> None:
+    aggregate = aggregate_topics(TOPICS, "cluster", valid_topics())
+    assert (aggregate.cluster_id, aggregate.partitions, aggregate.ids["dead-letters"]) == (
+        "cluster",
+        4,
+        "id-dead-letters",
+    )
+    assert aggregate.max_bytes == {
         "commands": 1_048_588,
         "events": 1_048_588,
         "outcomes": 1_114_124,

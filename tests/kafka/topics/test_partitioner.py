@@ -24,30 +24,35 @@ def test_crc32_is_librdkafkas(key: bytes, partitions: int) -> None:
     assert partition_for("crc32", key, partitions) == zlib.crc32(key) % partitions
 
 
-def test_partitioner_off_sends_as_java() -> None:
+def test_partitioner_none_sends_as_java() -> None:
     assert partition_for("none", b"acc-42", 4) is None
     assert target_partition("none", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
-def test_a_key_is_sent_home(partitioner: str) -> None:
+def test_keys_are_sent_to_their_partition(partitioner: str) -> None:
     assert target_partition(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
 
 
 @given(st.binary(min_size=1), st.integers(1, 64), st.integers(1, 16), st.sampled_from(["murmur2", "crc32"]))
-def test_homes_of_multiples_agree(key: bytes, count: int, times: int, partitioner: Partitioner) -> None:
+def test_partitions_of_multiples_agree(key: bytes, count: int, factor: int, partitioner: Partitioner) -> None:
     """When partitions are added, a key moves to a target of its partition."""
-    assert target_partition(partitioner, key, count * times) % count == target_partition(
+    assert target_partition(partitioner, key, count * factor) % count == target_partition(
         partitioner, key, count
     )
 
 
-def test_key_has_one_home() -> None:
+def test_key_has_one_partition() -> None:
     records = [Record(0, 0, b"key-%d" % number, b"") for number in range(50)]
-    held = [KeyHome("murmur2", 3, one).matching([*records, Record(1, 0, None, b"")]) for one in range(3)]
-    assert sorted(one.key or b"" for part in held for one in part) == sorted(
-        one.key or b"" for one in records
-    )
+    records_by_partition = [
+        KeyHome("murmur2", 3, partition).matching([*records, Record(1, 0, None, b"")])
+        for partition in range(3)
+    ]
+    assert sorted(
+        record.key or b"" for partition_records in records_by_partition for record in partition_records
+    ) == sorted(record.key or b"" for record in records)
     assert all(
-        KeyHome("murmur2", 3, n).matches(one.key or b"") for n, part in enumerate(held) for one in part
+        KeyHome("murmur2", 3, partition).matches(record.key or b"")
+        for partition, partition_records in enumerate(records_by_partition)
+        for record in partition_records
     )

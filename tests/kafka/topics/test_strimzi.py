@@ -12,15 +12,15 @@ from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
 PLAN = TopicPlan(partitions=12)
 BANK = Topics("bank_account", "staging.")
-HEARING = ProcessUse(ProcessTopics("checkout", "staging."), ("staging.order.events",), (BANK.commands,))
-PERSONAL = replace(PLAN, personal=True)
+PROCESS_USE = ProcessUse(ProcessTopics("checkout", "staging."), ("staging.order.events",), (BANK.commands,))
+PERSONAL_PLAN = replace(PLAN, personal=True)
 CUSTOMER = Topics("customer", "staging.")
-FOUND = manifests([(BANK, PLAN), (CUSTOMER, PERSONAL)], [HEARING], "shop", "staging.")
+MANIFESTS = manifests([(BANK, PLAN), (CUSTOMER, PERSONAL_PLAN)], [PROCESS_USE], "shop", "staging.")
 
 
 def resources(kind: str) -> dict[str, Any]:
     """Return the resources by their name in Kubernetes."""
-    return {one["metadata"]["name"]: one for one in FOUND if one["kind"] == kind}
+    return {manifest["metadata"]["name"]: manifest for manifest in MANIFESTS if manifest["kind"] == kind}
 
 
 def allowed(role: str) -> set[RequiredAcl]:
@@ -28,16 +28,16 @@ def allowed(role: str) -> set[RequiredAcl]:
     user = resources("KafkaUser")[f"staging.cqrs-{role}"]["spec"]["authorization"]["acls"]
     kinds = {"transactionalId": "transactional-id"}
     return {
-        RequiredAcl(operation, kinds.get(where["type"], where["type"]), where["name"], prefixed)
+        RequiredAcl(operation, kinds.get(resource["type"], resource["type"]), resource["name"], prefixed)
         for acl in user
         for operation in acl["operations"]
-        if (where := acl["resource"])
-        for prefixed in [where["patternType"] == "prefix"]
+        if (resource := acl["resource"])
+        for prefixed in [resource["patternType"] == "prefix"]
     }
 
 
 def test_topics_are_those_of_init() -> None:
-    specs = {one["spec"]["topicName"]: one["spec"] for one in resources("KafkaTopic").values()}
+    specs = {resource["spec"]["topicName"]: resource["spec"] for resource in resources("KafkaTopic").values()}
     for kind in KINDS:
         spec = specs[BANK.name(kind)]
         assert (spec["partitions"], spec["replicas"]) == (12, 3)
@@ -45,35 +45,35 @@ def test_topics_are_those_of_init() -> None:
 
 
 def test_personal_fields_have_a_topic_of_keys() -> None:
-    specs = {one["spec"]["topicName"]: one["spec"] for one in resources("KafkaTopic").values()}
+    specs = {resource["spec"]["topicName"]: resource["spec"] for resource in resources("KafkaTopic").values()}
     assert BANK.keys not in specs
     assert (specs[CUSTOMER.keys]["partitions"], specs[CUSTOMER.keys]["config"]) == (
         12,
         extra_configs("keys", BROKERS),
     )
-    assert specs[CUSTOMER.dead_letters]["config"] == PERSONAL.configs("dead-letters", brokers=BROKERS)
+    assert specs[CUSTOMER.dead_letters]["config"] == PERSONAL_PLAN.configs("dead-letters", brokers=BROKERS)
 
 
 def test_positions_have_one_partition() -> None:
     spec = resources("KafkaTopic")["staging.process.checkout.positions"]["spec"]
     assert spec["partitions"] == 1
-    assert spec["config"] == HEARING.topics.configs(BROKERS)
+    assert spec["config"] == PROCESS_USE.topics.configs(BROKERS)
 
 
-def test_users_may_what_doctor_wants() -> None:
+def test_users_have_the_acls_of_doctor() -> None:
     roles: list[Role] = ["send", "read"]
-    both = {
+    required = {
         role: {*required_acls(role, BANK), *required_acls(role, CUSTOMER, personal=True)}
         for role in (*roles, "run")
     }
-    assert all(allowed(role) == both[role] for role in roles)
-    assert allowed("run") == {*both["run"], *HEARING.required_acls()}
+    assert all(allowed(role) == required[role] for role in roles)
+    assert allowed("run") == {*required["run"], *PROCESS_USE.required_acls()}
 
 
-def test_names_suit_kubernetes() -> None:
+def test_names_are_valid_in_kubernetes() -> None:
     assert "staging.bank-account.dead-letters" in resources("KafkaTopic")
-    assert all(one["metadata"]["labels"] == {"strimzi.io/cluster": "shop"} for one in FOUND)
+    assert all(manifest["metadata"]["labels"] == {"strimzi.io/cluster": "shop"} for manifest in MANIFESTS)
 
 
-def test_yaml_says_the_same() -> None:
-    assert list(yaml.safe_load_all(manifests_text(FOUND))) == FOUND
+def test_yaml_has_the_same_manifests() -> None:
+    assert list(yaml.safe_load_all(manifests_text(MANIFESTS))) == MANIFESTS
