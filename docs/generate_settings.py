@@ -28,27 +28,28 @@ INTRODUCTION = """\
 
 Written by `python docs/generate_settings.py`; do not edit.
 
-A setting comes from the first of these that has it: its flag, its environment variable, `cqrs.toml`, `[tool.cqrs]` in
-`pyproject.toml`, its default. The files are in the project's root, the nearest folder upwards that has one of
-them, else the current folder. In a file `dedup-window` is `dedup_window`; a name that is not a setting is an error,
-and so is a value that does not fit. An empty variable counts as not set. Client properties are merged one by one; the
-others override `command_config`. Relative paths start from the file that has them, in flags and variables from the
-current folder. `cqrs doctor` shows each setting in force and where it came from.
+The value of a setting comes from the first of these sources that has it: flag, environment variable, `cqrs.toml`,
+`[tool.cqrs]` in `pyproject.toml`, default. The files are in the project's root: the current folder, or the nearest
+folder above it that has one of the files. Files may spell `dedup_window` as `dedup-window`. An unknown name or an
+invalid value is an error. An empty variable counts as not set. `properties` override single client properties of
+`command_config`. A relative path in a file starts from the file's folder, in a flag or variable from the current
+folder. `cqrs doctor` shows the value and the source of each setting.
 
-A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may
-have a unit: `256MiB`, `1GB`. `partitions` and the retentions count when topics are made: retentions of topics that
-exist are changed with Kafka's own tools, the number of partitions by `cqrs repartition`.
+A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may have a
+unit: `256MiB`, `1GB`. `partitions` and the retentions apply only to new topics. Change the retention of an existing
+topic with Kafka's own tools, and the number of partitions with `cqrs repartition`.
 """
 
 ENDING = """\
-Two variables are not settings: `CQRS_CACHE_DIR` is where the embedded Kafka is kept, for all projects of a user, and
-`CQRS_MAVEN_MIRROR` names a Maven repository (`https:`, `http:` or `file:`) for its download, instead of Maven Central.
+Two variables are not settings. `CQRS_CACHE_DIR` is the folder for the embedded Kafka and the archives of `cqrs warm`,
+for all projects of a user. `CQRS_MAVEN_MIRROR` names a Maven repository (`https:`, `http:` or `file:`) from which Kafka
+is downloaded instead of Maven Central.
 """
 
 
 def reference() -> str:
     """The whole document."""
-    rows = ["| setting | type | default | flag | variable | |", "|---|---|---|---|---|---|"]
+    rows = ["| setting | type | default | flag | variable | meaning |", "|---|---|---|---|---|---|"]
     flags = spelled_flags()
     for name, field in Settings.model_fields.items():
         if name != "root":

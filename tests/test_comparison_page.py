@@ -26,4 +26,4 @@ def test_claims_about_others_have_sources(row: str) -> None:
 def test_each_source_is_used() -> None:
     numbers = re.findall(r"^(\d)\. ", SOURCES, re.MULTILINE)
     assert set(re.findall(r"\[(\d)\]", TEXT)) == set(numbers) == {str(number) for number in range(1, 8)}
-    assert re.search(r"Looked at on \d+ \w+ \d{4}", TEXT)
+    assert re.search(r"claims are of \d+ \w+ \d{4}", TEXT)
