@@ -177,7 +177,10 @@ def _from_text(text: str, type_node: TypeNode, path: str) -> Any:
 def _from_json(text: str, type_node: TypeNode) -> Raw:
     """Return JSON unchanged; raise `ValueError` for invalid JSON, and for a value of another type."""
     raw = text.encode()
-    msgspec.json.decode(raw)
+    try:
+        msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        raise ValueError(f"not JSON: {text[:40]} (a text is written with = instead of :=)") from None
     try:
         msgspec.json.decode(raw, type=type_node.annotation)
     except msgspec.ValidationError as error:

@@ -1,5 +1,6 @@
 """Sends commands and waits for their outcomes, for `cqrs send`. Nothing is printed here."""
 
+import codecs
 import sys
 import time
 from collections import Counter
@@ -39,6 +40,10 @@ class SentCommands(NamedTuple):
         return sum(self.aggregates.values())
 
 
+#: The first bytes of files that some editors save as UTF-8 and UTF-16.
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
 def read_lines(lines: Iterable[bytes], aggregates: Collection[str]) -> Iterator[ReadyCommand]:
     """Yield the commands in lines of JSON; empty lines are skipped.
 
@@ -47,6 +52,8 @@ def read_lines(lines: Iterable[bytes], aggregates: Collection[str]) -> Iterator[
     for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
+        if number == 1 and line.startswith(_BYTE_ORDER_MARKS):
+            raise UsageError("line 1 begins with a byte order mark", "save the file as UTF-8 without it")
         try:
             command = complete_line(line)
         except ValueError as error:

@@ -157,7 +157,7 @@ def _check_name(name: str, kind: str, max_length: int = 100) -> None:
         raise UsageError(
             f"{name!r} is not a valid name of {'an' if kind == 'aggregate' else 'a'} {kind}",
             "the name becomes a module name and part of a topic or table name: "
-            f"use at most {max_length} lower-case letters, digits and _, such as bank_account",
+            f"use at most {max_length} lower-case letters, digits and _, and no keyword of Python",
         )
 
 

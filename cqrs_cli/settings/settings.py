@@ -200,7 +200,7 @@ def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Setti
 
     Raises `ConfigurationError` with the origin of an invalid value or unknown key; `UsageError` if it is a flag.
     """
-    cwd = (cwd or Path.cwd()).absolute()
+    cwd = cwd.absolute() if cwd is not None else _current_folder()
     root, files = sources.project_sources(cwd)
     names = set(Settings.model_fields) - {"root"}
     for source in files:
@@ -255,12 +255,21 @@ def _require_known(source: Source, names: set[str]) -> None:
             raise ConfigurationError(f"{source.origin(name)}: unknown setting {name!r}", hint)
 
 
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigurationError("the current folder was deleted", "change to a folder that exists") from None
+
+
 def _first_error(error: ValidationError, ordered: list[Source]) -> Exception:
     """Return the error for the first invalid value, with its origin."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     source = next((source for source in ordered if name in source.values), ordered[0])
     reason = str(first["msg"]).removeprefix("Value error, ")
+    if name == "keyring" and first["type"] == "string_pattern_mismatch":
+        reason = "not file:PATH, env:NAME or exec:COMMAND"
     default = Settings.model_fields[name].default
     shown = show_duration(default) if isinstance(default, timedelta) else default
     hint = "change it there, or leave it out" + (f": the default is {shown}" if shown else "")

@@ -80,8 +80,13 @@ def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
 
 
 def _file(path: Path) -> Source | None:
-    if not path.is_file():
-        return None
+    try:
+        if not path.is_file():
+            return None
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be read: {error.strerror}", "run it as a user who may read the project's folder"
+        ) from None
     is_own_file = path.name == "cqrs.toml"
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ _CORRUPT = (
     lmdb.VersionMismatchError,
     lmdb.BadTxnError,  # follows one of the errors above, if that was not reported
 )
-_ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
+_ELSEWHERE = "choose another folder with state_dir in cqrs.toml or CQRS_STATE_DIR"
 _FREE_SPACE = f"make room, or {_ELSEWHERE}"
 REBUILD = "remove it: the state is rebuilt from the log"
 

@@ -121,6 +121,7 @@ def test_tracestate_needs_a_traceparent() -> None:
         (["amount=1.5"], "amount=1.5: Expected `int`"),
         (['amount:="1"'], "Expected `int`, got `str`"),
         (["amount:={"], "amount:={"),
+        (["amount:=two"], "not JSON: two (a text is written with = instead of :=)"),
         (["amount=1", "amount=2"], "given twice"),
     ],
 )

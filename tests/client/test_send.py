@@ -1,3 +1,4 @@
+import codecs
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -71,3 +72,8 @@ def test_ctrl_c_discards_the_queue() -> None:
     with pytest.raises(KeyboardInterrupt):
         send(interrupted_commands(), producer)
     assert producer.stopped
+
+
+def test_byte_order_mark_is_named() -> None:
+    with pytest.raises(UsageError, match="line 1 begins with a byte order mark"):
+        list(read_lines([codecs.BOM_UTF8 + VALID_LINE], ["a"]))

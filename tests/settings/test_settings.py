@@ -115,6 +115,25 @@ def test_bad_value_names_its_fix(tmp_path: Path) -> None:
     assert refused(project(tmp_path, 'dedup_window = "0s"')).hint.endswith("the default is 1d")
 
 
+def test_a_bad_keyring_names_its_forms(tmp_path: Path) -> None:
+    error = refused(project(tmp_path, 'keyring = "keys.json"'))
+    assert error.message.endswith("keyring: not file:PATH, env:NAME or exec:COMMAND")
+
+
+def test_unreadable_folder_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 300)
+    error = refused(folder)
+    assert isinstance(error, ConfigurationError)
+    assert error.message == f"{folder / 'cqrs.toml'} cannot be read: File name too long"
+
+
+def test_deleted_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(ConfigurationError, match="the current folder was deleted"):
+        load_settings({})
+
+
 def test_a_bad_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_DEDUP_WINDOW", "soon")
     assert refused(tmp_path).message.startswith(

@@ -110,7 +110,7 @@ def retry_letters(
         raise UsageError("retry what?", "narrow it down (cqrs dead-letters retry --help), or --all")
     letters = _letters(cli, aggregate, selection, undecided=True)
     if is_dry_run:
-        _print_dry_run(cli, letters, bool(selection), "retry")
+        _print_dry_run(cli, _sendable(aggregate, letters), bool(selection), "retry")
     else:
         _retry(cli, aggregate, letters)
 
@@ -180,6 +180,13 @@ def _print(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, full
 def _print_dry_run(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, verb: str) -> None:
     if count := _print(cli, letters, is_filtered):
         cli.print_note(f"dry run: {counted(count, 'command')} to {verb}, nothing was changed")
+
+
+def _sendable(aggregate: str, letters: "Iterator[FailedCommand]") -> "Iterator[FailedCommand]":
+    """Yield the dead letters that a retry can send."""
+    from cqrs_cli.client.queries.dead_letters import retry_command
+
+    return (failed for failed in letters if retry_command(aggregate, failed) is not None)
 
 
 def _retry(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:

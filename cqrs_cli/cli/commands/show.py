@@ -2,6 +2,7 @@
 
 from contextlib import closing, nullcontext
 from functools import partial
+from itertools import chain, islice
 from typing import Annotated
 
 from cqrs_cli.cli.app import app
@@ -10,7 +11,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.positions import read_positions
 from cqrs_cli.cli.render.show import show_text
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import CqrsError, UsageError
 
 #: Number of records above which a spinner is shown while they are read.
 SPINNER_THRESHOLD = 200_000
@@ -35,11 +36,10 @@ def show(
 ) -> None:
     """Show the state and the version of an aggregate, folded from its committed events.
 
-    An aggregate that does not exist has version 0 and the initial state. At a time, it has the last version that is
-    not later. A file contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs
-    certificate).
+    --at a time shows the last version that is not later, or version 0 and the initial state. A file contains an
+    offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
 
-    Without a keyring, personal fields have redacted values.
+    Without a keyring, personal fields have redacted values. The command exits with 1 for an id without events.
     """
     from cqrs_cli.client import history as queries
     from cqrs_cli.client.codecs import decrypting_codec
@@ -58,7 +58,13 @@ def show(
         closing(decrypting_codec(connection, topics, personal_members(loaded), id)) as codec,
     ):
         records = queries.read_records(connection, key, ranges, codec)
-        aggregate_history = queries.fold_history(loaded, id, records, cutoff)
+        first = list(islice(records, 1))
+        if not first and positions is None:
+            raise CqrsError(
+                f"no {aggregate} has the id {id!r}: its version is 0",
+                "ids are case-sensitive; cqrs tail prints the events of all ids",
+            )
+        aggregate_history = queries.fold_history(loaded, id, chain(first, records), cutoff)
     if at is not None and at.isdigit() and aggregate_history.version < int(at):
         raise UsageError(
             f"{aggregate} {id} is at version {aggregate_history.version}, not {at}",

@@ -43,7 +43,7 @@ def status(
     from cqrs_cli.cli.clocks import warn_of_clock_difference
     from cqrs_cli.status.reader import StatusReader
 
-    aggregates_by_name, connection = cli.usable_aggregates(aggregates), cli.connection()
+    aggregates_by_name, connection = cli.usable_aggregates(aggregates), cli.connection(start=False)
     reader = StatusReader(
         connection,
         {name: cli.topics(name) for name in aggregates_by_name},

@@ -32,7 +32,7 @@ def show_text(aggregate: str, id: str, history: "AggregateHistory", with_events:
     from rich.console import Group
     from rich.text import Text
 
-    time_text = f"since {history.time}" if history.time else "it does not exist"
+    time_text = f"since {history.time}" if history.time else "it did not exist yet"
     title = Text(printable(f"{aggregate} {id}  version {history.version}, {time_text}"))
     state = table(msgspec.to_builtins(history.state).items(), FIELDS, headers=False, margin=2)
     if not with_events:

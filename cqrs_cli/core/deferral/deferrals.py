@@ -181,13 +181,17 @@ class Deferrals:
 
     def _require_size_limits(self, entry: Deferral) -> None:
         """Raise `CheckFailed` (TOO_LARGE) for a command that would be too large to resubmit when it is due."""
-        command_size, value_size = len(entry.command), len(entry.value())
-        is_sendable = self.fits_commands_topic(entry.subject.encode(), entry.command)
-        if not is_sendable or value_size + _RESERVED_BYTES > self._limits.value_bytes:
-            limit = self._limits.command_bytes
-            raise CheckFailed(
-                Reason.TOO_LARGE, f"to be deferred, it would have {command_size} bytes: the limit is {limit}"
-            )
+        command_size = len(entry.command) + len(entry.subject.encode()) + _RESERVED_BYTES
+        value_size = len(entry.value()) + _RESERVED_BYTES
+        for size, limit in (
+            (command_size, self._limits.command_bytes),
+            (value_size, self._limits.value_bytes),
+        ):
+            if size > limit:
+                raise CheckFailed(
+                    Reason.TOO_LARGE,
+                    f"to be deferred, it would need {size} bytes with its key and attributes: the limit is {limit}",
+                )
 
     def fits_commands_topic(self, key: bytes, document: bytes) -> bool:
         """True if the commands topic accepts the document, with one more attribute."""

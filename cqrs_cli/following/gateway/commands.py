@@ -135,7 +135,7 @@ def _expected_version(headers: Mapping[str, str]) -> str | None:
         raise Problem(400, "If-Match and If-None-Match exclude each other")
     if if_none_match is not None:
         if if_none_match.strip() != "*":
-            raise Problem(400, "If-None-Match", "only * is supported: the aggregate must not exist")
+            raise Problem(400, "invalid If-None-Match", "only * is supported: the aggregate must not exist")
         return "none"
     if if_match is None:
         return None
@@ -146,7 +146,9 @@ def _expected_version(headers: Mapping[str, str]) -> str | None:
     version = version.partition("-")[0]  # a tag like "7-kid" is from a response with personal values
     if not (version.isascii() and version.isdigit()):
         raise Problem(
-            400, "If-Match", f'expected a version in quotation marks, such as "7", or *; found {tag[:40]}'
+            400,
+            "invalid If-Match",
+            f'expected a version in quotation marks, such as "7", or *; found {tag[:40]}',
         )
     return version
 

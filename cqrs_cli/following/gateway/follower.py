@@ -273,7 +273,7 @@ class AggregateFollower:
         except NotOwnerError:
             raise ConfigurationError(
                 f"another process folds {self.topics.events} into the same folder",
-                "give each gateway its own state_dir",
+                "give each gateway its own state_dir: CQRS_STATE_DIR=…",
             ) from None
         finally:
             stream.close()

@@ -85,7 +85,7 @@ async def handle_list(gateway: Gateway, request: Request, aggregate: str) -> Res
     follower, parameters = gateway.follower(aggregate), query_parameters(request, "prefix", "after", "limit")
     limit = _parse_number("limit", parameters.get("limit"), 100)
     if not 1 <= limit <= gateway.limits.page_size:
-        raise Problem(400, "limit", f"must be 1 to {gateway.limits.page_size}, found {limit}")
+        raise Problem(400, "invalid limit", f"must be 1 to {gateway.limits.page_size}, found {limit}")
     page = follower.list_aggregates(parameters.get("prefix", ""), parameters.get("after", ""), limit + 1)
     body = {
         "aggregate": aggregate,
@@ -150,7 +150,7 @@ async def _fold_document(
     try:
         is_included = histories.parse_at(at)
     except UsageError as error:
-        raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
+        raise Problem(400, "invalid at", error.message.removeprefix("--at: ")) from None
 
     decrypts = _may_decrypt(request, follower)
 
@@ -203,7 +203,7 @@ def _parse_number(name: str, text: str | None, default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Problem(400, name, f"not a whole number: {text[:40]!r}")
+        raise Problem(400, f"invalid {name}", f"not a whole number: {text[:40]!r}")
     return int(text)
 
 

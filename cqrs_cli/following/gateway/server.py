@@ -70,7 +70,8 @@ def _exclusive_folder(folder: Path) -> Iterator[None]:
     with lock_file:
         if not try_lock(lock_file.fileno()):
             raise ConfigurationError(
-                f"another gateway uses the folder {folder}", "give each gateway its own state_dir"
+                f"another gateway uses the folder {folder}",
+                "give each gateway its own state_dir: CQRS_STATE_DIR=…",
             )
         yield
 

@@ -48,7 +48,7 @@ async def handle_stream(
         raise Problem(503, "too many concurrent streams", headers=RETRY_SOON)
     event_types = {f"{aggregate}.{name}" for name in parameters.getlist("type")}
     if unknown := sorted(event_types - set(follower.aggregate.decode_event)):
-        raise Problem(400, "type", f"{aggregate} has no event type {unknown[0].partition('.')[2]}")
+        raise Problem(400, "invalid type", f"{aggregate} has no event type {unknown[0].partition('.')[2]}")
     gateway.streams += 1
     try:
         positions = await _start_positions(gateway, request, follower)
@@ -150,7 +150,7 @@ async def _start_positions(gateway: Gateway, request: Request, follower: Aggrega
         return ends
     positions = {} if position_id == "beginning" else _parse_positions(position_id)
     if positions is None or positions.keys() - ends.keys():
-        raise Problem(400, "from", "neither the id of an event of this stream nor `beginning`")
+        raise Problem(400, "invalid from", "neither the id of an event of this stream nor `beginning`")
     bounds = await _bounds(gateway, request, follower)
     if _partition_beyond(positions, bounds) is not None:
         await asyncio.sleep(gateway.limits.mismatch_timeout)

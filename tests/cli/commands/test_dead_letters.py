@@ -87,7 +87,7 @@ def test_letters_are_listed_and_retried(cqrs_with_dead_letters: Cqrs) -> None:
     dry_run = cqrs_with_dead_letters(
         "dead-letters", "retry", "bank_account", "--all", "--dry-run", "-o", "json"
     )
-    assert len(dry_run.lines) == 3
+    assert len(dry_run.lines) == 2  # a retry cannot send the unreadable command
     result = cqrs_with_dead_letters("dead-letters", "retry", "bank_account", "--all", "-o", "json")
     assert (result.lines[0]["sent"], result.lines[0]["unreadable"]) == (2, 1)
     assert (

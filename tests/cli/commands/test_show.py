@@ -26,9 +26,14 @@ def test_show_at_version_or_time(cqrs_on_decisions: Cqrs) -> None:
         assert (document["version"], document["state"]["balance"]) == (2, 100)
 
 
-def test_unknown_aggregates_have_version_0(cqrs_on_decisions: Cqrs) -> None:
-    result = cqrs_on_decisions("show", "bank_account", "unknown", "-o", "json")
-    assert (result.status, result.document["version"]) == (0, 0)
+def test_unknown_ids_end_with_1(cqrs_on_decisions: Cqrs) -> None:
+    result = cqrs_on_decisions("show", "bank_account", "unknown")
+    assert result.status == 1 and "no bank_account has the id 'unknown': its version is 0" in result.err
+
+
+def test_show_before_the_first_event(cqrs_on_decisions: Cqrs) -> None:
+    result = cqrs_on_decisions("show", "bank_account", "a", "--at", "2020-01-01T00:00:00Z")
+    assert result.status == 0 and "bank_account a  version 0, it did not exist yet" in result.out
 
 
 def test_showing_future_versions_ends_with_2(cqrs_on_decisions: Cqrs) -> None:

@@ -75,7 +75,7 @@ def test_limits_are_exact() -> None:
     lower_limits = limits._replace(command_bytes=limits.command_bytes - 1)
     (verdict,) = verdicts(decide(command, limits=lower_limits))
     assert verdict["reason"] == "TOO_LARGE"
-    assert f"have {len(entry.command)} bytes: the limit is {lower_limits.command_bytes}" in verdict["message"]
+    assert f"need {limits.command_bytes} bytes with its key and attributes" in verdict["message"]
     assert reasons(decide(command, limits=limits._replace(value_bytes=limits.value_bytes - 1))) == [
         "TOO_LARGE"
     ]

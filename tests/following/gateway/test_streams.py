@@ -103,7 +103,7 @@ def _read_one_by_one(
 @pytest.mark.parametrize("last_id", ["x", "1:", "9:0", "0:-1"])
 def test_foreign_places_are_refused(gateway: GatewayClient, last_id: str) -> None:
     response = gateway.get("/bank_account", Accept="text/event-stream", Last_Event_ID=last_id)
-    assert (response.status, response.body["title"]) == (400, "from")
+    assert (response.status, response.body["title"]) == (400, "invalid from")
     assert gateway.get("/bank_account?type=Flown", Accept="text/event-stream").status == 400
 
 
