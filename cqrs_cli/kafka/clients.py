@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.kafka.connection.advertised import advertised_listeners_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
@@ -197,7 +198,9 @@ def is_unreachable(error: KafkaError) -> bool:
 
 
 def unreachable_error(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
-    """Return the error to raise if no broker answered."""
+    """Return the error to raise if no broker answered. It names a wrong `advertised.listeners`."""
+    if (wrong_listeners := advertised_listeners_error(connection)) is not None:
+        return wrong_listeners
     detail = error if isinstance(error, str) else str(_kafka_error(error).str())
     return UnavailableError(
         f"no answer from Kafka at {connection.bootstrap_server} ({detail})",

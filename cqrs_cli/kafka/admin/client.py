@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.kafka.connection.advertised import advertised_listeners_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, shake_hands
 
@@ -143,7 +144,8 @@ def admin_errors(connection: Cluster, captured: _ConnectionReason | None = None)
             "see cqrs doctor",
         ) from error
     except (errors.KafkaError, OSError) as error:
-        raise _unreachable(connection, (captured.reason if captured else "") or _name(error)) from error
+        reason = (captured.reason if captured else "") or _name(error)
+        raise advertised_listeners_error(connection) or _unreachable(connection, reason) from error
 
 
 def _unreachable(connection: Cluster, detail: str) -> UnavailableError:

@@ -1,0 +1,110 @@
+"""A broker that answers, and advertises an address that this machine cannot reach, is named by every client."""
+
+import gc
+import re
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.handshake import split_address
+from tests.support.harness import TopicHarness
+
+DEAD_PORT = 1
+WRONG = rf"answers, but .* advertises: 127\.0\.0\.1:{DEAD_PORT} \(connection refused\)"
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets of kafka-python
+]
+
+
+class WrongListener:
+    """A proxy before a real broker. It replaces the broker's port in the answers by a port without a listener."""
+
+    def __init__(self, broker: str) -> None:
+        self._target = split_address(broker)
+        host, port = self._target
+        self._advertised = host.encode() + struct.pack(">i", port)
+        self._replacement = host.encode() + struct.pack(">i", DEAD_PORT)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            broker = socket.create_connection(self._target)
+            for source, sink in ((client, broker), (broker, client)):
+                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+
+    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
+        """Copy until one side closes. The brokers' answers here are shorter than one read."""
+        try:
+            while data := source.recv(1 << 16):
+                sink.sendall(data.replace(self._advertised, self._replacement))
+        except OSError:
+            pass
+        for one in (source, sink):
+            one.close()
+
+
+@pytest.fixture
+def wrong(connection: Connection) -> Iterator[Connection]:
+    proxy = WrongListener(connection.bootstrap_server)
+    yield Connection(proxy.address)
+    proxy.close()
+    gc.collect()
+
+
+def admin_error(cluster: Connection) -> tuple[str, str]:
+    """Return message and hint only: the error keeps sockets that kafka-python leaves open."""
+    try:
+        with Admin(cluster) as admin:
+            admin.describe(["no.such.topic"])
+    except UnavailableError as error:
+        return error.message, error.hint
+    return "", ""
+
+
+def test_admin_client_names_advertised_address(wrong: Connection) -> None:
+    message, hint = admin_error(wrong)
+    assert re.search(WRONG, message) and "correct advertised.listeners" in hint
+
+
+def test_consumer_names_advertised_address(wrong: Connection, counters: TopicHarness) -> None:
+    with pytest.raises(UnavailableError, match=WRONG):
+        readers.bounds(wrong, counters.topics.events, [0])
+
+
+def test_producer_names_advertised_address(wrong: Connection) -> None:
+    errors: list[KafkaError | None] = []
+    producer = clients.producer(wrong, message_timeout_ms=2000)
+    producer.produce("no.such.topic", b"", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(10)
+    (error,) = errors
+    assert error is not None
+    assert re.search(WRONG, clients.unreachable_error(wrong, error).message)
+
+
+def test_reachable_broker_is_not_blamed(connection: Connection) -> None:
+    error = clients.unreachable_error(connection, "Local: Timed out")
+    assert error.message == f"no answer from Kafka at {connection.bootstrap_server} (Local: Timed out)"
+
+
+def test_absent_broker_is_not_blamed() -> None:
+    error = clients.unreachable_error(Connection("127.0.0.1:1"), "Local: Timed out")
+    assert error.message == "no answer from Kafka at 127.0.0.1:1 (Local: Timed out)"
