@@ -19,7 +19,7 @@ from cqrs_cli.doctor.checkpoints import (
 from cqrs_cli.state.checkpoint.manifest import MANIFEST_SUFFIX, read_manifest
 from cqrs_cli.storage.folder import open_folder
 from tests.deciding.checkpoints.checkpoint_runs import checkpoint_folder, write_checkpoints
-from tests.state.shards import AT, IDENTITY, MANIFEST
+from tests.state.shards import IDENTITY, MANIFEST, POSITIONS
 from tests.support import ROOT
 from tests.support.commands import increment_commands
 from tests.support.disks import limit_file_size
@@ -90,7 +90,7 @@ def test_ages_and_lags_are_reported(tmp_path: Path) -> None:
     write_manifest(tmp_path, 0, 1.5)
     write_manifest(tmp_path, 1, 50)
     detail = "a: partition 0 (90 min old, 1,460 offsets behind), partition 1 (2 days old, 0 offsets behind)"
-    assert check_latest(tmp_path, {0: 1500, 1: AT.commands}) == [("ok", detail)]
+    assert check_latest(tmp_path, {0: 1500, 1: POSITIONS.commands}) == [("ok", detail)]
 
 
 def test_unusable_checkpoints_are_a_warning(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ ERASURE = [
                 "            return state\n",
             ),
         ),
-        "tests/testing/test_personal_laws.py::test_specifications_erase",
+        "tests/testing/test_personal_laws.py::test_specification_applies_an_erasure",
     ),
     Mutation(
         "an upcaster gets null for a declared placeholder",

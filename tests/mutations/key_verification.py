@@ -160,7 +160,7 @@ KEY_VERIFICATION = [
         "a cache of before is passed over",
         "cqrs_cli/scans/erased/files.py",
         (("in _cached_keys(folder) if", "in () if"),),
-        f"{_ERASED}::test_cache_of_before_has_the_key",
+        f"{_ERASED}::test_copied_key_cache_is_found",
     ),
     Mutation(
         "a checkpoint is only searched for texts",
@@ -172,19 +172,19 @@ KEY_VERIFICATION = [
         "a copied shard is known by its name alone",
         "cqrs_cli/scans/erased/files.py",
         (("        elif _is_lmdb(file):", "        elif False:"),),
-        "tests/scans/erased/test_checkpoints.py::test_checkpoints_that_it_is_pointed_at",
+        "tests/scans/erased/test_checkpoints.py::test_checkpoints_in_given_folder",
     ),
     Mutation(
         "a key that no erasure has ended opens what was erased",
         "cqrs_cli/proof/erased.py",
         (("self.active_kid in kids and", "False and"),),
-        "tests/scans/erased/test_opened.py::test_event_that_opens",
+        "tests/scans/erased/test_decryptable_values.py::test_decryptable_event_is_found",
     ),
     Mutation(
         "payloads that were put aside are passed over",
         "cqrs_cli/scans/erased/verify.py",
         (("        yield store.subfolder(name, ASIDE)\n", ""),),
-        "tests/scans/erased/test_stores.py::test_payload_that_nothing_refers_to",
+        "tests/scans/erased/test_stores.py::test_unreferenced_payload_is_searched",
     ),
     Mutation(
         "a value between two chunks is not found",
@@ -196,6 +196,6 @@ KEY_VERIFICATION = [
         "commands that stay for ever are no violation",
         "cqrs_cli/scans/erased/verify.py",
         (("if one.until == NEVER}", "if False}"),),
-        f"{_ERASED}::test_commands_that_stay_for_ever",
+        f"{_ERASED}::test_commands_without_retention_are_found",
     ),
 ]

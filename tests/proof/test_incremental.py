@@ -155,8 +155,8 @@ def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
     for verify_range in verify_ranges(history, [20]):
         assert verifier.verify(verify_range).violations == ()
     for kind, count in (("outcomes", 5), ("events", 0), ("dead-letters", 0)):
-        with closing(TraceIndex(tmp_path / "2" / kind)) as index_:
-            assert len(list(index_.entries())) == count
+        with closing(TraceIndex(tmp_path / "2" / kind)) as trace_index:
+            assert len(list(trace_index.entries())) == count
 
 
 @pytest.mark.parametrize("kind", LOGS)

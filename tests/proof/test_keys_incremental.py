@@ -51,12 +51,12 @@ def history() -> EncryptedHistory:
 @pytest.mark.covers("verifiable")
 def test_erasure_during_verify_is_no_loss(history: EncryptedHistory, tmp_path: Path) -> None:
     """A key whose erasure is committed during the verify is not lost. The next verify judges the command."""
-    ranges_ = verify_ranges(history, [2], ahead=(1, 1, 1, 1))
+    two_ranges = verify_ranges(history, [2], ahead=(1, 1, 1, 1))
     history.keys = {}
-    assert verify_all(history, tmp_path / "gone", *ranges_)[0] == []
+    assert verify_all(history, tmp_path / "gone", *two_ranges)[0] == []
     history.keys = {"a": KEYRING.wrap(KEYS_TOPIC, "a", key(2))}
     (tmp_path / "back").mkdir()
-    assert verify_all(history, tmp_path / "back", *ranges_) == [[], []]
+    assert verify_all(history, tmp_path / "back", *two_ranges) == [[], []]
 
 
 @pytest.mark.covers("verifiable")

@@ -17,43 +17,54 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    found = counters(connection, prefix, tmp_path)
-    run_first_rounds(found)
-    return found
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    harness = counters(connection, prefix, tmp_path)
+    run_first_rounds(harness)
+    return harness
 
 
-def work(harness: TopicHarness, known: PartitionLineage) -> GrowthWork:
-    return growth_work(harness.connection, harness.topics, known, "murmur2")
+def estimate_work(harness: TopicHarness, partition_history: PartitionLineage) -> GrowthWork:
+    return growth_work(harness.connection, harness.topics, partition_history, "murmur2")
 
 
-def moving(harness: TopicHarness, count: int) -> dict[int, int]:
+def moving_deferred(harness: TopicHarness, count: int) -> dict[int, int]:
     """Count the subjects that move with this partition count, by their present partition."""
-    before = {one: harness.partition_of(one) for one in SUBJECTS}
-    harness.partitions, known = count, harness.partitions
-    moved = [before[one] for one in SUBJECTS if harness.partition_of(one) != before[one]]
-    harness.partitions = known
-    return {one: moved.count(one) for one in range(known)}
+    partition_before = {subject: harness.partition_of(subject) for subject in SUBJECTS}
+    harness.partitions, count_before = count, harness.partitions
+    moved_from = [
+        partition_before[subject]
+        for subject in SUBJECTS
+        if harness.partition_of(subject) != partition_before[subject]
+    ]
+    harness.partitions = count_before
+    return {number: moved_from.count(number) for number in range(count_before)}
 
 
-def test_deferred_commands_that_move_are_counted(pair: TopicHarness) -> None:
-    found = work(pair, PartitionLineage((2, 6)))
-    assert {one.partition: one.deferred for one in found.moving} == moving(pair, 6)
-    assert [one.children for one in found.moving] == [(2, 4), (3, 5)]
+def test_deferred_commands_that_move_are_counted(harness: TopicHarness) -> None:
+    estimate = estimate_work(harness, PartitionLineage((2, 6)))
+    assert {partition.partition: partition.deferred for partition in estimate.moving} == moving_deferred(
+        harness, 6
+    )
+    assert [partition.children for partition in estimate.moving] == [(2, 4), (3, 5)]
 
 
-def test_events_that_move_are_estimated(pair: TopicHarness) -> None:
+def test_events_that_move_are_estimated(harness: TopicHarness) -> None:
     """The estimate uses the share of moving keys, and each target reads its parent's log."""
-    sizes = [pair.stable_end("events", one) for one in range(2)]
-    found = work(pair, PartitionLineage((2, 4)))
-    assert [one.events for one in found.moving] == [round(size / 2) for size in sizes]
-    assert found.read == 2 * sum(sizes) and found.seconds == pytest.approx(found.read / 160_000)
+    sizes = [harness.stable_end("events", one) for one in range(2)]
+    estimate = estimate_work(harness, PartitionLineage((2, 4)))
+    assert [partition.events for partition in estimate.moving] == [round(size / 2) for size in sizes]
+    assert estimate.read == 2 * sum(sizes) and estimate.seconds == pytest.approx(estimate.read / 160_000)
 
 
-def test_only_what_is_left_counts(pair: TopicHarness) -> None:
-    repartition_topics(pair, 4)
-    assert [one.partition for one in work(pair, current_lineage(pair)).moving] == [0, 1]
-    run_plan(pair.plan())
-    assert work(pair, current_lineage(pair)).moving == ()
-    again = work(pair, current_lineage(pair).with_record(Grow(4, 8))).moving
-    assert {one.partition: one.deferred for one in again} == moving(pair, 8)
+def test_only_pending_splits_count(harness: TopicHarness) -> None:
+    repartition_topics(harness, 4)
+    assert [partition.partition for partition in estimate_work(harness, current_lineage(harness)).moving] == [
+        0,
+        1,
+    ]
+    run_plan(harness.plan())
+    assert estimate_work(harness, current_lineage(harness)).moving == ()
+    next_moves = estimate_work(harness, current_lineage(harness).with_record(Grow(4, 8))).moving
+    assert {partition.partition: partition.deferred for partition in next_moves} == moving_deferred(
+        harness, 8
+    )

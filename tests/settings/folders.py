@@ -8,7 +8,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.settings.settings import load_settings
 
 
-def project(folder: Path, cqrs: str | None = None, pyproject: str | None = None) -> Path:
+def write_project(folder: Path, cqrs: str | None = None, pyproject: str | None = None) -> Path:
     if cqrs is not None:
         (folder / "cqrs.toml").write_text(cqrs)
     if pyproject is not None:
@@ -16,7 +16,7 @@ def project(folder: Path, cqrs: str | None = None, pyproject: str | None = None)
     return folder
 
 
-def refused(folder: Path, **flags: object) -> CqrsError:
-    with pytest.raises(CqrsError) as caught:
+def settings_error(folder: Path, **flags: object) -> CqrsError:
+    with pytest.raises(CqrsError) as raised:
         load_settings(flags, folder)
-    return caught.value
+    return raised.value

@@ -30,10 +30,10 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 @given(st.integers(min_value=1, max_value=10**14))
-def test_what_is_shown_can_be_read(ms: int) -> None:
+def test_shown_duration_is_read_back(ms: int) -> None:
     shown = show_duration(timedelta(milliseconds=ms))
     assert milliseconds(parse_duration(shown)) == ms
 
 
-def test_no_duration_is_unlimited() -> None:
+def test_none_is_shown_as_unlimited() -> None:
     assert show_duration(None) == "unlimited"

@@ -67,24 +67,24 @@ def test_plain_entries_are_read_back(entries: dict[str, str]) -> None:
     assert parse_properties("\n".join(lines)).items() <= entries.items()
 
 
-SECRETS = """sasl.jaas.config sasl.password ssl.key.password ssl.keystore.password ssl.truststore.password
+SECRET = """sasl.jaas.config sasl.password ssl.key.password ssl.keystore.password ssl.truststore.password
 ssl.keystore.key ssl.key.pem sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.secret
 sasl.oauthbearer.config sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
 SASL.PASSWORD
 listener.name.x.sasl.jaas.config"""
-OPEN = """sasl.username client.id ssl.key.location ssl.keystore.location ssl.truststore.location ssl.ca.location
+PUBLIC = """sasl.username client.id ssl.key.location ssl.keystore.location ssl.truststore.location ssl.ca.location
 ssl.keystore.certificate.chain ssl.truststore.certificates sasl.mechanism ssl.keystore.type
 sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.assertion.private.key.file"""
 
 
-@pytest.mark.parametrize("name", SECRETS.split())
+@pytest.mark.parametrize("name", SECRET.split())
 def test_secrets_are_recognised(name: str) -> None:
     assert is_secret(name)
     assert masked({name: "hunter2"}) == {name: MASK}
 
 
-@pytest.mark.parametrize("name", OPEN.split())
-def test_open_values_are_shown(name: str) -> None:
+@pytest.mark.parametrize("name", PUBLIC.split())
+def test_public_values_are_shown(name: str) -> None:
     assert masked({name: "open"}) == {name: "open"}
 
 

@@ -11,11 +11,11 @@ from cqrs_cli.settings.moments import parse_deadline, parse_moment
 
 
 @given(st.integers(0, 4_000_000_000_000))
-def test_a_time_is_itself(ms: int) -> None:
+def test_formatted_time_is_read_back(ms: int) -> None:
     assert parse_moment(rfc3339(ms)) == ms
 
 
-def test_a_day_begins_in_utc() -> None:
+def test_day_starts_in_utc() -> None:
     assert parse_moment("2026-11-22") == parse_timestamp("2026-11-22T00:00:00Z")
 
 
@@ -32,7 +32,7 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 @given(st.integers(4_000_000_000_000, 9_000_000_000_000))
-def test_a_deadline_is_itself(ms: int) -> None:
+def test_formatted_deadline_is_read_back(ms: int) -> None:
     assert parse_deadline(rfc3339(ms)) == ms
 
 

@@ -19,15 +19,15 @@ def session(spark: "SparkContext") -> "SparkSession":
     import cqrs_cli.spark
     from cqrs_cli.jobs.engine.session import dataframes
 
-    found = dataframes(spark)
-    found.conf.set("spark.sql.shuffle.partitions", "2")
-    cqrs_cli.spark.register(found)
-    return found
+    spark_session = dataframes(spark)
+    spark_session.conf.set("spark.sql.shuffle.partitions", "2")
+    cqrs_cli.spark.register(spark_session)
+    return spark_session
 
 
 @pytest.fixture
 def orders(connection: Connection, prefix: str) -> Topics:
     """The topics of the aggregate `order`, with two partitions."""
-    made = Topics("order", prefix)
-    create_topics(connection, made, partitions=2)
-    return made
+    topics = Topics("order", prefix)
+    create_topics(connection, topics, partitions=2)
+    return topics

@@ -14,7 +14,7 @@ from cqrs_cli.spark.columns import ENVELOPE
 from cqrs_cli.spark.field_types import field_columns
 from cqrs_cli.spark.offset_ranges import OFFSETS_PER_TASK
 from cqrs_cli.spark.options import OPTIONS
-from tests.spark.feeding import append, event
+from tests.spark.order_topics import append, event
 from tests.support import ROOT
 from tests.support.annotations import annotation_type
 from tests.support.eventlog import create_topics
@@ -38,19 +38,22 @@ ANNOTATIONS = [
 
 
 @pytest.mark.parametrize(("annotation", "column"), ANNOTATIONS)
-def test_types_have_the_columns_told(annotation: str, column: str) -> None:
-    kind = annotation_type(annotation)
-    (found,) = field_columns(msgspec.defstruct("Happened", [("held", kind)], frozen=True))
-    assert found.type.simpleString() == column
+def test_types_have_the_documented_columns(annotation: str, column: str) -> None:
+    field_type = annotation_type(annotation)
+    (field_column,) = field_columns(msgspec.defstruct("Happened", [("held", field_type)], frozen=True))
+    assert field_column.type.simpleString() == column
 
 
-def test_columns_are_those_of_the_code() -> None:
-    told = {topic.strip("`"): re.findall(r"`(\w+)`", cell) for topic, cell in rows("topic")}
-    names = {kind: [name for name in told[kind] if name != "data"] for kind in told}
-    assert names == {kind: list(columns) for kind, columns in ENVELOPE.items()}
+def test_documented_columns_match_the_code() -> None:
+    columns_by_topic = {topic.strip("`"): re.findall(r"`(\w+)`", cell) for topic, cell in rows("topic")}
+    names = {
+        field_type: [name for name in columns_by_topic[field_type] if name != "data"]
+        for field_type in columns_by_topic
+    }
+    assert names == {field_type: list(columns) for field_type, columns in ENVELOPE.items()}
 
 
-def test_options_are_those_of_the_code() -> None:
+def test_documented_options_match_the_code() -> None:
     assert [name.strip("`") for name, *_ in rows("option")] == list(OPTIONS)
     assert f"{OFFSETS_PER_TASK:,} offsets" in PAGE
 
@@ -58,7 +61,7 @@ def test_options_are_those_of_the_code() -> None:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
-def test_code_runs_in_its_order(
+def test_documented_code_runs_in_sequence(
     connection: Connection, project: Project, prefix: str, tmp_path: Path
 ) -> None:
     """The code runs as one program in a project with orders, two of which are paid, one of them in time."""
@@ -67,24 +70,24 @@ def test_code_runs_in_its_order(
     day = 86_400_000
     start = 1_800_000_000_000
     for number in range(3):
-        placed = event(number, "Placed", {"customer": f"ann-{number}"}, time=start)
-        append(connection, f"{prefix}order.events", [placed], number % 2, start)
+        placed_order = event(number, "Placed", {"customer": f"ann-{number}"}, time=start)
+        append(connection, f"{prefix}order.events", [placed_order], number % 2, start)
     append(connection, f"{prefix}order.events", [event(1, "LineAdded", {"sku": "tea", "quantity": 3})])
     for number, days in ((0, 2), (1, 4)):
-        paid = event(number, "Paid", {"reference": f"tr-{number}"}, aggregate="payment")
-        append(connection, f"{prefix}payment.events", [paid], 0, start + days * day)
+        payment = event(number, "Paid", {"reference": f"tr-{number}"}, aggregate="payment")
+        append(connection, f"{prefix}payment.events", [payment], 0, start + days * day)
     program = tmp_path / "program.py"
     program.write_text("\n".join(CODE))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(program)],
         cwd=project.folder,
         env=project.environment | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.replace(" ", "")
-    assert "|order.Placed|3|" in said and "|order.LineAdded|1|" in said
-    assert re.findall(r"\|(o-\d)\|(ann-\d)\|.*\|(tr-\d)\|", said) == [("o-0", "ann-0", "tr-0")]
-    assert "|tea|3|" in said and "0tea3" in said
+    assert process.returncode == 0, process.stderr
+    output = process.stdout.replace(" ", "")
+    assert "|order.Placed|3|" in output and "|order.LineAdded|1|" in output
+    assert re.findall(r"\|(o-\d)\|(ann-\d)\|.*\|(tr-\d)\|", output) == [("o-0", "ann-0", "tr-0")]
+    assert "|tea|3|" in output and "0tea3" in output
     assert (project.folder / "paid_orders.checkpoint").is_dir()

@@ -107,25 +107,27 @@ def column_of(annotation: Any) -> tuple[str, Callable[[Any], Any]]:
     """Return a field's column in Spark, and a function that writes a value to it and reads the value back."""
     cls = msgspec.defstruct("Happened", [("held", annotation)], frozen=True)
     (column,) = field_columns(cls)
-    (kind,) = arrow_schema(StructType([StructField("held", column.type)])).types
+    (arrow_type,) = arrow_schema(StructType([StructField("held", column.type)])).types
 
-    def through(value: Any) -> Any:
-        return pyarrow.array(column_values(column, [value, value]), kind).to_pylist()[1]
+    def round_trip(value: Any) -> Any:
+        return pyarrow.array(column_values(column, [value, value]), arrow_type).to_pylist()[1]
 
-    return column.type.simpleString(), through
+    return column.type.simpleString(), round_trip
 
 
 @pytest.mark.parametrize(
-    ("annotation", "spelled", "value", "held"), MAPPED, ids=[spelled for _, spelled, *_ in MAPPED]
+    ("annotation", "column_type", "value", "expected"),
+    MAPPED,
+    ids=[column_type for _, column_type, *_ in MAPPED],
 )
-def test_fields_become_columns(annotation: Any, spelled: str, value: Any, held: Any) -> None:
+def test_fields_become_columns(annotation: Any, column_type: str, value: Any, expected: Any) -> None:
     if UNSET is value:
         cls = msgspec.defstruct("Happened", [("held", annotation, UNSET)], frozen=True)
         (column,) = field_columns(cls)
-        assert (column.type.simpleString(), column_values(column, [value, 7])) == (spelled, [held, 7])
+        assert (column.type.simpleString(), column_values(column, [value, 7])) == (column_type, [expected, 7])
         return
-    found, through = column_of(annotation)
-    assert (found, through(value)) == (spelled, held)
+    actual, round_trip = column_of(annotation)
+    assert (actual, round_trip(value)) == (column_type, expected)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_fields_become_columns(annotation: Any, spelled: str, value: Any, held: 
     [(int, 2**63), (Decimal, Decimal("0.1234567890123456789")), (datetime, datetime(2026, 5, 1))],
     ids=["large", "exact", "naive"],
 )
-def test_what_does_not_fit_is_refused(annotation: Any, value: Any) -> None:
+def test_values_outside_the_column_are_refused(annotation: Any, value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
         column_of(annotation)[1](value)
 
@@ -143,5 +145,5 @@ def test_taken_names_get_a_prefix() -> None:
         Offset: int
         amount: int
 
-    found = [(one.name, one.attribute) for one in field_columns(Happened, frozenset({"offset"}))]
-    assert found == [("data_Offset", "Offset"), ("amount", "amount")]
+    columns = [(column.name, column.attribute) for column in field_columns(Happened, frozenset({"offset"}))]
+    assert columns == [("data_Offset", "Offset"), ("amount", "amount")]

@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.spark.feeding import append_timed, event, options
+from tests.spark.order_topics import append_timed, event, read_options
 from tests.support.eventlog import create_topics
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def placed_at(number: int) -> int:
 
 
 @pytest.fixture
-def given(connection: Connection, prefix: str) -> dict[str, Any]:
+def common_options(connection: Connection, prefix: str) -> dict[str, Any]:
     """The options of reads of the orders and payments."""
     create_topics(connection, Topics("order", prefix), partitions=1)
     create_topics(connection, Topics("payment", prefix), partitions=1)
@@ -50,34 +50,45 @@ def given(connection: Connection, prefix: str) -> dict[str, Any]:
     ]
     append_timed(connection, f"{prefix}order.events", orders)
     append_timed(connection, f"{prefix}payment.events", sorted(payments))
-    return options(connection, prefix, maxRecordsPerBatch=40)
+    return read_options(connection, prefix, maxRecordsPerBatch=40)
 
 
 def stream(
-    session: "SparkSession", given: dict[str, Any], aggregate: str, type: str, key: str, at: str
+    session: "SparkSession",
+    common_options: dict[str, Any],
+    aggregate: str,
+    type: str,
+    key: str,
+    time_column: str,
 ) -> "DataFrame":
-    reader = session.readStream.format("cqrs").options(**{**given, "aggregate": aggregate, "type": type})
-    return reader.load().selectExpr(f"subject AS {key}", f"timestamp AS {at}").withWatermark(at, "1 hour")
+    reader = session.readStream.format("cqrs").options(
+        **{**common_options, "aggregate": aggregate, "type": type}
+    )
+    return (
+        reader.load()
+        .selectExpr(f"subject AS {key}", f"timestamp AS {time_column}")
+        .withWatermark(time_column, "1 hour")
+    )
 
 
 @pytest.mark.slow
-def test_join_keeps_three_days_in_mind(
-    session: "SparkSession", given: dict[str, Any], tmp_path: Path
+def test_join_keeps_three_days_of_state(
+    session: "SparkSession", common_options: dict[str, Any], tmp_path: Path
 ) -> None:
     from pyspark.sql import functions as F
 
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    orders = stream(session, given, "order", "Placed", "order_id", "placed_at")
-    payments = stream(session, given, "payment", "Paid", "payment_id", "paid_at")
+    orders = stream(session, common_options, "order", "Placed", "order_id", "placed_at")
+    payments = stream(session, common_options, "payment", "Paid", "payment_id", "paid_at")
     in_time = F.expr("payment_id = order_id AND paid_at BETWEEN placed_at AND placed_at + INTERVAL 3 DAYS")
     writer = orders.join(payments, in_time).writeStream.format("json")
-    places = {"checkpointLocation": str(tmp_path / "checkpoint"), "path": str(tmp_path / "rows")}
-    query = writer.options(**places).trigger(availableNow=True).start()
+    paths = {"checkpointLocation": str(tmp_path / "checkpoint"), "path": str(tmp_path / "rows")}
+    query = writer.options(**paths).trigger(availableNow=True).start()
     query.awaitTermination()
     paid = sorted(row.order_id for row in session.read.json(str(tmp_path / "rows")).collect())
     assert paid == sorted(f"o-{number}" for number in range(ORDERS) if paid_after(number) == DAY)
-    operators = [json.loads(one.json)["stateOperators"][0] for one in query.recentProgress]
-    assert sum(one["numRowsDroppedByWatermark"] for one in operators) == 0
-    rows = [one["numRowsTotal"] for one in operators]
+    operators = [json.loads(progress.json)["stateOperators"][0] for progress in query.recentProgress]
+    assert sum(operator["numRowsDroppedByWatermark"] for operator in operators) == 0
+    rows = [operator["numRowsTotal"] for operator in operators]
     assert max(rows) < 250  # of 420: a watermark's three days, and two batches of 40 from each topic
     assert rows[-1] < max(rows) and "rocksdbCommitCheckpointLatency" in str(operators[-1]["customMetrics"])

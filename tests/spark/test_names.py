@@ -66,7 +66,7 @@ def test_fields_have_columns_of_their_own() -> None:
     ]
     assert columns[-1].type.names == ["sku", "data_SKU"]
     assert columns[-1].convert(Stock("tea", 7)) == {"sku": "tea", "data_SKU": 7}
-    assert [one.name for one in field_columns(Plain, frozenset({"offset"}))] == [
+    assert [column.name for column in field_columns(Plain, frozenset({"offset"}))] == [
         "data_data_offset",
         "data_offset",
     ]
@@ -86,6 +86,6 @@ names = st.lists(st.text("aAbB_", min_size=1, max_size=3), max_size=6)
 
 
 @given(names, st.frozensets(st.text("ab_", min_size=1, max_size=3)))
-def test_names_differ_without_case(wanted: list[str], taken: frozenset[str]) -> None:
-    lower = [name.lower() for name in distinct_names(wanted, taken, "a_{}")]
-    assert len({*lower, *taken}) == len(wanted) + len(taken)
+def test_names_differ_without_case(wanted: list[str], taken_names: frozenset[str]) -> None:
+    lower_names = [name.lower() for name in distinct_names(wanted, taken_names, "a_{}")]
+    assert len({*lower_names, *taken_names}) == len(wanted) + len(taken_names)

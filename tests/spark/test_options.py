@@ -8,27 +8,27 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.spark.options import Bound, parse_options
 
 
-def test_an_aggregate_is_enough() -> None:
-    found = parse_options({"aggregate": "order"})
-    assert (found.kind, found.type, found.start, found.end) == (
+def test_aggregate_is_the_only_required_option() -> None:
+    parsed = parse_options({"aggregate": "order"})
+    assert (parsed.kind, parsed.type, parsed.start, parsed.end) == (
         "events",
         None,
         Bound("earliest"),
         Bound("latest"),
     )
-    assert (found.project, found.splits) == (Path.cwd(), None)
+    assert (parsed.project, parsed.splits) == (Path.cwd(), None)
 
 
 def test_options_are_read_in_any_case() -> None:
-    found = parse_options(
+    parsed = parse_options(
         {"AGGREGATE": "order", "startingoffsets": '{"0": 7}', "endingOffsets": "latest", "splits": "3"}, False
     )
-    assert (found.start, found.splits) == (Bound("offsets", {0: 7}), 3)
+    assert (parsed.start, parsed.splits) == (Bound("offsets", {0: 7}), 3)
 
 
 def test_times_are_moments() -> None:
-    found = parse_options({"aggregate": "order", "since": "1970-01-02", "until": "1970-01-02T00:00:01Z"})
-    assert (found.start.time, found.end.time) == (86_400_000, 86_401_000)
+    parsed = parse_options({"aggregate": "order", "since": "1970-01-02", "until": "1970-01-02T00:00:01Z"})
+    assert (parsed.start.time, parsed.end.time) == (86_400_000, 86_401_000)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_times_are_moments() -> None:
         ({"maxRecordsPerBatch": "5"}, False, "option maxRecordsPerBatch: a batch has no such option"),
     ],
 )
-def test_wrong_options_are_told(options: dict[str, str], streaming: bool | None, message: str) -> None:
-    with pytest.raises(UsageError) as refused:
+def test_wrong_options_are_named(options: dict[str, str], streaming: bool | None, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
         parse_options({"aggregate": "order", **options}, streaming)
-    assert str(refused.value).startswith(message)
-    assert "s3cret" not in str(refused.value)
+    assert str(raised.value).startswith(message)
+    assert "s3cret" not in str(raised.value)

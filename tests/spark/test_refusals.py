@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.spark.feeding import append, event, load, options, placed
+from tests.spark.order_topics import append, event, load, placed_event, read_options
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import delete_records_before, recreate_topics
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
-def said(session: "SparkSession", given: dict[str, Any]) -> str:
+def error_line(session: "SparkSession", options: dict[str, Any]) -> str:
     """Return our line in the message of a read that fails."""
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException) as refused:
-        load(session, given).collect()
-    message = str(refused.value)
+    with pytest.raises(PySparkException) as raised:
+        load(session, options).collect()
+    message = str(raised.value)
     assert "Traceback" not in message and "site-packages" not in message
     (line,) = [line for line in message.splitlines() if "cqrs_cli.errors." in line]
     return line.partition("cqrs_cli.errors.")[2]
 
 
 @pytest.mark.parametrize(
-    ("asked", "line"),
+    ("wrong_options", "line"),
     [
         ({"aggregate": "oder"}, "UsageError: no aggregate 'oder'; did you mean order?"),
         ({"type": "Plcaed"}, "UsageError: order has no event 'Plcaed'; known: Placed, LineAdded"),
@@ -48,13 +48,13 @@ def said(session: "SparkSession", given: dict[str, Any]) -> str:
     ],
 )
 def test_wrong_options_are_one_line(
-    session: "SparkSession", connection: Connection, orders: Topics, asked: dict[str, Any], line: str
+    session: "SparkSession", connection: Connection, orders: Topics, wrong_options: dict[str, Any], line: str
 ) -> None:
-    assert said(session, options(connection, orders.prefix) | asked).startswith(line)
+    assert error_line(session, read_options(connection, orders.prefix) | wrong_options).startswith(line)
 
 
 @pytest.mark.parametrize(
-    ("value", "asked", "words"),
+    ("value", "wrong_options", "text"),
     [
         (b"?", {}, "offset 1: JSON is malformed"),
         (event(3, "Placed", {}).replace(b'"subject"', b'"object"'), {}, "missing required field `subject`"),
@@ -74,21 +74,19 @@ def test_unreadable_event_names_its_offset(
     connection: Connection,
     orders: Topics,
     value: bytes,
-    asked: dict[str, Any],
-    words: str,
+    wrong_options: dict[str, Any],
+    text: str,
 ) -> None:
-    append(connection, orders.events, [placed(1), value])
-    line = said(session, options(connection, orders.prefix, **asked))
-    assert f"{orders.events} partition 0 offset 1: " in line and words in line
+    append(connection, orders.events, [placed_event(1), value])
+    line = error_line(session, read_options(connection, orders.prefix, **wrong_options))
+    assert f"{orders.events} partition 0 offset 1: " in line and text in line
 
 
-def test_schema_is_the_aggregates_own(
-    session: "SparkSession", connection: Connection, orders: Topics
-) -> None:
+def test_user_schema_is_refused(session: "SparkSession", connection: Connection, orders: Topics) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match="the columns are those of the aggregate"):
-        session.read.format("cqrs").options(**options(connection, orders.prefix)).schema(
+        session.read.format("cqrs").options(**read_options(connection, orders.prefix)).schema(
             "id string"
         ).load().collect()
 
@@ -101,43 +99,45 @@ def test_secrets_stay_out_of_sight(
 
     file = tmp_path / "client.properties"
     file.write_text("ssl.keystore.password=s3cret\nclient.id=joins\n")
-    append(connection, orders.events, [placed(1), event(2, "Gone", {})])
-    frame = load(session, options(connection, orders.prefix, commandConfig=str(file)))
+    append(connection, orders.events, [placed_event(1), event(2, "Gone", {})])
+    frame = load(session, read_options(connection, orders.prefix, commandConfig=str(file)))
     assert frame.count() == 2
-    explained = frame._jdf.queryExecution().toString()
-    line = said(session, options(connection, orders.prefix, commandConfig=str(file), type="Placed"))
+    plan = frame._jdf.queryExecution().toString()
+    line = error_line(
+        session, read_options(connection, orders.prefix, commandConfig=str(file), type="Placed")
+    )
     log = Path(spark.getConf().get(LOG_PROPERTY) or "").read_text()
-    assert "s3cret" not in explained + line + log
+    assert "s3cret" not in plan + line + log
 
 
-def test_topic_made_again_meanwhile_is_refused(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_topic_recreated_during_read_is_refused(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """A read that was planned on the old topic fails, although its offsets exist again."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     harness = TopicHarness(connection, prefix, tmp_path, "order")
-    append(connection, harness.topics.events, map(placed, range(3)))
-    source = CqrsDataSource({key: str(one) for key, one in options(connection, prefix).items()})
+    append(connection, harness.topics.events, map(placed_event, range(3)))
+    source = CqrsDataSource({key: str(value) for key, value in read_options(connection, prefix).items()})
     reader = source.reader(source.schema())
-    (part,) = reader.partitions()
-    assert sum(batch.num_rows for batch in reader.read(part)) == 3
+    (partition,) = reader.partitions()
+    assert sum(batch.num_rows for batch in reader.read(partition)) == 3
     recreate_topics(harness, "events")
-    append(connection, harness.topics.events, map(placed, range(3)))
+    append(connection, harness.topics.events, map(placed_event, range(3)))
     with pytest.raises(ContradictionError, match="deleted and made again"):
-        list(reader.read(part))
+        list(reader.read(partition))
 
 
-def test_deleted_records_are_not_read_over(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_deleted_records_are_not_skipped(connection: Connection, prefix: str, tmp_path: Path) -> None:
     from cqrs_cli.errors import UnavailableError
     from cqrs_cli.spark.source import CqrsDataSource
 
     harness = TopicHarness(connection, prefix, tmp_path, "order")
-    append(connection, harness.topics.events, map(placed, range(3)))
-    source = CqrsDataSource({key: str(one) for key, one in options(connection, prefix).items()})
+    append(connection, harness.topics.events, map(placed_event, range(3)))
+    source = CqrsDataSource({key: str(value) for key, value in read_options(connection, prefix).items()})
     reader = source.reader(source.schema())
-    (part,) = reader.partitions()
+    (partition,) = reader.partitions()
     delete_records_before(harness, "events", 2)
     with pytest.raises(UnavailableError, match="records were deleted while they were read"):
-        list(reader.read(part))
+        list(reader.read(partition))
 
 
 def test_code_travels_with_the_read(
@@ -153,12 +153,12 @@ def test_code_travels_with_the_read(
         code.read_text().replace("    sku: str\n    quantity: int\n", "    sku: str\n    units: int = 7\n")
     )
     append(connection, orders.events, [event(1, "LineAdded", {"sku": "tea"})])
-    given = options(connection, orders.prefix, type="LineAdded", project=str(tmp_path))
-    source = CqrsDataSource({key: str(one) for key, one in given.items()})
+    options = read_options(connection, orders.prefix, type="LineAdded", project=str(tmp_path))
+    source = CqrsDataSource({key: str(value) for key, value in options.items()})
     reader = source.reader(source.schema())
     parts = reader.partitions()
     shutil.rmtree(tmp_path / "aggregates")
     read = session.sparkContext.parallelize(parts, 1).flatMap(
-        lambda part: [row for batch in reader.read(part) for row in batch.to_pylist()]
+        lambda partition: [row for batch in reader.read(partition) for row in batch.to_pylist()]
     )
     assert [(row["sku"], row["units"]) for row in read.collect()] == [("tea", 7)]

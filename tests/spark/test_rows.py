@@ -11,7 +11,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.spark.event_rows import EventRows
 from cqrs_cli.spark.rows import MessageList
-from tests.spark.feeding import DAWN, event
+from tests.spark.order_topics import TIME, event
 
 
 class Deposit(cqrs.Command):
@@ -39,15 +39,15 @@ def evolve(account: Account, event: Deposited | Closed) -> Account:
     return account
 
 
-def from_cents(old: dict[str, Any]) -> Deposited | Closed:
-    return Deposited(Decimal(old["cents"]) / 100) if old else Closed()
+def from_cents(messages: dict[str, Any]) -> Deposited | Closed:
+    return Deposited(Decimal(messages["cents"]) / 100) if messages else Closed()
 
 
 def account(**upcasters: Any) -> Aggregate:
     return Aggregate.of("account", cqrs.Decider(decide, evolve, Account(), upcasters=upcasters))
 
 
-def log(*written: tuple[str, Any]) -> MessageList:
+def log(*events: tuple[str, Any]) -> MessageList:
     """Return events of the account, at the offsets from 0 on."""
     return [
         Message(
@@ -55,41 +55,41 @@ def log(*written: tuple[str, Any]) -> MessageList:
             partition=0,
             offset=offset,
             value=event(offset, name, data, aggregate="account"),
-            timestamp=(1, DAWN),
+            timestamp=(1, TIME),
         )
-        for offset, (name, data) in enumerate(written)
+        for offset, (name, data) in enumerate(events)
     ]
 
 
 def rows(aggregate: Aggregate, type_name: str, messages: MessageList) -> list[dict[str, Any]]:
-    maker = EventRows(aggregate.name, "t", aggregate, type_name)
-    found: list[dict[str, Any]] = maker.record_batch(0, messages).to_pylist()
-    return found
+    event_rows = EventRows(aggregate.name, "t", aggregate, type_name)
+    found_rows: list[dict[str, Any]] = event_rows.record_batch(0, messages).to_pylist()
+    return found_rows
 
 
 MIXED = log(("Deposited", {"amount": "1.5", "offset": 1}), ("Closed", {}), ("Deposited", {"amount": "2"}))
 
 
 def test_rows_are_of_one_type() -> None:
-    found = [
+    found_rows = [
         (row["offset"], row["amount"], row["data_offset"]) for row in rows(account(), "Deposited", MIXED)
     ]
-    assert found == [(0, Decimal("1.5"), 1), (2, Decimal(2), 7)]
+    assert found_rows == [(0, Decimal("1.5"), 1), (2, Decimal(2), 7)]
     assert [row["offset"] for row in rows(account(), "Closed", MIXED)] == [1]
 
 
 def test_upcasters_apply_to_rows() -> None:
     """A retired type becomes a row of its upcaster's type. The column `type` has its own name."""
-    old = log(("Paid", {"cents": 250}), ("Deposited", {"amount": "1"}), ("Paid", {}))
+    messages = log(("Paid", {"cents": 250}), ("Deposited", {"amount": "1"}), ("Paid", {}))
     aggregate = account(Paid=from_cents)
-    found = [(row["type"], row["amount"]) for row in rows(aggregate, "Deposited", old)]
-    assert found == [("account.Paid", Decimal("2.5")), ("account.Deposited", Decimal(1))]
-    assert [row["offset"] for row in rows(aggregate, "Closed", old)] == [2]
+    found_rows = [(row["type"], row["amount"]) for row in rows(aggregate, "Deposited", messages)]
+    assert found_rows == [("account.Paid", Decimal("2.5")), ("account.Deposited", Decimal(1))]
+    assert [row["offset"] for row in rows(aggregate, "Closed", messages)] == [2]
 
 
-def test_upcaster_of_the_type_itself() -> None:
-    reshaped = rows(account(Deposited=from_cents), "Deposited", log(("Deposited", {"cents": 300})))
-    assert [row["amount"] for row in reshaped] == [Decimal(3)]
+def test_upcaster_of_a_current_type() -> None:
+    found_rows = rows(account(Deposited=from_cents), "Deposited", log(("Deposited", {"cents": 300})))
+    assert [row["amount"] for row in found_rows] == [Decimal(3)]
 
 
 @pytest.mark.parametrize("type_name", ["Deposited", "Closed"])

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.admin.repartitioning import add_partitions
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.spark.feeding import append, options, placed, transaction
+from tests.spark.order_topics import append, placed_event, read_options, write_transaction
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import delete_records_before, recreate_topics
@@ -28,159 +28,165 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-Runs = Callable[..., "StreamingQuery"]
+RunStream = Callable[..., "StreamingQuery"]
 
 
 @pytest.fixture
-def run(session: "SparkSession", tmp_path: Path) -> Runs:
+def run_stream(session: "SparkSession", tmp_path: Path) -> RunStream:
     """A function that streams all existing records into files, from the checkpoint on."""
 
-    def runs(given: dict[str, Any]) -> "StreamingQuery":
-        frame = session.readStream.format("cqrs").options(**given).load()
+    def stream(options: dict[str, Any]) -> "StreamingQuery":
+        frame = session.readStream.format("cqrs").options(**options).load()
         writer = frame.select("partition", "subject").writeStream.format("json")
-        places = {"checkpointLocation": str(tmp_path / "checkpoint"), "path": str(tmp_path / "rows")}
-        query = writer.options(**places).trigger(availableNow=True).start()
+        paths = {"checkpointLocation": str(tmp_path / "checkpoint"), "path": str(tmp_path / "rows")}
+        query = writer.options(**paths).trigger(availableNow=True).start()
         query.awaitTermination()
         return query
 
-    return runs
+    return stream
 
 
 @pytest.fixture
-def written(session: "SparkSession", tmp_path: Path) -> Callable[[], list[int]]:
+def written_orders(session: "SparkSession", tmp_path: Path) -> Callable[[], list[int]]:
     """A function that returns the orders in the files, sorted."""
 
-    def reads() -> list[int]:
+    def read_orders() -> list[int]:
         rows = session.read.schema("partition int, subject string").json(str(tmp_path / "rows")).collect()
         return sorted(int(row.subject.removeprefix("o-")) for row in rows)
 
-    return reads
+    return read_orders
 
 
-def test_stream_goes_on_from_its_checkpoint(
-    run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
+def test_stream_continues_from_its_checkpoint(
+    run_stream: RunStream, written_orders: Callable[[], list[int]], connection: Connection, orders: Topics
 ) -> None:
-    given = options(connection, orders.prefix)
-    for turn in range(3):
-        append(connection, orders.events, [placed(turn)], partition=turn % 2)
-        transaction(connection, orders.events, [placed(99)], 0, commit=False)
-        run(given)
-        assert written() == list(range(turn + 1))
+    options = read_options(connection, orders.prefix)
+    for number in range(3):
+        append(connection, orders.events, [placed_event(number)], partition=number % 2)
+        write_transaction(connection, orders.events, [placed_event(99)], 0, commit=False)
+        run_stream(options)
+        assert written_orders() == list(range(number + 1))
 
 
-def test_stream_reads_partitions_that_come(
-    run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
+def test_stream_reads_new_partitions(
+    run_stream: RunStream, written_orders: Callable[[], list[int]], connection: Connection, orders: Topics
 ) -> None:
     """New partitions are read from their first record on, including records from before the stream noticed them."""
-    append(connection, orders.events, [placed(0)])
-    run(options(connection, orders.prefix, startingOffsets="latest"))
+    append(connection, orders.events, [placed_event(0)])
+    run_stream(read_options(connection, orders.prefix, startingOffsets="latest"))
     with Admin(connection) as admin:
         add_partitions(admin, orders, 4)
-    append(connection, orders.events, [placed(1)])
-    append(connection, orders.events, [placed(2)], partition=3)
-    run(options(connection, orders.prefix, startingOffsets="latest"))
-    assert written() == [1, 2]
+    append(connection, orders.events, [placed_event(1)])
+    append(connection, orders.events, [placed_event(2)], partition=3)
+    run_stream(read_options(connection, orders.prefix, startingOffsets="latest"))
+    assert written_orders() == [1, 2]
 
 
 @pytest.mark.slow
 def test_batches_keep_to_their_limit(
-    run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
+    run_stream: RunStream, written_orders: Callable[[], list[int]], connection: Connection, orders: Topics
 ) -> None:
     for number in range(10):
-        append(connection, orders.events, [placed(number)], partition=number % 2)
-    query = run(options(connection, orders.prefix, maxRecordsPerBatch=4))
-    counts = [int(one["numInputRows"]) for one in query.recentProgress]
+        append(connection, orders.events, [placed_event(number)], partition=number % 2)
+    query = run_stream(read_options(connection, orders.prefix, maxRecordsPerBatch=4))
+    counts = [int(progress["numInputRows"]) for progress in query.recentProgress]
     assert max(counts) <= 4 and sum(counts) == 10
-    assert written() == list(range(10))
+    assert written_orders() == list(range(10))
 
 
-def failure(run: Runs, given: dict[str, Any]) -> str:
+def stream_error(run_stream: RunStream, options: dict[str, Any]) -> str:
     """Return our line in the error that ends a stream."""
     from pyspark.errors import StreamingQueryException
 
-    with pytest.raises(StreamingQueryException) as ended:
-        run(given)
-    return next(line for line in str(ended.value).splitlines() if "cqrs_cli.errors." in line)
+    with pytest.raises(StreamingQueryException) as raised:
+        run_stream(options)
+    return next(line for line in str(raised.value).splitlines() if "cqrs_cli.errors." in line)
 
 
-def test_topic_made_again_ends_the_stream(
-    run: Runs, connection: Connection, prefix: str, tmp_path: Path
+def test_recreated_topic_ends_the_stream(
+    run_stream: RunStream, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     """The offsets of the checkpoint exist again in the new topic."""
     harness = TopicHarness(connection, prefix, tmp_path, "order")
-    append(connection, harness.topics.events, map(placed, range(2)))
-    run(options(connection, prefix))
+    append(connection, harness.topics.events, map(placed_event, range(2)))
+    run_stream(read_options(connection, prefix))
     recreate_topics(harness, "events")
-    append(connection, harness.topics.events, map(placed, range(5)))
-    line = failure(run, options(connection, prefix))
+    append(connection, harness.topics.events, map(placed_event, range(5)))
+    line = stream_error(run_stream, read_options(connection, prefix))
     assert f"ContradictionError: {prefix}order.events was deleted and made again" in line
 
 
-def test_retention_past_the_checkpoint_is_told(
-    run: Runs, connection: Connection, prefix: str, tmp_path: Path
+def test_retention_past_the_checkpoint_is_reported(
+    run_stream: RunStream, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order")
-    append(connection, harness.topics.events, map(placed, range(2)))
-    run(options(connection, prefix))
-    append(connection, harness.topics.events, map(placed, range(5)))
+    append(connection, harness.topics.events, map(placed_event, range(2)))
+    run_stream(read_options(connection, prefix))
+    append(connection, harness.topics.events, map(placed_event, range(5)))
     delete_records_before(harness, "events", 4)
-    line = failure(run, options(connection, prefix))
+    line = stream_error(run_stream, read_options(connection, prefix))
     assert "the checkpoint is at 2, but the records before 4 are deleted" in line
 
 
 def test_checkpoint_of_another_topic_is_refused(
-    run: Runs, connection: Connection, orders: Topics, prefix: str
+    run_stream: RunStream, connection: Connection, orders: Topics, prefix: str
 ) -> None:
-    append(connection, orders.events, [placed(1)])
-    run(options(connection, prefix))
-    assert "the checkpoint is of" in failure(run, options(connection, prefix, topic="outcomes"))
+    append(connection, orders.events, [placed_event(1)])
+    run_stream(read_options(connection, prefix))
+    assert "the checkpoint is of" in stream_error(
+        run_stream, read_options(connection, prefix, topic="outcomes")
+    )
 
 
 @pytest.mark.parametrize("name", ["until", "endingOffsets"])
-def test_streams_have_no_end(run: Runs, connection: Connection, orders: Topics, name: str) -> None:
+def test_streams_have_no_end(
+    run_stream: RunStream, connection: Connection, orders: Topics, name: str
+) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match=f"option {name}: a stream has no such option"):
-        run(options(connection, orders.prefix, **{name: "latest" if name == "endingOffsets" else "1m"}))
+        run_stream(
+            read_options(connection, orders.prefix, **{name: "latest" if name == "endingOffsets" else "1m"})
+        )
 
 
-def reader(connection: Connection, topics: Topics, **asked: Any) -> "StreamReader":
+def reader(connection: Connection, topics: Topics, **more_options: Any) -> "StreamReader":
     """Return a stream's reader, as PySpark's process creates it."""
     from cqrs_cli.spark.source import CqrsDataSource
 
-    given = options(connection, topics.prefix, **asked)
-    source = CqrsDataSource({key: str(one) for key, one in given.items()})
-    made: StreamReader = source.streamReader(source.schema())  # type: ignore[assignment]
-    return made
+    options = read_options(connection, topics.prefix, **more_options)
+    source = CqrsDataSource({key: str(value) for key, value in options.items()})
+    stream_reader: StreamReader = source.streamReader(source.schema())  # type: ignore[assignment]
+    return stream_reader
 
 
-def test_cut_off_first_batch_is_whole(connection: Connection, orders: Topics) -> None:
+def test_interrupted_first_batch_is_repeated(connection: Connection, orders: Topics) -> None:
     """After an interrupted first batch, PySpark asks again for the start of the stream. `latest` is later then."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-    append(connection, orders.events, [placed(0)])
-    before = reader(connection, orders, startingOffsets="latest")
-    begin = before.initialOffset()
-    append(connection, orders.events, [placed(1), placed(2)])
-    end = before.latestOffset(begin, ReadAllAvailable())
-    before.stop()
-    again = reader(connection, orders, startingOffsets="latest")
-    append(connection, orders.events, [placed(3)])
-    parts = again.partitions(again.initialOffset(), end)
-    following = again.partitions(end, again.latestOffset(end, ReadAllAvailable()))
-    again.stop()
-    assert [tuple(part.value) for part in (*parts, *following)] == [(0, 1, 3), (0, 3, 4)]
+    append(connection, orders.events, [placed_event(0)])
+    first_reader = reader(connection, orders, startingOffsets="latest")
+    begin = first_reader.initialOffset()
+    append(connection, orders.events, [placed_event(1), placed_event(2)])
+    end = first_reader.latestOffset(begin, ReadAllAvailable())
+    first_reader.stop()
+    second_reader = reader(connection, orders, startingOffsets="latest")
+    append(connection, orders.events, [placed_event(3)])
+    parts = second_reader.partitions(second_reader.initialOffset(), end)
+    next_parts = second_reader.partitions(end, second_reader.latestOffset(end, ReadAllAvailable()))
+    second_reader.stop()
+    assert [tuple(part.value) for part in (*parts, *next_parts)] == [(0, 1, 3), (0, 3, 4)]
 
 
-def test_nothing_new_is_the_same_offset(connection: Connection, orders: Topics) -> None:
+def test_offset_stays_without_new_records(connection: Connection, orders: Topics) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-    append(connection, orders.events, [placed(0)])
-    made = reader(connection, orders, maxRecordsPerBatch=1)
-    assert made.getDefaultReadLimit() == ReadMaxRows(1)
-    end = made.latestOffset(made.initialOffset(), ReadAllAvailable())
-    assert str(made.latestOffset(end, ReadMaxRows(1))) == str(end)
-    made.stop()
+    append(connection, orders.events, [placed_event(0)])
+    stream_reader = reader(connection, orders, maxRecordsPerBatch=1)
+    assert stream_reader.getDefaultReadLimit() == ReadMaxRows(1)
+    end = stream_reader.latestOffset(stream_reader.initialOffset(), ReadAllAvailable())
+    assert str(stream_reader.latestOffset(end, ReadMaxRows(1))) == str(end)
+    stream_reader.stop()
 
 
 PROGRAM = """
@@ -201,22 +207,26 @@ with session("local[2]", {}, folder / "spark.log", "killed") as context:
 
 @pytest.mark.slow
 def test_killed_stream_loses_and_repeats_nothing(
-    run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics, tmp_path: Path
+    run_stream: RunStream,
+    written_orders: Callable[[], list[int]],
+    connection: Connection,
+    orders: Topics,
+    tmp_path: Path,
 ) -> None:
     for partition in range(2):
         numbers = range(partition, 600, 2)
-        append(connection, orders.events, map(placed, numbers), partition)
-    given = options(connection, orders.prefix, maxRecordsPerBatch=60)
-    arguments = [f"{name}={value}" for name, value in given.items()]
+        append(connection, orders.events, map(placed_event, numbers), partition)
+    options = read_options(connection, orders.prefix, maxRecordsPerBatch=60)
+    arguments = [f"{name}={value}" for name, value in options.items()]
     commits = tmp_path / "checkpoint/commits"
-    for wanted in (1, 3):
+    for commit in (1, 3):
         driver = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(tmp_path), *arguments], cwd=ROOT, start_new_session=True
         )
         try:
-            eventually(lambda wanted=wanted: (commits / str(wanted)).exists(), within=120)  # type: ignore[misc]
+            eventually(lambda commit=commit: (commits / str(commit)).exists(), within=120)  # type: ignore[misc]
         finally:
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()
-    run(given)
-    assert written() == list(range(600))
+    run_stream(options)
+    assert written_orders() == list(range(600))

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.spark import views
 from cqrs_cli.spark.view_names import view_reads
-from tests.spark.feeding import append, event, placed
+from tests.spark.order_topics import append, event, placed_event
 from tests.support import ROOT
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def evolve(notes: Notes, event: Events | State) -> Notes:
     return notes
 
 
-def test_type_called_as_another_view() -> None:
-    made = Aggregate.of("notes", cqrs.Decider(decide, evolve, initial=Notes()))
-    assert list(view_reads([made])) == [
+def test_type_named_like_another_view() -> None:
+    aggregate = Aggregate.of("notes", cqrs.Decider(decide, evolve, initial=Notes()))
+    assert list(view_reads([aggregate])) == [
         "notes_commands",
         "notes_events",
         "notes_outcomes",
@@ -70,15 +70,15 @@ def test_type_called_as_another_view() -> None:
 @pytest.mark.spark
 def test_views_answer_sql(session: "SparkSession", connection: Connection, orders: Topics) -> None:
     common = {"bootstrapServer": connection.bootstrap_server, "prefix": orders.prefix}
-    made = views(session, ROOT, only=["order_events", "order_LineAdded"], **common)
-    assert made == ["order_events", "order_LineAdded"]
+    names = views(session, ROOT, only=["order_events", "order_LineAdded"], **common)
+    assert names == ["order_events", "order_LineAdded"]
     for units in (3, 4):
-        lines = [placed(1), event(2, "LineAdded", {"sku": "tea", "quantity": units})]
+        lines = [placed_event(1), event(2, "LineAdded", {"sku": "tea", "quantity": units})]
         append(connection, orders.events, lines)
     (row,) = session.sql("SELECT sum(quantity) q, count(DISTINCT sku) s FROM order_lineadded").collect()
     assert (row.q, row.s, session.table("order_events").count()) == (7, 1, 4)
 
 
-def test_views_that_are_none_are_named() -> None:
+def test_unknown_view_is_named() -> None:
     with pytest.raises(UsageError, match="there is no view 'order_Plcaed'; there are bank_account_commands"):
         views(None, ROOT, only=["order_Plcaed"])  # type: ignore[arg-type]  # it is not asked

@@ -12,7 +12,7 @@ import pytest
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import OpenShard, open_shard
-from tests.state.shards import IDENTITY, Opening, Python
+from tests.state.shards import IDENTITY, OpenTestShard, StartPython
 from tests.state.values import WINDOW, OpenStore
 
 
@@ -22,21 +22,21 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opening(path: Path) -> Iterator[Opening]:
+def open_test_shard(path: Path) -> Iterator[OpenTestShard]:
     """A function that opens the shard of this test. Opened shards are closed after the test."""
-    opened: list[OpenShard] = []
+    shards: list[OpenShard] = []
 
-    def open_it(identity: Identity = IDENTITY, **options: Any) -> OpenShard:
-        opened.append(open_shard(path, identity, **options))
-        return opened[-1]
+    def open_shard_again(identity: Identity = IDENTITY, **options: Any) -> OpenShard:
+        shards.append(open_shard(path, identity, **options))
+        return shards[-1]
 
-    yield open_it
-    for one in opened:
-        one.store.close()
+    yield open_shard_again
+    for shard in shards:
+        shard.store.close()
 
 
 @pytest.fixture
-def python(path: Path) -> Iterator[Python]:
+def start_python(path: Path) -> Iterator[StartPython]:
     """A function that starts another process with the shard of this test as `opened`."""
     started: list[subprocess.Popen[str]] = []
     prelude = f"""
@@ -45,7 +45,7 @@ from pathlib import Path
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from tests.state.shards import IDENTITY
-from tests.state.values import saved, write
+from tests.state.values import stored_state, write
 opened = open_shard(Path({str(path)!r}), IDENTITY)
 """
 
@@ -65,10 +65,10 @@ def open_store(tmp_path: Path) -> Iterator[OpenStore]:
     """A function that opens the store of this test. Opened stores are closed after the test."""
     opened: list[LmdbStore] = []
 
-    def open_one(path: Path = tmp_path / "0", **options: object) -> LmdbStore:
+    def open_lmdb_store(path: Path = tmp_path / "0", **options: object) -> LmdbStore:
         opened.append(LmdbStore(path, WINDOW, **options))  # type: ignore[arg-type]
         return opened[-1]
 
-    yield open_one
+    yield open_lmdb_store
     for store in opened:
         store.close()

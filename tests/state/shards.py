@@ -12,7 +12,7 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import OpenShard
 from cqrs_cli.state.shutdown_marker import ShutdownMarker
 from cqrs_cli.state.store import Positions
-from tests.state.values import saved, write
+from tests.state.values import stored_state, write
 
 IDENTITY = Identity(
     cluster_id="c1",
@@ -25,10 +25,10 @@ IDENTITY = Identity(
 )
 
 #: A function that opens the shard of a test.
-Opening = Callable[..., OpenShard]
+OpenTestShard = Callable[..., OpenShard]
 
 #: A function that starts another process with this code and the shard of the test as `opened`.
-Python = Callable[[str], subprocess.Popen[str]]
+StartPython = Callable[[str], subprocess.Popen[str]]
 
 
 def read_marker(path: Path) -> ShutdownMarker:
@@ -40,27 +40,27 @@ def change_marker(path: Path, **changes: object) -> None:
     (path / "mark.json").write_bytes(msgspec.json.encode(marker))
 
 
-def fill_and_close(opening: Opening) -> None:
-    with_one = opening().store
-    write(with_one, states={"a": saved()})
-    with_one.close()
+def fill_and_close(open_test_shard: OpenTestShard) -> None:
+    store = open_test_shard().store
+    write(store, states={"a": stored_state()})
+    store.close()
 
 
-def fill_and_kill(python: Python) -> None:
-    killed = python("""
-        write(opened.store, states={"a": saved()})
+def fill_and_kill(start_python: StartPython) -> None:
+    process = start_python("""
+        write(opened.store, states={"a": stored_state()})
         os.kill(os.getpid(), signal.SIGKILL)
     """)
-    assert killed.wait(30) == -9
+    assert process.wait(30) == -9
 
 
-AT = Positions(40, 50, 60, 9, 7, Evidence(49, "e" * 64))
+POSITIONS = Positions(40, 50, 60, 9, 7, Evidence(49, "e" * 64))
 
 
 MANIFEST = Manifest(
     written=1_700_000_000_000,
     identity=IDENTITY,
-    positions=AT,
+    positions=POSITIONS,
     loss="",
     aggregates=3,
     size=8192,

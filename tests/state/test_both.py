@@ -16,15 +16,15 @@ from cqrs_cli.core.stored import StateView
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch, by_segment
-from tests.state.contract import ALIKE, out_of_memory
-from tests.state.values import WINDOW, at, decision, saved
+from tests.state.contract import SIMILAR_IDS, out_of_memory
+from tests.state.values import WINDOW, decision, positions_at, stored_state
 
 NAMES = ["a", "b", "ab", "é" * 300, "é" * 300 + "b", "x" * 511, "x" * 512]
 names = st.sampled_from(NAMES)
 tokens = st.sampled_from(["", "one", "two"])
 # mostly within the kept segments, sometimes far away
-moves = st.sampled_from([0, 0, 1, WINDOW // 3, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW])
-ids_with_ages = st.dictionaries(st.sampled_from(ALIKE), moves, max_size=6)
+clock_steps = st.sampled_from([0, 0, 1, WINDOW // 3, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW])
+ids_and_ages = st.dictionaries(st.sampled_from(SIMILAR_IDS), clock_steps, max_size=6)
 
 
 class BothStores(RuleBasedStateMachine):
@@ -40,36 +40,36 @@ class BothStores(RuleBasedStateMachine):
         self.lmdb.close()
         shutil.rmtree(self.folder)
 
-    def both(self, change: WriteBatch) -> None:
+    def apply_to_both(self, change: WriteBatch) -> None:
         assert _apply_error(self.lmdb, change) == _apply_error(self.memory, change)
 
     @rule(
         states=st.dictionaries(names, st.integers(0, 3000), max_size=4),
-        ids=ids_with_ages,
-        forward=moves,
+        ids=ids_and_ages,
+        clock_step=clock_steps,
         fails=st.booleans(),
-        looked_at=st.booleans(),
+        has_views=st.booleans(),
     )
     def apply(
         self,
         states: dict[str, int],
         ids: dict[tuple[str, str], int],
-        forward: int,
+        clock_step: int,
         fails: bool,
-        looked_at: bool,
+        has_views: bool,
     ) -> None:
         start = self.memory.positions()
         self.offset += 1
-        end = Positions(self.offset, self.offset, self.offset, start.clock + forward)
-        written = {name: saved(self.offset, b"s" * size) for name, size in states.items()}
+        end = Positions(self.offset, self.offset, self.offset, start.clock + clock_step)
+        stored_states = {name: stored_state(self.offset, b"s" * size) for name, size in states.items()}
         remembered = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
-        change = WriteBatch(self.memory.token(), start, end, written, remembered)
+        change = WriteBatch(self.memory.token(), start, end, stored_states, remembered)
         with ExitStack() as stack:
             if fails:
                 stack.enter_context(failpoints.call_at("apply.inside", out_of_memory, times=2))
-            if looked_at:
+            if has_views:
                 stack.enter_context(self.compare_all_reads())
-            self.both(change)
+            self.apply_to_both(change)
 
     @contextmanager
     def compare_all_reads(self) -> Iterator[None]:
@@ -86,7 +86,7 @@ class BothStores(RuleBasedStateMachine):
         end = start._replace(clock=start.clock + clock)
         remembered = {("a", "1"): decision(end.clock + late, self.offset)}
         start_of_change = start._replace(commands=start.commands + commands)
-        self.both(WriteBatch(token, start_of_change, end, {"a": saved(1)}, remembered))
+        self.apply_to_both(WriteBatch(token, start_of_change, end, {"a": stored_state(1)}, remembered))
 
     @rule(token=tokens, expected=tokens)
     def take_ownership(self, token: str, expected: str) -> None:
@@ -123,14 +123,14 @@ def _takes_ownership(store: Store, token: str, expected: str) -> bool:
 
 
 def _view_contents(view: StateView) -> tuple[object, ...]:
-    return [view.find_state(name) for name in NAMES], [view.find_dedup_entry(*pair) for pair in ALIKE]
+    return [view.find_state(name) for name in NAMES], [view.find_dedup_entry(*pair) for pair in SIMILAR_IDS]
 
 
 def _store_contents(store: Store) -> tuple[object, ...]:
     states = dict(store.items())
     with store.view() as view:
         looked_up = {name: view.find_state(name) for name in states}
-        remembered = [view.find_dedup_entry(*pair) for pair in ALIKE]
+        remembered = [view.find_dedup_entry(*pair) for pair in SIMILAR_IDS]
     assert looked_up == states
     return states, store.count(), remembered, store.positions(), store.token()
 
@@ -143,14 +143,14 @@ def test_decisions_before_the_clock_have_another_segment() -> None:
     """The change contains only such decisions, or some of them."""
     old, new = {("a", "1"): decision(WINDOW - 1)}, {("a", "2"): decision(WINDOW)}
     for remembered in (old, new, old | new):
-        change = WriteBatch("", Positions(), at(WINDOW), {}, remembered)
+        change = WriteBatch("", Positions(), positions_at(WINDOW), {}, remembered)
         assert by_segment(change, WINDOW) == (
-            {ids: one for ids, one in remembered.items() if ids in new},
-            {ids: one for ids, one in remembered.items() if ids in old},
+            {ids: entry for ids, entry in remembered.items() if ids in new},
+            {ids: entry for ids, entry in remembered.items() if ids in old},
         )
 
 
 def test_decision_after_the_clock_is_named() -> None:
-    change = WriteBatch("", Positions(), at(5), {}, {("a", "1"): decision(WINDOW + 5)})
+    change = WriteBatch("", Positions(), positions_at(5), {}, {("a", "1"): decision(WINDOW + 5)})
     with pytest.raises(ValueError, match=f"^remembered at {WINDOW + 5}, after the clock 5$"):
         by_segment(change, WINDOW)

@@ -42,48 +42,50 @@ def entries(draw: st.DrawFn) -> Deferral:
     )
 
 
-def answers(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
+def results(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
     """Return the results of a view, in which entries that are due at one time have no order."""
-    due = {until: sorted(one.key for one in view.due_entries(until, 99)) for until in TIMES}
+    due = {until: sorted(entry.key for entry in view.due_entries(until, 99)) for until in TIMES}
     return {
         "due": due,
-        "limited": [one.due for one in view.due_entries(10**15, 2)],
+        "limited": [entry.due for entry in view.due_entries(10**15, 2)],
         "next": view.next_due(),
         "empty": view.is_empty(),
         "found": {key: view.find_entry(key) for key in known},
-        "said": sorted(one.key for one in view.resubmitted_entries()),
+        "resubmitted": sorted(entry.key for entry in view.resubmitted_entries()),
     }
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.tuples(entries(), st.booleans()), max_size=4), max_size=6))
-def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, bool]]]) -> None:
+def test_stores_return_equal_deferred_commands(batches: list[list[tuple[Deferral, bool]]]) -> None:
     known: dict[str, Deferral] = {}
-    said: dict[tuple[str, int | None], str] = {}
+    resubmitted: dict[tuple[str, int | None], str] = {}
     memory = MemoryStore(1000)
     with tempfile.TemporaryDirectory() as folder:
         store = LmdbStore(Path(folder), 1000)
         for batch in batches:
-            changes = {entry.key: None if gone else entry for entry, gone in batch}
-            kept = {key: one for key, one in {**known, **changes}.items() if one is not None}
+            changes = {entry.key: None if is_removed else entry for entry, is_removed in batch}
+            current = {key: entry for key, entry in {**known, **changes}.items() if entry is not None}
             # an owner has one entry for each command, and one for each offset
-            if len({(one.subject, one.id) for one in kept.values()}) < len(kept):
+            if len({(entry.subject, entry.id) for entry in current.values()}) < len(current):
                 continue
-            places = [
-                ((one.resubmitted_topic, one.resubmitted_offset), key)
-                for key, one in kept.items()
-                if one.resubmitted_offset is not None
+            offsets = [
+                ((entry.resubmitted_topic, entry.resubmitted_offset), key)
+                for key, entry in current.items()
+                if entry.resubmitted_offset is not None
             ]
-            if len(dict(places)) < len(places) or any(said.get(place, key) != key for place, key in places):
+            if len(dict(offsets)) < len(offsets) or any(
+                resubmitted.get(offset, key) != key for offset, key in offsets
+            ):
                 continue
-            said |= dict(places)  # no offset in a log occurs twice
-            known = kept
-            for each in (store, memory):
-                each.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
-        with store.view() as disk, memory.view() as dicts:
-            wanted = answers(DeferralTable(known.values()), known)
-            for view in (disk.deferred_view(), dicts.deferred_view()):
-                assert answers(view, known) == wanted
+            resubmitted |= dict(offsets)  # no offset in a log occurs twice
+            known = current
+            for written_store in (store, memory):
+                written_store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
+        with store.view() as lmdb_view, memory.view() as memory_view:
+            expected = results(DeferralTable(known.values()), known)
+            for view in (lmdb_view.deferred_view(), memory_view.deferred_view()):
+                assert results(view, known) == expected
                 for entry in known.values():
                     assert view.find_by_command_id(entry.subject, entry.id) == entry
                     if entry.resubmitted_offset is not None:
@@ -96,13 +98,13 @@ def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, 
         store.close()
 
 
-def parked(**members: Any) -> Deferral:
-    usual = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
-    return replace(usual, **members)
+def deferral(**members: Any) -> Deferral:
+    default = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
+    return replace(default, **members)
 
 
-@pytest.mark.parametrize("entry", [parked(), parked(resubmitted_offset=7, resubmitted_topic="T")])
-def test_nothing_is_left_of_an_ended_entry(entry: Deferral, tmp_path: Path) -> None:
+@pytest.mark.parametrize("entry", [deferral(), deferral(resubmitted_offset=7, resubmitted_topic="T")])
+def test_ended_entry_is_removed_completely(entry: Deferral, tmp_path: Path) -> None:
     with closing(LmdbStore(tmp_path, 1000)) as store:
         store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
         store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: None}))
@@ -122,7 +124,7 @@ def test_nothing_is_left_of_an_ended_entry(entry: Deferral, tmp_path: Path) -> N
 
 def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
     """The earlier command ends after the later command is deferred."""
-    first, second = parked(), parked(offset=1)
+    first, second = deferral(), deferral(offset=1)
     with closing(LmdbStore(tmp_path, 1000)) as store:
         for changes in ({first.key: first}, {second.key: second}, {first.key: None}):
             store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
@@ -131,18 +133,18 @@ def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
 
 
 def test_open_view_shows_no_later_entry(tmp_path: Path) -> None:
-    entry, stores = parked(), (LmdbStore(tmp_path, 1000), MemoryStore(1000))
+    entry, stores = deferral(), (LmdbStore(tmp_path, 1000), MemoryStore(1000))
     for store in stores:
         with closing(store):
-            with store.view() as before:
+            with store.view() as view_before:
                 store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
-                assert before.deferred_view().is_empty()
-            with store.view() as after:
-                assert after.deferred_view().find_entry(entry.key) == entry
+                assert view_before.deferred_view().is_empty()
+            with store.view() as view_after:
+                assert view_after.deferred_view().find_entry(entry.key) == entry
 
 
 def test_deferred_commands_take_memory() -> None:
-    budget, entry = MemoryBudget(), parked(command=b"x" * 5000)
+    budget, entry = MemoryBudget(), deferral(command=b"x" * 5000)
     with closing(MemoryStore(1000, budget)) as store:
         for changes, holds in (({entry.key: entry}, True), ({}, True), ({entry.key: None}, False)):
             store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
@@ -151,18 +153,20 @@ def test_deferred_commands_take_memory() -> None:
 
 
 def test_due_entries_are_limited(tmp_path: Path) -> None:
-    changes = {one.key: one for one in (parked(offset=n, id=str(n), due=n) for n in range(4))}
+    changes = {entry.key: entry for entry in (deferral(offset=n, id=str(n), due=n) for n in range(4))}
     with closing(LmdbStore(tmp_path, 1000)) as store:
         store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
         with store.view() as view:
-            assert [[one.due for one in view.deferred_view().due_entries(2, most)] for most in (1, 2, 9)] == [
+            assert [
+                [entry.due for entry in view.deferred_view().due_entries(2, limit)] for limit in (1, 2, 9)
+            ] == [
                 [0],
                 [0, 1],
                 [0, 1, 2],
             ]
 
 
-def test_keys_stay_as_they_are() -> None:
+def test_stored_keys_are_stable() -> None:
     """Shards of other releases are read with these keys."""
     digest = "6dab9255bee2389c5dc6016b449e8e3cdbeb64378910e629f151fdaf438fd69a"
     assert deferred_table._id_key("a", "x") == b"i" + bytes.fromhex(digest)

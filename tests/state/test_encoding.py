@@ -26,14 +26,14 @@ numbers = st.integers(0, 2**53)
 def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
     """Draw two pairs whose id followed by their subject is the same text."""
     whole = draw(texts) + draw(texts)
-    one, two = draw(st.integers(0, len(whole))), draw(st.integers(0, len(whole)))
-    return (whole[one:], whole[:one]), (whole[two:], whole[:two])
+    first, second = draw(st.integers(0, len(whole))), draw(st.integers(0, len(whole)))
+    return (whole[first:], whole[:first]), (whole[second:], whole[:second])
 
 
 @given(st.one_of(st.tuples(st.tuples(texts, texts), st.tuples(texts, texts)), cut_differently()))
 def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[str, str]]) -> None:
-    one, two = pairs
-    assert (encoding.dedup_key(*one) == encoding.dedup_key(*two)) == (one == two)
+    first, second = pairs
+    assert (encoding.dedup_key(*first) == encoding.dedup_key(*second)) == (first == second)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[s
 )
 def test_nearly_uuids_are_texts(ids: list[str]) -> None:
     """The dashes are in other places, or there is one more digit."""
-    entries = {("a", one): DedupEntry(0, 0, "accepted", 1, 1, 0) for one in ids}
+    entries = {("a", id): DedupEntry(0, 0, "accepted", 1, 1, 0) for id in ids}
     keys = [key for key, _ in encoding.dedup_entries(entries)]
-    assert keys == [encoding.dedup_key("a", one) for one in ids]
+    assert keys == [encoding.dedup_key("a", id) for id in ids]
 
 
 @given(uuids | st.just("0" * 8 + "-0000" * 3 + "-" + "0" * 12), st.text(max_size=20))
@@ -69,13 +69,13 @@ UUID = "0198f2c4-7c1e-7b8a-9d55-0198f2c47c1e"
 @example([("a", UUID), ("a", "g" + UUID[1:])])
 @example([("a", UUID[:35]), ("a", UUID[35] + UUID)])
 @given(st.lists(st.tuples(texts, uuids | texts), unique=True, max_size=5))
-def test_many_keys_are_as_single_ones(pairs: list[tuple[str, str]]) -> None:
-    made = encoding.dedup_entries(dict.fromkeys(pairs, DECISION))
-    alone = [encoding.dedup_key(*pair) for pair in pairs]
-    assert [key for key, _ in made] == [
-        key if len(key) <= encoding.MAX_KEY else encoding.shorten(key) for key in alone
+def test_batch_of_keys_equals_single_keys(pairs: list[tuple[str, str]]) -> None:
+    entries = encoding.dedup_entries(dict.fromkeys(pairs, DECISION))
+    single_keys = [encoding.dedup_key(*pair) for pair in pairs]
+    assert [key for key, _ in entries] == [
+        key if len(key) <= encoding.MAX_KEY else encoding.shorten(key) for key in single_keys
     ]
-    assert made == [entry for pair in pairs for entry in encoding.dedup_entries({pair: DECISION})]
+    assert entries == [entry for pair in pairs for entry in encoding.dedup_entries({pair: DECISION})]
 
 
 @given(
@@ -97,7 +97,7 @@ def test_key_order_follows_id_order() -> None:
 
 
 @given(st.text(min_size=1, max_size=700), numbers, numbers, st.integers(0, 9_999), st.binary())
-def test_an_aggregate_survives_its_bytes(
+def test_encoded_aggregate_is_read_back(
     name: str, version: int, offset: int, index: int, state: bytes
 ) -> None:
     saved = StoredState(version, offset, index, state)
@@ -109,15 +109,15 @@ def test_an_aggregate_survives_its_bytes(
         assert (key.decode(), encoding.decode_state(value)) == (name, saved)
 
 
-def test_a_long_id_beside_a_short_one() -> None:
+def test_long_and_short_ids_are_encoded_together() -> None:
     saved = StoredState(1, 2, 3, b"{}")
     states = {"a": saved, "b" * 600: saved}
-    alone = [encoding.state_entries({name: saved})[0] for name in states]
-    assert encoding.state_entries(states) == alone
+    single_keys = [encoding.state_entries({name: saved})[0] for name in states]
+    assert encoding.state_entries(states) == single_keys
 
 
 @given(texts, texts, st.integers(-1, 2**53), numbers, st.sampled_from(["accepted", "unchanged", "rejected"]))
-def test_a_decision_survives_its_bytes(
+def test_encoded_decision_is_read_back(
     subject: str, command_id: str, timestamp: int, offset: int, status: str
 ) -> None:
     decision = DedupEntry(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)

@@ -24,7 +24,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
         (OSError(errno.EACCES, "no"), "the state folder /s cannot be used (no)", "--state-dir"),
     ],
 )
-def test_complaint_says_what_to_do(error: Exception, message: str, hint: str) -> None:
+def test_error_says_what_to_do(error: Exception, message: str, hint: str) -> None:
     with pytest.raises(ConfigurationError) as raised, translate_errors(Path("/s")):
         raise error
     assert raised.value.message == message and hint in raised.value.hint
@@ -47,7 +47,7 @@ def test_shared_digest_says_what_to_do() -> None:
     )
 
 
-def test_digest_of_a_long_key_stays() -> None:
+def test_digest_of_a_long_key_is_stable() -> None:
     """Shards of other releases are read with this digest."""
     digest = "f29169c583c9f74cba08c301b7f6a85dd968aedc73e4bfe61a527aed20bf0159"
     assert shorten(b"k" * 501) == b"\xff" + bytes.fromhex(digest)

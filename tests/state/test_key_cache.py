@@ -43,37 +43,41 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return (root / str(number) for number in count())
 
 
-def folded(some: list[KeyChange], subject: str) -> KeyTable:
-    known = KeyTable()
-    for change in some:
+def fold_changes(key_changes: list[KeyChange], subject: str) -> KeyTable:
+    key_table = KeyTable()
+    for change in key_changes:
         match change:
-            case KeyRecord(one, wrapped) if one == subject:
-                known = known.with_record(wrapped)
-            case EndedKey(one, kid) if one == subject:
-                known = known.with_erased(kid)
-    return known
+            case KeyRecord(id, wrapped) if id == subject:
+                key_table = key_table.with_record(wrapped)
+            case EndedKey(id, kid) if id == subject:
+                key_table = key_table.with_erased(kid)
+    return key_table
 
 
 @given(st.lists(changes, max_size=12), st.sets(st.integers(0, 12)))
 def test_cuts_and_restarts_make_no_difference(
-    folders: Iterator[Path], some: list[KeyChange], cuts: set[int]
+    folders: Iterator[Path], key_changes: list[KeyChange], cuts: set[int]
 ) -> None:
     folder = next(folders)
-    for before, after in pairwise(sorted({0, *(cut for cut in cuts if cut < len(some)), len(some)})):
+    for start, end in pairwise(
+        sorted({0, *(cut for cut in cuts if cut < len(key_changes)), len(key_changes)})
+    ):
         with closing(KeyCache(folder, TOPICS)) as cache:
-            end = KeyOffsets(TOPICS, after, after)
-            cache.apply(cache.offsets, end, some[before:after])
+            offsets = KeyOffsets(TOPICS, end, end)
+            cache.apply(cache.offsets, offsets, key_changes[start:end])
     with closing(KeyCache(folder, TOPICS)) as cache:
-        assert [cache.keys_of(one) for one in SUBJECTS] == [folded(some, one) for one in SUBJECTS]
-        assert cache.offsets.keys == len(some)
+        assert [cache.keys_of(subject) for subject in SUBJECTS] == [
+            fold_changes(key_changes, subject) for subject in SUBJECTS
+        ]
+        assert cache.offsets.keys == len(key_changes)
 
 
 @pytest.fixture(params=["disk", "memory"])
 def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyStore]:
     """An empty cache of each kind."""
-    made: KeyStore = KeyCache(tmp_path / "new", TOPICS) if request.param == "disk" else MemoryKeys(TOPICS)
-    with closing(made):
-        yield made
+    store: KeyStore = KeyCache(tmp_path / "new", TOPICS) if request.param == "disk" else MemoryKeys(TOPICS)
+    with closing(store):
+        yield store
 
 
 def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
@@ -84,13 +88,13 @@ def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
     assert keys.keys_of("c-1") == KeyTable(None, frozenset({"one"}))
 
 
-def test_forgetting_leaves_nothing(keys: KeyStore) -> None:
+def test_cleared_cache_is_empty(keys: KeyStore) -> None:
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     keys.clear()
     assert (keys.offsets, keys.keys_of("c-1")) == (START, KeyTable())
 
 
-def test_damaged_cache_begins_again(tmp_path: Path) -> None:
+def test_damaged_cache_is_emptied(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, TOPICS)) as cache:
         cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     data = tmp_path / DATA_FILE
@@ -99,7 +103,7 @@ def test_damaged_cache_begins_again(tmp_path: Path) -> None:
         assert cache.offsets == START
 
 
-def test_topic_made_again_empties_it(tmp_path: Path) -> None:
+def test_recreated_topic_empties_the_cache(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, TOPICS)) as cache:
         cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     with closing(KeyCache(tmp_path, ("other", "e"))) as cache:
@@ -113,6 +117,6 @@ def test_full_map_grows(tmp_path: Path) -> None:
         assert cache.keys_of("c-1999").current == WrappedKey("one", "m", "x" * 90)
 
 
-def test_cache_is_for_its_user(tmp_path: Path) -> None:
+def test_cache_is_readable_by_its_user_only(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path / "cache", TOPICS)):
         assert (tmp_path / "cache").stat().st_mode & 0o077 == 0

@@ -15,10 +15,10 @@ from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
 from tests.state.shards import IDENTITY, read_marker
-from tests.state.values import decision, look_up, recall, saved, write
+from tests.state.values import decision, find_decision, find_state, stored_state, write
 
 PAGE = 4096
-STATES = {f"a{n:03}": saved(1, b'{"balance":%d}' % n) for n in range(400)}
+STATES = {f"a{n:03}": stored_state(1, b'{"balance":%d}' % n) for n in range(400)}
 DECISIONS = {(id, "c"): decision(offset=n) for n, id in enumerate(STATES)}
 
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stopped(path: Path) -> Iterator[subprocess.Popen[str]]:
+def stopped_owner(path: Path) -> Iterator[subprocess.Popen[str]]:
     """An owner that was paused in the middle of a change."""
     code = f"""
 import os, signal
@@ -44,7 +44,7 @@ def stop(*arguments):
     drop(*arguments)
     os.kill(os.getpid(), signal.SIGSTOP)
 store._drop_segments = stop
-write(store, states={{"late": saved()}})
+write(store, states={{"late": stored_state()}})
 store.close()
 """
     with subprocess.Popen([sys.executable, "-c", code], text=True) as process:
@@ -55,23 +55,23 @@ store.close()
 
 
 @pytest.mark.program
-def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[str]) -> None:
+def test_stopped_process_keeps_its_shard(path: Path, stopped_owner: subprocess.Popen[str]) -> None:
     opened = open_shard(path, IDENTITY, limits=Limits(change=0.3))
     assert opened.reason == "a stopped process holds its lock in the middle of a change"
-    write(opened.store, states={"new": saved()})
-    stopped.send_signal(signal.SIGCONT)
-    assert stopped.wait(30) == 0
-    assert dict(opened.store.items()) == {"new": saved()}
+    write(opened.store, states={"new": stored_state()})
+    stopped_owner.send_signal(signal.SIGCONT)
+    assert stopped_owner.wait(30) == 0
+    assert dict(opened.store.items()) == {"new": stored_state()}
     opened.store.close()
     assert opened.quarantined and read_marker(opened.quarantined).state == "clean"
-    theirs = LmdbStore(opened.quarantined, IDENTITY.window_ms, readonly=True)
-    assert look_up(theirs, "late") == saved()
-    theirs.close()
+    quarantined_store = LmdbStore(opened.quarantined, IDENTITY.window_ms, readonly=True)
+    assert find_state(quarantined_store, "late") == stored_state()
+    quarantined_store.close()
 
 
 @pytest.mark.program
-def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str]) -> None:
-    with failpoints.call_at("shard.opening", stopped.kill):
+def test_shard_of_killed_process_opens(path: Path, stopped_owner: subprocess.Popen[str]) -> None:
+    with failpoints.call_at("shard.opening", stopped_owner.kill):
         opened = open_shard(path, IDENTITY)
     assert not opened.is_new
     assert dict(opened.store.items()) == STATES
@@ -79,10 +79,10 @@ def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str
 
 
 @pytest.mark.program
-def test_reader_ignores_stopped_process(path: Path, stopped: subprocess.Popen[str]) -> None:
-    look = open_readonly(path)
-    assert look is not None and dict(look.items()) == STATES
-    look.close()
+def test_reader_ignores_stopped_process(path: Path, stopped_owner: subprocess.Popen[str]) -> None:
+    reader = open_readonly(path)
+    assert reader is not None and dict(reader.items()) == STATES
+    reader.close()
 
 
 def invert(page: bytes) -> bytes:
@@ -92,32 +92,32 @@ def invert(page: bytes) -> bytes:
 @pytest.mark.parametrize("damage", [invert, lambda page: bytes(len(page))], ids=["flipped", "zeroed"])
 def test_damaged_page_never_answers_wrongly(path: Path, damage: Callable[[bytes], bytes]) -> None:
     data = (path / "data.mdb").read_bytes()
-    refused = 0
-    for at in range(0, len(data), PAGE):
+    damaged_count = 0
+    for offset in range(0, len(data), PAGE):
         with (path / "data.mdb").open("r+b") as file:
-            file.write(data[:at] + damage(data[at : at + PAGE]) + data[at + PAGE :])
+            file.write(data[:offset] + damage(data[offset : offset + PAGE]) + data[offset + PAGE :])
         try:
-            check(path)
+            check_contents(path)
         except CorruptError:
-            refused += 1
-    assert refused > 10
+            damaged_count += 1
+    assert damaged_count > 10
 
 
-def check(path: Path) -> None:
+def check_contents(path: Path) -> None:
     store = LmdbStore(path, IDENTITY.window_ms)
     try:
         for (id, command), remembered in DECISIONS.items():
-            assert look_up(store, id) == STATES[id]
-            assert recall(store, id, command) == remembered
+            assert find_state(store, id) == STATES[id]
+            assert find_decision(store, id, command) == remembered
         assert dict(store.items()) == STATES
     finally:
         store.close_without_sync()
 
 
-def test_condemned_shard_is_set_aside(path: Path) -> None:
+def test_damaged_shard_is_quarantined(path: Path) -> None:
     open_shard(path, IDENTITY).store.close_as_damaged()
     assert open_readonly(path) is None
-    again = open_shard(path, IDENTITY)
-    assert (again.is_new, again.reason) == (True, "its owner found damage")
-    assert again.quarantined and (again.quarantined / "data.mdb").exists()
-    again.store.close()
+    reopened = open_shard(path, IDENTITY)
+    assert (reopened.is_new, reopened.reason) == (True, "its owner found damage")
+    assert reopened.quarantined and (reopened.quarantined / "data.mdb").exists()
+    reopened.store.close()

@@ -10,7 +10,7 @@ import pytest
 from cqrs_cli.state import shard
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import KEPT_QUARANTINED
-from tests.state.shards import IDENTITY, Opening, fill_and_close
+from tests.state.shards import IDENTITY, OpenTestShard, fill_and_close
 
 OTHER_IDENTITIES: dict[str, object] = {
     "cluster_id": "c2",
@@ -26,9 +26,11 @@ OTHER_IDENTITIES: dict[str, object] = {
 
 @pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize(("field", "value"), OTHER_IDENTITIES.items())
-def test_other_identity_is_set_aside(opening: Opening, field: str, value: object) -> None:
-    fill_and_close(opening)
-    opened = opening(msgspec.structs.replace(IDENTITY, **{field: value}))
+def test_shard_of_other_identity_is_quarantined(
+    open_test_shard: OpenTestShard, field: str, value: object
+) -> None:
+    fill_and_close(open_test_shard)
+    opened = open_test_shard(msgspec.structs.replace(IDENTITY, **{field: value}))
     assert opened.is_new
     advice = ": give each cluster a state_dir of its own" if field == "cluster_id" else ""
     assert opened.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
@@ -39,10 +41,10 @@ def test_every_identity_member_has_case() -> None:
     assert OTHER_IDENTITIES.keys() == set(Identity.__struct_fields__)
 
 
-def test_set_aside_folder_names_its_reason(opening: Opening, path: Path) -> None:
-    fill_and_close(opening)
+def test_quarantined_folder_names_its_reason(open_test_shard: OpenTestShard, path: Path) -> None:
+    fill_and_close(open_test_shard)
     notes: list[str] = []
-    opened = opening(msgspec.structs.replace(IDENTITY, revision=2), add_note=notes.append)
+    opened = open_test_shard(msgspec.structs.replace(IDENTITY, revision=2), add_note=notes.append)
     assert opened.quarantined and opened.quarantined.parent == path.parent
     assert opened.quarantined.name.endswith("Z-revision-was-1-and-is-2")
     assert notes == [
@@ -51,37 +53,37 @@ def test_set_aside_folder_names_its_reason(opening: Opening, path: Path) -> None
     ]
 
 
-def test_only_latest_set_aside_are_kept(opening: Opening, path: Path) -> None:
+def test_only_latest_quarantined_are_kept(open_test_shard: OpenTestShard, path: Path) -> None:
     notes: list[str] = []
-    aside = []
+    quarantined = []
     for revision in range(KEPT_QUARANTINED + 3):
-        opened = opening(msgspec.structs.replace(IDENTITY, revision=revision), add_note=notes.append)
-        aside.append(opened.quarantined)
+        opened = open_test_shard(msgspec.structs.replace(IDENTITY, revision=revision), add_note=notes.append)
+        quarantined.append(opened.quarantined)
         opened.store.close()
-    assert sorted(path.parent.glob("0.aside-*")) == aside[-KEPT_QUARANTINED:]
+    assert sorted(path.parent.glob("0.aside-*")) == quarantined[-KEPT_QUARANTINED:]
     assert [text for text in notes if text.startswith("removed")] == [
-        f"removed {old}, quarantined earlier" for old in aside[1:-KEPT_QUARANTINED]
+        f"removed {old}, quarantined earlier" for old in quarantined[1:-KEPT_QUARANTINED]
     ]
 
 
 def test_all_differences_are_named() -> None:
     """Members that exist in only one of the two identities are included."""
-    notes = msgspec.to_builtins(IDENTITY) | {"colour": "blue", "partition": 1}
-    del notes["codec"]
+    stored = msgspec.to_builtins(IDENTITY) | {"colour": "blue", "partition": 1}
+    del stored["codec"]
     message = f"codec was None and is {IDENTITY.codec}, colour was blue and is None, partition was 1 and is 0"
-    assert IDENTITY.differences(msgspec.json.encode(notes)) == message
+    assert IDENTITY.differences(msgspec.json.encode(stored)) == message
     assert IDENTITY.differences(msgspec.json.encode(IDENTITY)) == ""
 
 
-def test_another_cluster_says_enough() -> None:
-    notes = msgspec.to_builtins(IDENTITY) | {"cluster_id": "c2", "partition": 1}
-    message = IDENTITY.differences(msgspec.json.encode(notes))
+def test_other_cluster_is_the_only_difference() -> None:
+    stored = msgspec.to_builtins(IDENTITY) | {"cluster_id": "c2", "partition": 1}
+    message = IDENTITY.differences(msgspec.json.encode(stored))
     assert message == "cluster_id was c2 and is c1: give each cluster a state_dir of its own"
 
 
-@pytest.mark.parametrize("notes", [b"", b"[]", b"null", b"\xff"])
-def test_other_bytes_are_no_identity(notes: bytes) -> None:
-    assert IDENTITY.differences(notes) == "it has no identity"
+@pytest.mark.parametrize("stored", [b"", b"[]", b"null", b"\xff"])
+def test_other_bytes_are_no_identity(stored: bytes) -> None:
+    assert IDENTITY.differences(stored) == "it has no identity"
 
 
 def test_stuck_opening_holds_no_process(path: Path) -> None:

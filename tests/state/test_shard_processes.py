@@ -13,20 +13,29 @@ from cqrs_cli.state import shard
 from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.system.lock import try_lock
-from tests.state.shards import IDENTITY, Opening, Python, change_marker, fill_and_close, read_marker
-from tests.state.values import saved
+from tests.state.shards import (
+    IDENTITY,
+    OpenTestShard,
+    StartPython,
+    change_marker,
+    fill_and_close,
+    read_marker,
+)
+from tests.state.values import stored_state
 
 
 @pytest.mark.program
-def test_last_process_to_close_marks_clean(opening: Opening, path: Path, python: Python) -> None:
-    other = python("""
+def test_last_process_to_close_marks_clean(
+    open_test_shard: OpenTestShard, path: Path, start_python: StartPython
+) -> None:
+    other = start_python("""
         print("open", flush=True)
         input()
         opened.store.close()
     """)
     assert other.stdin and other.stdout
     assert other.stdout.readline() == "open\n"
-    opening().store.close()
+    open_test_shard().store.close()
     assert read_marker(path).state == "working"
     print(file=other.stdin, flush=True)
     assert other.wait(30) == 0
@@ -34,16 +43,18 @@ def test_last_process_to_close_marks_clean(opening: Opening, path: Path, python:
 
 
 @pytest.mark.program
-def test_open_shard_survives_being_set_aside(opening: Opening, path: Path, python: Python) -> None:
-    other = python("""
+def test_quarantined_shard_stays_usable_if_open(
+    open_test_shard: OpenTestShard, path: Path, start_python: StartPython
+) -> None:
+    other = start_python("""
         print("open", flush=True)
         input()
-        write(opened.store, states={"old": saved()})
+        write(opened.store, states={"old": stored_state()})
         opened.store.close()
     """)
     assert other.stdin and other.stdout
     assert other.stdout.readline() == "open\n"
-    successor = opening(msgspec.structs.replace(IDENTITY, revision=2))
+    successor = open_test_shard(msgspec.structs.replace(IDENTITY, revision=2))
     print(file=other.stdin, flush=True)
     assert other.wait(30) == 0
     assert successor.quarantined
@@ -53,74 +64,85 @@ def test_open_shard_survives_being_set_aside(opening: Opening, path: Path, pytho
 
 
 @pytest.mark.program
-def test_racing_processes_make_one_shard(opening: Opening, path: Path, python: Python) -> None:
-    fill_and_close(opening)
+def test_racing_processes_make_one_shard(
+    open_test_shard: OpenTestShard, path: Path, start_python: StartPython
+) -> None:
+    fill_and_close(open_test_shard)
     change_marker(path, inode=1)
-    racing = [python("print(opened.is_new, flush=True); input()") for _ in range(4)]
-    assert sorted(r.stdout.readline() for r in racing if r.stdout) == ["False\n"] * 3 + ["True\n"]
+    processes = [start_python("print(opened.is_new, flush=True); input()") for _ in range(4)]
+    assert sorted(process.stdout.readline() for process in processes if process.stdout) == ["False\n"] * 3 + [
+        "True\n"
+    ]
     assert len(list(path.parent.iterdir())) == 2
 
 
-def test_waiting_for_judge_ends(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_the_parent_lock_ends(
+    open_test_shard: OpenTestShard, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path.parent.mkdir()
     with shard._lock_parent(path, Limits()), pytest.raises(UnavailableError, match="opening or closing"):
-        opening(limits=Limits(lock=0.05))
+        open_test_shard(limits=Limits(lock=0.05))
 
 
-def test_shard_opens_once_per_process(opening: Opening) -> None:
-    opening()
+def test_shard_opens_once_per_process(open_test_shard: OpenTestShard) -> None:
+    open_test_shard()
     with pytest.raises(ConfigurationError, match="open in this process already"):
-        opening()
+        open_test_shard()
 
 
 @pytest.mark.program
-def test_reader_does_not_disturb_owner(opening: Opening, path: Path, python: Python) -> None:
-    owner = python("""
-        write(opened.store, states={"a": saved()})
+def test_reader_does_not_disturb_owner(
+    open_test_shard: OpenTestShard, path: Path, start_python: StartPython
+) -> None:
+    owner = start_python("""
+        write(opened.store, states={"a": stored_state()})
         print("written", flush=True)
         input()
         opened.store.close()
     """)
     assert owner.stdin and owner.stdout
     assert owner.stdout.readline() == "written\n"
-    look = open_readonly(path)
-    assert look is not None
-    assert dict(look.items()) == {"a": saved()}
+    reader = open_readonly(path)
+    assert reader is not None
+    assert dict(reader.items()) == {"a": stored_state()}
     print(file=owner.stdin, flush=True)
     assert owner.wait(30) == 0
-    look.close()
+    reader.close()
     assert read_marker(path).state == "clean"
-    assert not opening().is_new
+    assert not open_test_shard().is_new
 
 
-def test_untrusted_shard_shows_nothing(opening: Opening, path: Path) -> None:
+def test_untrusted_shard_shows_nothing(open_test_shard: OpenTestShard, path: Path) -> None:
     assert open_readonly(path) is None
-    fill_and_close(opening)
+    fill_and_close(open_test_shard)
     change_marker(path, inode=1)
     assert open_readonly(path) is None
     assert path.exists()
 
 
-def test_held_shard_is_waited_for(opening: Opening, path: Path) -> None:
+def test_locked_shard_is_unavailable(open_test_shard: OpenTestShard, path: Path) -> None:
     """The shard's own lock is never held exclusively for long."""
-    opening().store.close()
+    open_test_shard().store.close()
     folder = os.open(path, os.O_RDONLY)
     try:
         assert try_lock(folder)
         with pytest.raises(UnavailableError) as raised:
-            opening(limits=Limits(lock=0))
+            open_test_shard(limits=Limits(lock=0))
     finally:
         os.close(folder)
     assert f"opening or closing the state in {path} for 0 s" in raised.value.message
     assert raised.value.hint == "end a stopped `cqrs run`, if there is one, then try again"
 
 
-def test_shard_half_made_is_let_go(opening: Opening) -> None:
+def test_failed_creation_releases_the_shard(open_test_shard: OpenTestShard) -> None:
     """The disk has no space for the first marker."""
 
-    def full() -> None:
+    def raise_disk_full() -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    with failpoints.call_at("shard.opening", full), pytest.raises(ConfigurationError, match="no space left"):
-        opening()
-    assert opening().is_new
+    with (
+        failpoints.call_at("shard.opening", raise_disk_full),
+        pytest.raises(ConfigurationError, match="no space left"),
+    ):
+        open_test_shard()
+    assert open_test_shard().is_new

@@ -11,70 +11,70 @@ import pytest
 from cqrs_cli.state import shard
 from cqrs_cli.state.shutdown_marker import boot_id, distrust_reason
 from tests.state.shards import (
-    Opening,
-    Python,
+    OpenTestShard,
+    StartPython,
     change_marker,
     fill_and_close,
     fill_and_kill,
     read_marker,
 )
-from tests.state.values import look_up, saved
+from tests.state.values import find_state, stored_state
 
 
-def test_empty_folder_gets_fresh_shard(opening: Opening) -> None:
-    opened = opening()
+def test_empty_folder_gets_fresh_shard(open_test_shard: OpenTestShard) -> None:
+    opened = open_test_shard()
     assert (opened.is_new, opened.quarantined, opened.reason) == (True, None, "")
 
 
-def test_cleanly_closed_shard_opens_again(opening: Opening, path: Path) -> None:
-    fill_and_close(opening)
+def test_cleanly_closed_shard_opens_again(open_test_shard: OpenTestShard, path: Path) -> None:
+    fill_and_close(open_test_shard)
     assert read_marker(path).state == "clean"
-    again = opening()
-    assert (again.is_new, look_up(again.store, "a")) == (False, saved())
+    reopened = open_test_shard()
+    assert (reopened.is_new, find_state(reopened.store, "a")) == (False, stored_state())
 
 
-def test_working_marker_precedes_every_write(opening: Opening, path: Path) -> None:
-    fill_and_close(opening)
-    before = (path / "data.mdb").stat()
-    opening()
+def test_working_marker_precedes_every_write(open_test_shard: OpenTestShard, path: Path) -> None:
+    fill_and_close(open_test_shard)
+    file_before = (path / "data.mdb").stat()
+    open_test_shard()
     marker = read_marker(path)
-    assert (marker.state, marker.boot, marker.changed) == ("working", boot_id(), before.st_mtime_ns)
-    assert (marker.device, marker.inode) == (before.st_dev, before.st_ino)
+    assert (marker.state, marker.boot, marker.changed) == ("working", boot_id(), file_before.st_mtime_ns)
+    assert (marker.device, marker.inode) == (file_before.st_dev, file_before.st_ino)
 
 
 class SyncRecorder:
     """An LMDB environment that reports each sync."""
 
-    def __init__(self, env: lmdb.Environment, tell: Callable[[str], None]) -> None:
+    def __init__(self, env: lmdb.Environment, record: Callable[[str], None]) -> None:
         self.env = env
-        self.tell = tell
+        self.record = record
 
     def sync(self, force: bool = False) -> None:
         self.env.sync(force)
-        self.tell(f"sync {force}")
+        self.record(f"sync {force}")
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.env, name)
 
 
 def test_data_is_synced_before_each_marker(
-    opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch
+    open_test_shard: OpenTestShard, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    events: list[str] = []
     lmdb_open = lmdb.open
     monkeypatch.setattr(
-        lmdb, "open", lambda *args, **kwargs: SyncRecorder(lmdb_open(*args, **kwargs), told.append)
+        lmdb, "open", lambda *args, **kwargs: SyncRecorder(lmdb_open(*args, **kwargs), events.append)
     )
-    monkeypatch.setattr(shard, "write_marker", lambda folder, state: told.append(state))
-    opening().store.close()
-    assert told == ["sync True", "working", "sync True", "clean"]
+    monkeypatch.setattr(shard, "write_marker", lambda folder, state: events.append(state))
+    open_test_shard().store.close()
+    assert events == ["sync True", "working", "sync True", "clean"]
 
 
 @pytest.mark.program
-def test_killed_process_costs_nothing(opening: Opening, python: Python) -> None:
-    fill_and_kill(python)
-    opened = opening()
-    assert (opened.is_new, look_up(opened.store, "a")) == (False, saved())
+def test_shard_survives_a_killed_process(open_test_shard: OpenTestShard, start_python: StartPython) -> None:
+    fill_and_kill(start_python)
+    opened = open_test_shard()
+    assert (opened.is_new, find_state(opened.store, "a")) == (False, stored_state())
 
 
 @pytest.mark.program
@@ -88,58 +88,62 @@ def test_killed_process_costs_nothing(opening: Opening, python: Python) -> None:
     ],
 )
 def test_unclean_shard_needs_same_boot(
-    opening: Opening,
+    open_test_shard: OpenTestShard,
     path: Path,
     changes: dict[str, object],
     reason: str,
-    python: Python,
+    start_python: StartPython,
 ) -> None:
-    fill_and_kill(python)
+    fill_and_kill(start_python)
     change_marker(path, **changes)
-    opened = opening()
+    opened = open_test_shard()
     assert (opened.is_new, opened.reason, opened.store.count()) == (True, reason, 0)
     assert opened.quarantined and (opened.quarantined / "data.mdb").exists()
 
 
 @pytest.mark.program
-def test_unknown_boot_is_not_trusted(opening: Opening, path: Path, python: Python) -> None:
-    fill_and_kill(python)
+def test_unknown_boot_is_not_trusted(
+    open_test_shard: OpenTestShard, path: Path, start_python: StartPython
+) -> None:
+    fill_and_kill(start_python)
     change_marker(path, boot="")
     assert distrust_reason(path, boot="") == "the machine was restarted while the shard was in use"
-    assert opening().is_new
+    assert open_test_shard().is_new
 
 
 @pytest.mark.parametrize("changes", [{"inode": 1}, {"length": 1}, {"changed": 1}])
-def test_changed_clean_shard_is_set_aside(opening: Opening, path: Path, changes: dict[str, object]) -> None:
-    fill_and_close(opening)
+def test_changed_clean_shard_is_quarantined(
+    open_test_shard: OpenTestShard, path: Path, changes: dict[str, object]
+) -> None:
+    fill_and_close(open_test_shard)
     change_marker(path, **changes)
-    assert opening().reason == "it is not the file that was closed cleanly"
+    assert open_test_shard().reason == "it is not the file that was closed cleanly"
 
 
-def test_clean_shard_survives_restart_and_move(opening: Opening, path: Path) -> None:
-    fill_and_close(opening)
+def test_clean_shard_survives_restart_and_move(open_test_shard: OpenTestShard, path: Path) -> None:
+    fill_and_close(open_test_shard)
     change_marker(path, boot="another", device=1)
-    assert not opening().is_new
+    assert not open_test_shard().is_new
 
 
 @pytest.mark.covers("state-is-events")
-def test_copied_shard_is_not_trusted(opening: Opening, path: Path) -> None:
-    fill_and_close(opening)
+def test_copied_shard_is_not_trusted(open_test_shard: OpenTestShard, path: Path) -> None:
+    fill_and_close(open_test_shard)
     shutil.copytree(path, path.with_name("copy"))
     shutil.rmtree(path)
     path.with_name("copy").rename(path)
-    assert opening().reason == "it is not the file that was closed cleanly"
+    assert open_test_shard().reason == "it is not the file that was closed cleanly"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"state":"perhaps"}'])
 def test_shard_without_readable_marker_is_refused(
-    opening: Opening, path: Path, content: bytes | None
+    open_test_shard: OpenTestShard, path: Path, content: bytes | None
 ) -> None:
-    fill_and_close(opening)
+    fill_and_close(open_test_shard)
     (path / "mark.json").unlink()
     if content is not None:
         (path / "mark.json").write_bytes(content)
-    opened = opening()
+    opened = open_test_shard()
     assert opened.is_new
     assert "mark.json" in opened.reason
 
@@ -147,9 +151,11 @@ def test_shard_without_readable_marker_is_refused(
 @pytest.mark.program
 @pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize("length", [0, 100, 5000, 20_000])
-def test_truncated_shard_is_set_aside(opening: Opening, path: Path, python: Python, length: int) -> None:
-    fill_and_kill(python)
+def test_truncated_shard_is_quarantined(
+    open_test_shard: OpenTestShard, path: Path, start_python: StartPython, length: int
+) -> None:
+    fill_and_kill(start_python)
     os.truncate(path / "data.mdb", length)
-    opened = opening()
+    opened = open_test_shard()
     assert opened.is_new
     assert opened.quarantined

@@ -13,12 +13,12 @@ from cqrs_cli.state.trace_index import TraceIndex
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[TraceIndex]:
-    with closing(TraceIndex(tmp_path)) as opened:
-        yield opened
+    with closing(TraceIndex(tmp_path)) as index:
+        yield index
 
 
 @given(st.data())
-def test_first_trace_wins_in_order(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_first_entry_wins_in_order(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     model: dict[int, bytes] = {}
     commands = st.one_of(st.integers(0, 20), st.sampled_from([2**31, 2**63 - 1]))
     with closing(TraceIndex(tmp_path_factory.mktemp("index"))) as index:
@@ -29,7 +29,7 @@ def test_first_trace_wins_in_order(tmp_path_factory: pytest.TempPathFactory, dat
             if data.draw(st.integers(0, 9)) == 0:
                 cut = data.draw(commands)
                 assert index.delete_from(cut) == sum(known >= cut for known in model)
-                model = {known: kept for known, kept in model.items() if known < cut}
+                model = {known: value for known, value in model.items() if known < cut}
         assert list(index.entries()) == sorted(model.items())
         assert (index.first_command(), index.last_command()) == (
             min(model, default=None),
@@ -37,24 +37,24 @@ def test_first_trace_wins_in_order(tmp_path_factory: pytest.TempPathFactory, dat
         )
 
 
-def test_unwritten_trace_is_found(index: TraceIndex) -> None:
+def test_unflushed_entry_is_found(index: TraceIndex) -> None:
     index.add_entry(3, b"x")
     assert (index.find_entry(3), index.find_entry(4)) == (b"x", None)
 
 
-def test_the_first_command_may_be_the_last(index: TraceIndex) -> None:
+def test_first_command_may_be_the_last(index: TraceIndex) -> None:
     index.add_entry(0, b"x")
     assert (index.first_command(), index.last_command()) == (0, 0)
 
 
-def test_many_are_written_in_between(tmp_path: Path) -> None:
+def test_entries_are_flushed_in_batches(tmp_path: Path) -> None:
     with closing(TraceIndex(tmp_path, together=10)) as index:
         for command in range(95):
             index.add_entry(command, b"%d" % command)
         assert list(index.entries()) == [(command, b"%d" % command) for command in range(95)]
 
 
-def test_a_map_that_is_full_grows(tmp_path: Path) -> None:
+def test_full_map_is_enlarged(tmp_path: Path) -> None:
     with closing(TraceIndex(tmp_path, map_size=64 * 1024)) as index:
         for command in range(100):
             index.add_entry(command, bytes(10_000))
@@ -62,13 +62,13 @@ def test_a_map_that_is_full_grows(tmp_path: Path) -> None:
         assert len(list(index.entries())) == 100
 
 
-def test_kept_traces_are_taken_up(tmp_path: Path) -> None:
+def test_stored_entries_are_read_again(tmp_path: Path) -> None:
     with closing(TraceIndex(tmp_path)) as index:
         for command in range(5):
             index.add_entry(command, b"first")
         index.drop([0, 2])
         index.sync()
-    with closing(TraceIndex(tmp_path)) as again:
-        assert (again.last_command(), [command for command, _ in again.entries()]) == (4, [1, 3, 4])
-        assert again.add_entry(3, b"second") == b"first"
-        assert again.add_entry(5, b"second") is None
+    with closing(TraceIndex(tmp_path)) as reopened:
+        assert (reopened.last_command(), [command for command, _ in reopened.entries()]) == (4, [1, 3, 4])
+        assert reopened.add_entry(3, b"second") == b"first"
+        assert reopened.add_entry(5, b"second") is None

@@ -12,7 +12,7 @@ WINDOW = 1000  # ms
 OpenStore = Callable[..., LmdbStore]
 
 
-def saved(version: int = 1, state: bytes = b"{}") -> StoredState:
+def stored_state(version: int = 1, state: bytes = b"{}") -> StoredState:
     return StoredState(version, offset=version * 10, eventindex=0, state=state)
 
 
@@ -20,7 +20,7 @@ def decision(timestamp: int = 0, offset: int = 0, status: str = "accepted") -> D
     return DedupEntry(timestamp, offset, status, version=3, events=2, fingerprint=0xFFFF_FFFF)
 
 
-def at(clock: int, step: int = 0) -> Positions:
+def positions_at(clock: int, step: int = 0) -> Positions:
     return Positions(commands=step, events=step, outcomes=step, clock=clock)
 
 
@@ -31,11 +31,11 @@ def write(store: Store, clock: int | None = None, **change: object) -> None:
     store.apply(WriteBatch(store.token(), start, end, **change))  # type: ignore[arg-type]
 
 
-def recall(store: Store, subject: str, command_id: str) -> DedupEntry | None:
+def find_decision(store: Store, subject: str, command_id: str) -> DedupEntry | None:
     with store.view() as view:
         return view.find_dedup_entry(subject, command_id)
 
 
-def look_up(store: Store, aggregate_id: str) -> StoredState | None:
+def find_state(store: Store, aggregate_id: str) -> StoredState | None:
     with store.view() as view:
         return view.find_state(aggregate_id)

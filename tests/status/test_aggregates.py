@@ -23,11 +23,11 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def opened(account: str) -> CommandRecord:
+def open_command(account: str) -> CommandRecord:
     return command("bank_account.Open", account, f"open-{account}", {"owner": "Ada"})
 
 
-def deposited(account: str) -> CommandRecord:
+def deposit_command(account: str) -> CommandRecord:
     return command("bank_account.Deposit", account, f"deposit-{account}", {"amount": 1})
 
 
@@ -38,57 +38,57 @@ def reader_of(bank: TopicHarness) -> StatusReader:
     )
 
 
-def only(reader: StatusReader) -> PartitionStatus:
-    (place,) = reader.poll_statuses().statuses
-    return place
+def only_status(reader: StatusReader) -> PartitionStatus:
+    (status,) = reader.poll_statuses().statuses
+    return status
 
 
-def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
+def test_status_follows_commands_and_runs(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     assert list(reader.poll_statuses().missing) == ["order"]
-    first = only(reader)
+    first = only_status(reader)
     assert (first.end, first.lag, first.owner, first.oldest, first.reasons) == (0, 0, None, None, {})
-    single_bank.send(deposited("a"), opened("a"))
-    waiting = only(reader)
-    assert waiting.lag == 2
-    assert waiting.oldest is not None and waiting.oldest <= 60_000
+    single_bank.send(deposit_command("a"), open_command("a"))
+    undecided = only_status(reader)
+    assert undecided.lag == 2
+    assert undecided.oldest is not None and undecided.oldest <= 60_000
     with running_owners(single_bank.plan(once=False)) as owner:
-        place = eventually(lambda: status if (status := only(reader)).lag == 0 else None)
-        assert place is not None and place.owner is not None and place.counts is not None
-        assert (place.owner.run, place.owned, place.oldest) == (owner.plan.run, True, None)
-        assert (place.counts.accepted, place.counts.rejected) == (1, 1)
-    last = only(reader)
+        status = eventually(lambda: status if (status := only_status(reader)).lag == 0 else None)
+        assert status is not None and status.owner is not None and status.counts is not None
+        assert (status.owner.run, status.owned, status.oldest) == (owner.plan.run, True, None)
+        assert (status.counts.accepted, status.counts.rejected) == (1, 1)
+    last = only_status(reader)
     assert last.owner is not None and last.owner.stopped and not last.owned
     reader.close()
 
 
-def stages(reader: StatusReader) -> str:
-    return " ".join(place.growth or "-" for place in reader.poll_statuses().statuses)
+def repartitioning_phases(reader: StatusReader) -> str:
+    return " ".join(partition.growth or "-" for partition in reader.poll_statuses().statuses)
 
 
-def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
+def test_status_follows_a_repartitioning(single_bank: TopicHarness) -> None:
     """The same connections show new partitions, and the partition history of each."""
     reader = reader_of(single_bank)
     run_plan(single_bank.plan())
-    assert stages(reader) == "-"
+    assert repartitioning_phases(reader) == "-"
     repartition_topics(single_bank, 2)
-    assert stages(reader) == "settles waits"
+    assert repartitioning_phases(reader) == "settles waits"
     with running_owners(single_bank.plan(once=False)):
-        eventually(lambda: stages(reader) == "- -")
+        eventually(lambda: repartitioning_phases(reader) == "- -")
     reader.close()
 
 
-def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> None:
+def test_new_outcomes_give_reasons_and_latency(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     with running_owners(single_bank.plan(once=False)):
         reader.poll_statuses()
-        single_bank.send(deposited("a"), deposited("b"))
+        single_bank.send(deposit_command("a"), deposit_command("b"))
         eventually(lambda: len(single_bank.records("outcomes")) == 2)
-        place = eventually(lambda: status if (status := only(reader)).reasons else None)
-        assert place is not None and place.latency is not None
-        assert place.reasons == {"NOT_OPEN": 2}
-        assert 0 <= place.latency < 60_000
-        assert only(reader).reasons == {}
+        status = eventually(lambda: status if (status := only_status(reader)).reasons else None)
+        assert status is not None and status.latency is not None
+        assert status.reasons == {"NOT_OPEN": 2}
+        assert 0 <= status.latency < 60_000
+        assert only_status(reader).reasons == {}
     reader.close()
 
 
@@ -96,13 +96,13 @@ def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> Non
 def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     client = begin_transaction(single_bank.connection, single_bank.topics.commands, [b"?"])
-    assert only(reader).remarks() == []  # most transactions end before the next snapshot
-    (remark,) = only(reader).remarks()
+    assert only_status(reader).remarks() == []  # most transactions end before the next snapshot
+    (remark,) = only_status(reader).remarks()
     assert "the records from offset 0 on are invisible" in remark
     assert "end the program that opened it, or kafka-transactions.sh" in remark
     client.abort_transaction(10)
     await_marker(single_bank.connection, single_bank.topics.commands)
-    assert only(reader).remarks() == []
+    assert only_status(reader).remarks() == []
     reader.close()
 
 
@@ -110,23 +110,23 @@ def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
     shard = single_bank.shard_path()
     shard.mkdir(parents=True)
     write_slow_command(shard, 7, 6.0)
-    (place,) = aggregate_statuses(single_bank.connection, single_bank.topics, single_bank.folder / "state")
-    (remark,) = place.remarks()
+    (status,) = aggregate_statuses(single_bank.connection, single_bank.topics, single_bank.folder / "state")
+    (remark,) = status.remarks()
     assert remark.startswith("command 7 is being decided for ")
 
 
-def test_lost_broker_is_looked_for_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_broker_is_polled_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(single_bank)
     reader.poll_statuses()
-    monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed_offsets", lost)
+    monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed_offsets", raise_transport_error)
     with pytest.raises(UnavailableError, match="no answer from Kafka at "):
         reader.poll_statuses()
     monkeypatch.undo()
-    assert only(reader).lag == 0
+    assert only_status(reader).lag == 0
     reader.close()
 
 
-def lost(*_: object) -> object:
+def raise_transport_error(*_: object) -> object:
     from confluent_kafka import KafkaError, KafkaException
 
     raise KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -138,16 +138,16 @@ def test_missing_topics_are_an_error(connection: Connection, prefix: str, tmp_pa
 
 
 @pytest.fixture
-def place(single_bank: TopicHarness, tmp_path: Path) -> tuple[str, ...]:
+def project_options(single_bank: TopicHarness, tmp_path: Path) -> tuple[str, ...]:
     """The options for a project whose only command is undecided."""
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
-    single_bank.send(opened("a"))
+    single_bank.send(open_command("a"))
     return "-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix
 
 
-def test_top_shows_the_partitions(place: tuple[str, ...], tmp_path: Path) -> None:
-    with terminal(tmp_path, "-m", "cqrs_cli", "top", *place, "--every", "200ms") as live:
+def test_top_shows_the_partitions(project_options: tuple[str, ...], tmp_path: Path) -> None:
+    with terminal(tmp_path, "-m", "cqrs_cli", "top", *project_options, "--every", "200ms") as live:
         live.wait_for_text("bank_account 0")
         live.press("q")
         assert live.wait_for_exit() == 0

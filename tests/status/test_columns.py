@@ -20,21 +20,21 @@ from tests.support.statuses import (
     subscribed_partition,
 )
 
-#: The columns with one more, which takes one line.
-MORE = (
+#: All columns, and one new column, whose definition takes one line.
+COLUMNS_WITH_HEIGHT = (
     *COLUMNS,
     StatusColumn(
-        "height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")
+        "height", lambda status: 100 + status.partition, "height", metric=Metric("height", "So high.")
     ),
 )
 
-PLACES = [decided_partition(1), subscribed_partition(2), projected_partition(3)]
+STATUSES = [decided_partition(1), subscribed_partition(2), projected_partition(3)]
 
 
 def text_of(columns: Any, *partitions: PartitionStatus) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(status_text(status_snapshot(*(partitions or PLACES)), "lmdb", columns=columns))
+        console.print(status_text(status_snapshot(*(partitions or STATUSES)), "lmdb", columns=columns))
     return captured.get()
 
 
@@ -44,26 +44,28 @@ def samples(families: Any) -> dict[str, float]:
 
 
 def test_new_column_is_in_text() -> None:
-    headers = [line.split()[-1] for line in text_of(MORE).splitlines() if "lag" in line]
+    headers = [line.split()[-1] for line in text_of(COLUMNS_WITH_HEIGHT).splitlines() if "lag" in line]
     assert headers == ["height"] * 3
     assert "height" not in text_of(COLUMNS)
-    assert [number in text_of(MORE) for number in ("101", "102", "103")] == [True] * 3
+    assert [number in text_of(COLUMNS_WITH_HEIGHT) for number in ("101", "102", "103")] == [True] * 3
 
 
-def test_rare_column_is_shown_where_it_speaks() -> None:
+def test_rare_column_is_shown_if_needed() -> None:
     """The total contains each text of the column once."""
-    growing = [
+    repartitioning = [
         decided_partition(1, growth="settles"),
         decided_partition(2, growth="waits"),
         decided_partition(3, growth="waits"),
     ]
     columns = [column for column in COLUMNS if column.name == "growth"]
-    assert total("", [row(place, columns) for place in growing], columns).values == ("settles, waits",)
-    assert "growth" not in text_of(COLUMNS) and "growth" in text_of(COLUMNS, *growing)
+    assert total("", [row(status, columns) for status in repartitioning], columns).values == (
+        "settles, waits",
+    )
+    assert "growth" not in text_of(COLUMNS) and "growth" in text_of(COLUMNS, *repartitioning)
 
 
 def test_new_column_is_in_json() -> None:
-    document = status_document(status_snapshot(*PLACES), "lmdb", columns=MORE)
+    document = status_document(status_snapshot(*STATUSES), "lmdb", columns=COLUMNS_WITH_HEIGHT)
     partitions = [document[key][name]["partitions"] for key, name in SECTIONS.items()]
     assert [partition["height"] for (partition,) in partitions] == [101, 102, 103]
 
@@ -72,13 +74,13 @@ SECTIONS = {"aggregates": "bank", "processes": "checkout", "projections": "recen
 
 
 def test_new_column_is_in_prometheus() -> None:
-    found_samples = samples(metric_families(PLACES, MORE))
+    values = samples(metric_families(STATUSES, COLUMNS_WITH_HEIGHT))
     names = ("cqrs_height", "cqrs_process_height", "cqrs_projection_height")
-    assert [found_samples[name] for name in names] == [101, 102, 103]
+    assert [values[name] for name in names] == [101, 102, 103]
 
 
 def test_new_column_is_in_top() -> None:
-    screen = render_screen(status_snapshot(*PLACES), Choices(), (), "", 200, 40, MORE)
+    screen = render_screen(status_snapshot(*STATUSES), Choices(), (), "", 200, 40, COLUMNS_WITH_HEIGHT)
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
         console.print(screen)
@@ -86,7 +88,7 @@ def test_new_column_is_in_top() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "keys"),
+    ("status", "keys"),
     [
         (
             decided_partition(),
@@ -96,11 +98,11 @@ def test_new_column_is_in_top() -> None:
         (projected_partition(), "topic partition end position lag owner"),
     ],
 )
-def test_documents_keep_their_keys(place: PartitionStatus, keys: str) -> None:
-    assert list(partition_document(place)) == keys.split()
+def test_documents_keep_their_keys(status: PartitionStatus, keys: str) -> None:
+    assert list(partition_document(status)) == keys.split()
 
 
-def test_owner_is_what_its_claim_tells() -> None:
+def test_owner_has_the_members_of_its_claim() -> None:
     owner = partition_document(decided_partition())["owner"]
     counts = {
         "accepted": 10,
@@ -118,7 +120,7 @@ def test_owner_is_what_its_claim_tells() -> None:
 
 
 def test_metrics_are_named_by_kind() -> None:
-    names = {family.name for family in metric_families(PLACES)}
+    names = {family.name for family in metric_families(STATUSES)}
     assert names == {
         *("cqrs_lag_commands", "cqrs_partition_owned", "cqrs_commands", "cqrs_events"),
         *("cqrs_process_position", "cqrs_process_lag_events", "cqrs_process_partition_owned"),
@@ -130,12 +132,12 @@ def test_unknown_values_have_no_samples() -> None:
     assert "cqrs_lag_commands" not in samples(metric_families([decided_partition(lag=None)]))
 
 
-def test_every_header_is_in_words() -> None:
+def test_every_header_is_filled_in() -> None:
     for kind in PARTITION_KINDS:
         assert all("{" not in column.header.format(**kind.words) for column in COLUMNS)
 
 
-def test_totals_add_what_is_known() -> None:
+def test_totals_add_known_values() -> None:
     columns = [column for column in COLUMNS if column.name in ("lag", "oldest", "owner", "since")]
     rows = [Row("", (3, None, "a", "x")), Row("", (4, 7, "b", "y")), Row("", (None, 2, "a", "x"))]
     assert total("total", rows, columns) == Row("total", (7, 7, "2 owners", None))
@@ -156,8 +158,8 @@ def test_every_column_is_shown_somewhere() -> None:
     ("width", "row"), [(60, "1,234,000 567 a"), (80, "1,234,567 1,234,000 567 a none here")]
 )
 def test_narrow_tables_have_whole_numbers(width: int, row: str) -> None:
-    place = decided_partition(end=1_234_567, position=1_234_000, lag=567, store="lmdb", name="bank_account")
+    status = decided_partition(end=1_234_567, position=1_234_000, lag=567, store="lmdb", name="bank_account")
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(status_text(status_snapshot(place), "lmdb", width=width))
+        console.print(status_text(status_snapshot(status), "lmdb", width=width))
     assert captured.get().splitlines()[1].split() == ["bank_account", "0", *row.split()]

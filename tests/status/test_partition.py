@@ -4,7 +4,7 @@ from cqrs_cli.status.partition import idle_partitions
 from tests.support.statuses import decided_partition, projected_partition, subscribed_partition
 
 
-def test_places_have_names() -> None:
+def test_partitions_have_names() -> None:
     assert [status.label for status in (decided_partition(1), subscribed_partition(2))] == [
         "bank 1",
         "checkout < order 2",
@@ -19,12 +19,12 @@ def test_places_have_names() -> None:
     ]
 
 
-def test_trial_is_remarked_while_commands_wait() -> None:
+def test_poison_detection_is_remarked_while_commands_wait() -> None:
     assert decided_partition(trial="on trial", lag=1).remarks() == ["on trial"]
     assert decided_partition(trial="on trial").remarks() == []
 
 
-def test_stopped_process_says_the_way_out() -> None:
+def test_stopped_process_names_the_skip_option() -> None:
     (remark,) = subscribed_partition(
         lag=3, trial="tried", stopped_at=7, way_out="cqrs run --process checkout --skip …"
     ).remarks()
@@ -32,7 +32,7 @@ def test_stopped_process_says_the_way_out() -> None:
     assert remark.endswith("leave the event out: cqrs run --process checkout --skip …")
 
 
-def test_idle_places_are_in_order() -> None:
+def test_idle_partitions_are_in_order() -> None:
     partitions = [
         subscribed_partition(1, idle="no owner"),
         decided_partition(1, idle="warm"),

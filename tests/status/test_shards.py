@@ -33,11 +33,11 @@ def digest_of(folder: Path, state: bytes) -> int | None:
         window_ms=1,
     )
     store = open_shard(shard_folder(folder, TOPICS) / "0", identity).store
-    saved = {"ann": StoredState(1, 0, 0, state)}
-    store.apply(WriteBatch(store.token(), Positions(), Positions(), saved))
+    states = {"ann": StoredState(1, 0, 0, state)}
+    store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
     store.close()
-    place = PartitionStatus(AGGREGATE, "customer", "customer", TOPICS.commands, 0, topic_id="T")
-    (status,) = with_shards([place], TOPICS, folder, Customer)
+    partition_status = PartitionStatus(AGGREGATE, "customer", "customer", TOPICS.commands, 0, topic_id="T")
+    (status,) = with_shards([partition_status], TOPICS, folder, Customer)
     assert status.shard is not None and status.shard.aggregates == 1
     return status.shard.digest
 
@@ -45,11 +45,13 @@ def digest_of(folder: Path, state: bytes) -> int | None:
 @pytest.mark.covers("state-is-events")
 def test_digest_is_the_same_after_an_erasure(tmp_path: Path) -> None:
     """Encrypted and erased states have the same digest, which a replay without keys computes, too."""
-    plain = encode_json(Customer("Ann", "ann@home", "free"))
-    sealed = encrypt_data(Customer, plain, KEY, ValueLocation("customer", "ann", "state", ""))
+    unencrypted = encode_json(Customer("Ann", "ann@home", "free"))
+    encrypted = encrypt_data(Customer, unencrypted, KEY, ValueLocation("customer", "ann", "state", ""))
     erased = encode_json(Customer(plan="free"))
-    assert sealed != plain != erased
-    digests = {digest_of(tmp_path / str(n), state) for n, state in enumerate((plain, sealed, erased))}
+    assert encrypted != unencrypted != erased
+    digests = {
+        digest_of(tmp_path / str(n), state) for n, state in enumerate((unencrypted, encrypted, erased))
+    }
     assert len(digests) == 1 and digests != {
         digest_of(tmp_path / "other", encode_json(Customer(plan="paid")))
     }

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.kafka
 
 
 def reader_of(harness: ProcessHarness) -> SubscriptionReader:
-    loaded = load_process(harness.name, ROOT, "aggregates")
-    return SubscriptionReader(harness.connection, harness.topics, loaded.sources)
+    process = load_process(harness.name, ROOT, "aggregates")
+    return SubscriptionReader(harness.connection, harness.topics, process.sources)
 
 
-def places(harness: ProcessHarness, reader: SubscriptionReader) -> dict[str, PartitionStatus]:
+def statuses_by_aggregate(harness: ProcessHarness, reader: SubscriptionReader) -> dict[str, PartitionStatus]:
     """Return the statuses by aggregate."""
     statuses = [
         subscription_status(state, harness.topics, harness.settings.state_dir)
@@ -29,21 +29,23 @@ def places(harness: ProcessHarness, reader: SubscriptionReader) -> dict[str, Par
     return {state.aggregate: state for state in statuses}
 
 
-def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
+def test_status_follows_the_position(connection: Connection, prefix: str) -> None:
     """The reader first keeps its connections, and then opens new connections."""
     harness = ProcessHarness(connection, prefix)
     reader = reader_of(harness)
     harness.place_orders(0, 3)
-    new = places(harness, reader)
-    assert {(status.name, status.owner, status.position, status.lag) for status in new.values()} == {
+    initial = statuses_by_aggregate(harness, reader)
+    assert {(status.name, status.owner, status.position, status.lag) for status in initial.values()} == {
         ("checkout", None, None, 0)
     }
     plan = harness.plan()
     run_in_this_process(plan)
     harness.place_orders(3, 2)
-    status = places(harness, reader)["order"]
+    status = statuses_by_aggregate(harness, reader)["order"]
     assert status.owner is not None and (status.owner.run, status.owned) == (plan.run, True) and status.lag
     retire_processes(plan)
-    last = eventually(lambda: status if (status := places(harness, reader)["order"]).owned is False else None)
+    last = eventually(
+        lambda: status if (status := statuses_by_aggregate(harness, reader)["order"]).owned is False else None
+    )
     reader.close()
-    assert last is not None and places(harness, reader)["order"].owner == last.owner
+    assert last is not None and statuses_by_aggregate(harness, reader)["order"].owner == last.owner

@@ -21,14 +21,14 @@ def folder(bucket: Bucket) -> StorageFolder:
     return open_folder(bucket.uri("in"), Path("/"))
 
 
-def told(folder: StorageFolder) -> set[str]:
+def errors_of(folder: StorageFolder) -> set[str]:
     """Return the errors of a listing, a write and a try."""
-    said = set()
-    for use in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.check_writable):
+    errors = set()
+    for call in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.check_writable):
         with pytest.raises(UnavailableError, match=r"s3://bucket-\w+/in cannot be used: ") as raised:
-            use()
-        said.add(str(raised.value).partition("cannot be used: ")[2])
-    return said
+            call()
+        errors.add(str(raised.value).partition("cannot be used: ")[2])
+    return errors
 
 
 def test_object_of_many_parts_is_whole(folder: StorageFolder) -> None:
@@ -41,13 +41,13 @@ def test_object_of_many_parts_is_whole(folder: StorageFolder) -> None:
 def test_torn_upload_leaves_no_object(folder: StorageFolder, bucket: Bucket) -> None:
     """An interrupted upload leaves no object, even if some parts were uploaded."""
 
-    def torn() -> Iterator[bytes]:
+    def broken_upload() -> Iterator[bytes]:
         for _ in range(12):
             yield bytes(1 << 20)
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        folder.write("large", torn())
+        folder.write("large", broken_upload())
     assert not (bucket.folder / "in" / "large").exists()
 
 
@@ -68,7 +68,7 @@ def test_last_object_leaves_an_empty_folder(folder: StorageFolder) -> None:
 def test_missing_bucket_is_named(folder: StorageFolder, bucket: Bucket) -> None:
     """A missing bucket does not count as empty."""
     bucket.folder.rmdir()
-    assert told(folder) == {"the bucket does not exist; create it, or correct the address"}
+    assert errors_of(folder) == {"the bucket does not exist; create it, or correct the address"}
 
 
 @pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
@@ -76,8 +76,8 @@ def test_wrong_credentials_are_named(
     folder: StorageFolder, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "another")
-    for each in told(folder):
-        assert each.endswith("; check the credentials in the environment, and the rights that they have")
+    for error in errors_of(folder):
+        assert error.endswith("; check the credentials in the environment, and the rights that they have")
 
 
 def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,21 +96,21 @@ def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.Mo
 def test_dead_server_is_named(folder: StorageFolder, object_store: ObjectServer) -> None:
     object_store.kill()
     try:
-        assert told(folder) == {"it cannot be reached; is the store up, and its address right?"}
+        assert errors_of(folder) == {"it cannot be reached; is the store up, and its address right?"}
     finally:
         object_store.start()
     assert folder.files() == []
 
 
-def test_silent_server_is_given_up(bucket: Bucket) -> None:
+def test_silent_server_is_unavailable(bucket: Bucket) -> None:
     """The server accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        uri = bucket._replace(port=silent.getsockname()[1]).uri("in")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        uri = bucket._replace(port=server.getsockname()[1]).uri("in")
         with pytest.raises(UnavailableError, match="it does not answer; is the store up"):
             open_folder(uri, Path("/"), timeout=1.0).read("a")
 
 
-def test_documented_folders_are_possible() -> None:
+def test_documented_addresses_are_valid() -> None:
     """Options that do not exist would be refused."""
     for page in ("payloads.md", "operations.md"):
         uris = re.findall(r'"(s3://[^"]+)"', (ROOT / "docs" / page).read_text(encoding="utf-8"))
@@ -120,7 +120,7 @@ def test_documented_folders_are_possible() -> None:
 
 
 @pytest.mark.program
-def test_server_ends_with_its_starter(tmp_path: Path) -> None:
+def test_server_ends_with_its_parent(tmp_path: Path) -> None:
     """The server ends when its stdin is closed, however its parent process ended."""
     server = ObjectServer(tmp_path)
     assert server.process.stdin is not None

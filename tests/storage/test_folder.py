@@ -30,7 +30,7 @@ def test_files_come_back_by_name(folder: StorageFolder, tmp_path: Path) -> None:
     assert (tmp_path / "in" / "deep" / "er" / "a").read_bytes() == b"x"
 
 
-def test_removing_twice_is_removing(folder: StorageFolder) -> None:
+def test_removing_twice_is_allowed(folder: StorageFolder) -> None:
     folder.write("a", iter([b"x"]))
     for _ in range(2):
         folder.remove("a")
@@ -38,12 +38,12 @@ def test_removing_twice_is_removing(folder: StorageFolder) -> None:
 
 
 def test_unfinished_file_has_no_name(folder: StorageFolder) -> None:
-    def broken() -> Iterator[bytes]:
+    def interrupted_content() -> Iterator[bytes]:
         yield b"half"
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError):
-        folder.write("a", broken())
+        folder.write("a", interrupted_content())
     assert "a" not in [file.name for file in folder.files()]
 
 
@@ -72,14 +72,14 @@ def test_unwritable_folder_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_folder_is_refused(uri: str, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=reason) as refused:
+    with pytest.raises(ConfigurationError, match=reason) as raised:
         open_folder(uri, tmp_path)
-    assert "hidden" not in str(refused.value)
+    assert "hidden" not in str(raised.value)
 
 
 def test_silent_store_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
-    nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
+    uri = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
     with pytest.raises(UnavailableError, match="s3://bucket/x cannot be used: it cannot be reached; is the"):
-        open_folder(nobody, tmp_path).files()
+        open_folder(uri, tmp_path).files()

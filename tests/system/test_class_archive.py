@@ -33,22 +33,22 @@ def archive(tmp_path: Path) -> ClassArchive:
     return ClassArchive(java, "program-1", tmp_path)
 
 
-def written(options: Sequence[str]) -> Path:
+def archive_path_of(options: Sequence[str]) -> Path:
     """Return the path to which a JVM with these options writes its archive."""
-    (option,) = (one for one in options if one.startswith(AT_EXIT))
+    (option,) = (option for option in options if option.startswith(AT_EXIT))
     return Path(option.partition("=")[2])
 
 
-def never(*_: object) -> None:
-    raise AssertionError("nobody starts a JVM or waits")
+def fail(*_: object) -> None:
+    raise AssertionError("a JVM was started, or the test waited")
 
 
 def test_archive_is_found_once_written(archive: ClassArchive, cache: Path) -> None:
     assert archive.options == []
-    path = archive.write(lambda options: written(options).write_bytes(b"classes"), never)
+    path = archive.write(lambda options: archive_path_of(options).write_bytes(b"classes"), fail)
     assert archive.options[0] == f"-XX:SharedArchiveFile={path}"
-    assert archive.write(never, never) == path
-    assert [one for one in cache.iterdir() if one.suffix != ".lock"] == [path]
+    assert archive.write(fail, fail) == path
+    assert [file for file in cache.iterdir() if file.suffix != ".lock"] == [path]
 
 
 def test_archive_is_of_one_java(archive: ClassArchive, tmp_path: Path) -> None:
@@ -63,26 +63,26 @@ def test_archive_is_of_one_java(archive: ClassArchive, tmp_path: Path) -> None:
     assert archive.find() is None
 
 
-def test_cut_archives_are_written_again(archive: ClassArchive) -> None:
+def test_truncated_archives_are_written_again(archive: ClassArchive) -> None:
     """Java 17 would crash with a truncated archive."""
-    cut = write_archive(archive, b"cla", size=7)
+    truncated = write_archive(archive, b"cla", size=7)
     assert archive.options == []
-    path = archive.write(lambda options: written(options).write_bytes(b"all classes"), never)
-    assert path != cut and not cut.exists()
+    path = archive.write(lambda options: archive_path_of(options).write_bytes(b"all classes"), fail)
+    assert path != truncated and not truncated.exists()
 
 
-@pytest.mark.parametrize("left", [None, bytes(4096)], ids=["nothing", "one without a beginning"])
-def test_archives_that_fail_are_told(archive: ClassArchive, cache: Path, left: bytes | None) -> None:
+@pytest.mark.parametrize("content", [None, bytes(4096)], ids=["nothing", "one without a beginning"])
+def test_failed_archive_is_an_error(archive: ClassArchive, cache: Path, content: bytes | None) -> None:
     """A JVM that was killed while writing leaves zeros at the start."""
     with pytest.raises(CqrsError, match="Java wrote no class data archive"):
-        archive.write(lambda options: left and written(options).write_bytes(left), never)
-    assert [one.suffix for one in cache.iterdir()] == [".lock"]
+        archive.write(lambda options: content and archive_path_of(options).write_bytes(content), fail)
+    assert [file.suffix for file in cache.iterdir()] == [".lock"]
 
 
 def test_cache_that_is_no_folder_is_named(archive: ClassArchive, cache: Path) -> None:
     cache.write_bytes(b"")
     with pytest.raises(ConfigurationError, match=r"cannot write the cache .*/cache"):
-        archive.write(never, never)
+        archive.write(fail, fail)
 
 
 def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) -> None:
@@ -90,15 +90,15 @@ def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) ->
     archive.java.write_text(
         '#!/bin/sh\n[ "$1" = -Xshare:dump ] && echo base >"${2#-XX:SharedArchiveFile=}"\nexit 1\n'
     )
-    given: list[Sequence[str]] = []
+    calls: list[Sequence[str]] = []
 
-    def live(options: Sequence[str]) -> None:
-        given.append(options)
-        written(options).write_bytes(b"classes")
+    def write_classes(options: Sequence[str]) -> None:
+        calls.append(options)
+        archive_path_of(options).write_bytes(b"classes")
 
-    archive.write(live, never)
+    archive.write(write_classes, fail)
     (base,) = cache.glob("java-*.jsa")
-    assert given[0][0] == f"-XX:SharedArchiveFile={base}"
+    assert calls[0][0] == f"-XX:SharedArchiveFile={base}"
 
 
 @pytest.mark.spark
@@ -106,21 +106,21 @@ def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None
     java = find_java()
     archives = (spark_archive(java), broker_archive(java, cache_folder()), executor_archive(java))
     spark, _, executor = (write_archive(one, b"before") for one in archives)
-    said = [
+    expected_documents = [
         {"program": "Spark", "archive": str(spark), "bytes": 6},
         {"program": "an executor", "archive": str(executor), "bytes": 6},
     ]
-    for more, expected in (([], said[:1]), (["executors"], said)):
-        assert main(["warm", "spark", *more, "-o", "json"]) == 0
+    for arguments, expected in (([], expected_documents[:1]), (["executors"], expected_documents)):
+        assert main(["warm", "spark", *arguments, "-o", "json"]) == 0
         assert [json.loads(line) for line in capfd.readouterr().out.splitlines()] == expected
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])
-def test_java_goes_on_without_what_is_none(content: bytes) -> None:
+def test_java_ignores_an_invalid_archive(content: bytes) -> None:
     """Java must not print about it, because its output belongs to the program."""
     archive = ClassArchive(find_java(), "program-1", Path("/"))
     write_archive(archive, content)
-    done = subprocess.run([archive.java, *archive.options, "--version"], capture_output=True)
-    assert done.returncode == 0
-    assert b"cds" not in done.stdout + done.stderr
+    process = subprocess.run([archive.java, *archive.options, "--version"], capture_output=True)
+    assert process.returncode == 0
+    assert b"cds" not in process.stdout + process.stderr

@@ -7,7 +7,7 @@ import socket
 from cqrs_cli.system.forked_children import close_sockets_in_children
 
 
-def test_child_keeps_no_connection() -> None:
+def test_child_closes_inherited_connections() -> None:
     worker, jvm = socket.socketpair()
     jvm.settimeout(10)
     close_sockets_in_children()
@@ -25,13 +25,13 @@ def test_child_keeps_no_connection() -> None:
 
 def test_later_sockets_stay_open() -> None:
     close_sockets_in_children()
-    ours, theirs = socket.socketpair()
-    ours.settimeout(10)
+    parent_socket, child_socket = socket.socketpair()
+    parent_socket.settimeout(10)
     child = os.fork()
     if not child:
-        theirs.send(b"x")
+        child_socket.send(b"x")
         os._exit(0)
     os.waitpid(child, 0)
-    assert ours.recv(1) == b"x"
-    ours.close()
-    theirs.close()
+    assert parent_socket.recv(1) == b"x"
+    parent_socket.close()
+    child_socket.close()

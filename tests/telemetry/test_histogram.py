@@ -12,30 +12,30 @@ NOW = 10_000_000
 _times = st.lists(st.integers(NOW - 8_000_000, NOW + 50), min_size=1, max_size=60)
 
 
-def ages(times: list[int]) -> Histogram:
+def histogram_of(times: list[int]) -> Histogram:
     histogram = Histogram(LATENCY_BOUNDS)
     histogram.add_ages([Record(n, time) for n, time in enumerate(times)], NOW)
     return histogram
 
 
 @given(_times)
-def test_ages_in_order_are_exact(times: list[int]) -> None:
+def test_sorted_ages_are_counted_exactly(times: list[int]) -> None:
     expected = [0] * (len(LATENCY_BOUNDS) + 1)
     for time in times:
         expected[bisect_left(LATENCY_BOUNDS, (NOW - time) / 1000)] += 1
-    assert ages(sorted(times)).counts == expected
+    assert histogram_of(sorted(times)).counts == expected
 
 
 @given(_times)
 def test_no_age_is_lost_or_negative(times: list[int]) -> None:
     """A leader whose clock lags gives times out of order, or later than our clock."""
-    found = ages(times)
-    assert sum(found.counts) == len(times) and min(found.counts) >= 0
-    assert found.total == max(0, sum(NOW - time for time in times)) / 1000
+    histogram = histogram_of(times)
+    assert sum(histogram.counts) == len(times) and min(histogram.counts) >= 0
+    assert histogram.total == max(0, sum(NOW - time for time in times)) / 1000
 
 
-def test_clock_ahead_of_ours_takes_no_time() -> None:
-    assert ages([NOW + 50]).total == 0
+def test_later_timestamp_counts_as_zero() -> None:
+    assert histogram_of([NOW + 50]).total == 0
 
 
 def test_bound_belongs_to_its_bucket() -> None:

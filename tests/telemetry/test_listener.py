@@ -23,28 +23,28 @@ def port() -> Iterator[int]:
     """A port that was free a moment ago, with some ports after it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind((HOST, 0))
-        chosen = min(probe.getsockname()[1], 65_000)
-    yield chosen
+        free_port = min(probe.getsockname()[1], 65_000)
+    yield free_port
 
 
 def test_fixed_port_takes_reports(port: int) -> None:
     with TaskNotes(f"{HOST}:{port}") as notes:
         assert port <= notes.address.port < port + 16
-        send_message(notes.address, "heard")
-        assert eventually(notes.take_new) == ["heard"]
+        send_message(notes.address, "a note")
+        assert eventually(notes.take_new) == ["a note"]
 
 
 def test_second_run_takes_a_later_port(port: int) -> None:
-    with TaskNotes(f"{HOST}:{port}") as one, TaskNotes(f"{HOST}:{port}") as other:
-        assert port <= one.address.port < other.address.port < port + 16
+    with TaskNotes(f"{HOST}:{port}") as first, TaskNotes(f"{HOST}:{port}") as second:
+        assert port <= first.address.port < second.address.port < port + 16
 
 
 def test_taken_ports_are_refused(port: int) -> None:
     with ExitStack() as stack:
         for number in range(port, port + 16):
-            held = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            taken_socket = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             with suppress(OSError):  # another program uses it
-                held.bind(("", number))
+                taken_socket.bind(("", number))
         with pytest.raises(ConfigurationError, match=f"no UDP port from {port} to {port + 15} is free"):
             TaskNotes(f"{HOST}:{port}")
 
@@ -54,7 +54,7 @@ def context(**conf: str) -> Any:
     return SimpleNamespace(_conf={name.replace("_", "."): text for name, text in conf.items()})
 
 
-def test_place_has_the_fixed_port() -> None:
+def test_driver_address_has_the_fixed_port() -> None:
     assert driver_address(context()) == HOST
     assert (
         driver_address(context(spark_driver_host="driver", spark_cqrs_reports_port="7080")) == "driver:7080"

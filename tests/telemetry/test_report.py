@@ -12,7 +12,7 @@ from cqrs_cli.deciding.report import (
 )
 from cqrs_cli.telemetry.datagrams import Address, DatagramSender, signed_body, signed_datagram
 
-KEY, OTHER = b"k" * 32, b"o" * 32
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 
 
 def report() -> OwnerReport:
@@ -24,7 +24,7 @@ def report() -> OwnerReport:
     return compose_report(("counter", 3), (1, 2, 7), measures, 4096, ["a note"])
 
 
-def test_report_says_what_was_measured() -> None:
+def test_report_contains_the_measurements() -> None:
     body = signed_body(signed_datagram(encode_report(report()), KEY), KEY)
     read = decode_report(body or b"")
     assert read is not None and read == report()
@@ -44,8 +44,14 @@ def test_next_step_folds_nothing() -> None:
 
 def test_foreign_datagrams_are_dropped() -> None:
     signed = signed_datagram(encode_report(report()), KEY)
-    flipped = signed[:-1] + bytes([signed[-1] ^ 1])
-    for datagram in (b"", b"x" * 40, signed[:20], flipped, signed_datagram(encode_report(report()), OTHER)):
+    altered = signed[:-1] + bytes([signed[-1] ^ 1])
+    for datagram in (
+        b"",
+        b"x" * 40,
+        signed[:20],
+        altered,
+        signed_datagram(encode_report(report()), OTHER_KEY),
+    ):
         assert signed_body(datagram, KEY) is None
     assert decode_report(b"x") is None
 
@@ -57,24 +63,24 @@ def test_long_notes_fit_a_datagram() -> None:
 
 
 def test_host_is_looked_up_once() -> None:
-    asked: list[str] = []
+    hosts: list[str] = []
 
     def look_up(host: str) -> str:
-        asked.append(host)
+        hosts.append(host)
         return "127.0.0.1"
 
     sender = DatagramSender(Address("driver-1", 9, KEY), look_up)
     for _ in range(3):
         sender.send_body(encode_report(report()))
     sender.close()
-    assert asked == ["driver-1"]
+    assert hosts == ["driver-1"]
 
 
 def test_unknown_host_gets_nothing() -> None:
-    def unknown(_: str) -> str:
+    def fail(_: str) -> str:
         raise socket.gaierror("unknown")
 
-    sender = DatagramSender(Address("nowhere", 9, KEY), unknown)
+    sender = DatagramSender(Address("nowhere", 9, KEY), fail)
     sender.send_body(encode_report(report()))
     sender.close()
 

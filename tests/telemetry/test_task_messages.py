@@ -5,17 +5,17 @@ from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.support.waiting import eventually
 
 
-def test_notes_come_while_tasks_work() -> None:
+def test_notes_arrive_while_tasks_work() -> None:
     """Each note arrives once, even if the task returns it again at its end."""
-    said: list[str] = []
+    received: list[str] = []
     with TaskNotes("127.0.0.1") as notes:
-        stranger = DatagramSender(notes.address)
-        stranger.send_body(b"something else")
-        stranger.close()
+        foreign_sender = DatagramSender(notes.address)
+        foreign_sender.send_body(b"something else")
+        foreign_sender.close()
         for text in ("it waits", "it waits", "it goes on"):
             send_message(notes.address, text)
-        while "it goes on" not in said:
-            said += eventually(notes.take_new)
+        while "it goes on" not in received:
+            received += eventually(notes.take_new)
         notes.add("it waits")
         assert notes.take_new() == []
-    assert said == ["it waits", "it goes on"]
+    assert received == ["it waits", "it goes on"]

@@ -36,7 +36,7 @@ def evolve(bag: Bag, event: Added) -> Bag:
 
 decider = cqrs.Decider(decide, evolve, initial=Bag())
 """
-WELL = {
+SOUND_PARTS = {
     "tags": "tuple[str, ...]",
     "empty": "()",
     "decide": "yield Added(command.tag)",
@@ -46,39 +46,39 @@ MakeBag = Callable[..., ModuleType]
 
 
 @pytest.fixture
-def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBag]:
+def make_bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBag]:
     """A function that makes a module from `SOURCE`, which other processes can also import by its name."""
     monkeypatch.syspath_prepend(tmp_path)
-    made: list[str] = []
+    names: list[str] = []
 
-    def make(source: str = SOURCE, **parts: str) -> ModuleType:
-        name = f"bag_{len(made)}"
-        made.append(name)
-        (tmp_path / f"{name}.py").write_text(source.format(**WELL | parts))
+    def make_module(source: str = SOURCE, **parts: str) -> ModuleType:
+        name = f"bag_{len(names)}"
+        names.append(name)
+        (tmp_path / f"{name}.py").write_text(source.format(**SOUND_PARTS | parts))
         importlib.invalidate_caches()
         return importlib.import_module(name)
 
-    yield make
-    for name in made:
+    yield make_module
+    for name in names:
         del sys.modules[name]
 
 
 @pytest.fixture
-def unshrunk() -> Iterator[None]:
+def without_shrinking() -> Iterator[None]:
     """Tests need only the verdict, and shrinking its example takes seconds."""
-    before = hypothesis.settings.get_current_profile_name()
+    profile = hypothesis.settings.get_current_profile_name()
     hypothesis.settings.load_profile("unshrunk")
     yield
-    hypothesis.settings.load_profile(before)
+    hypothesis.settings.load_profile(profile)
 
 
 @pytest.mark.program
-def test_a_sound_aggregate_keeps_the_laws(bag: MakeBag) -> None:
-    check_laws(bag())
+def test_a_sound_aggregate_keeps_the_laws(make_bag: MakeBag) -> None:
+    check_laws(make_bag())
 
 
 @pytest.mark.parametrize(
-    ("parts", "complaint"),
+    ("parts", "message"),
     [
         pytest.param(
             {"evolve": "return cqrs.replace(bag, tag=event.tag)"},
@@ -131,13 +131,13 @@ def test_a_sound_aggregate_keeps_the_laws(bag: MakeBag) -> None:
         ),
     ],
 )
-@pytest.mark.usefixtures("unshrunk")
-def test_the_laws_catch(bag: MakeBag, parts: dict[str, str], complaint: str) -> None:
-    with pytest.raises(BrokenLaw, match=complaint):
-        laws(bag(**parts).decider)
+@pytest.mark.usefixtures("without_shrinking")
+def test_broken_laws_are_found(make_bag: MakeBag, parts: dict[str, str], message: str) -> None:
+    with pytest.raises(BrokenLaw, match=message):
+        laws(make_bag(**parts).decider)
 
 
-SETS = {
+UNORDERED_PARTS = {
     "in the state": {
         "tags": "frozenset[str]",
         "empty": "frozenset()",
@@ -150,77 +150,77 @@ SETS = {
 
 
 @pytest.mark.program
-@pytest.mark.usefixtures("unshrunk")
-@pytest.mark.parametrize("parts", SETS.values(), ids=SETS)
-def test_order_of_a_set_is_caught(bag: MakeBag, parts: dict[str, str]) -> None:
+@pytest.mark.usefixtures("without_shrinking")
+@pytest.mark.parametrize("parts", UNORDERED_PARTS.values(), ids=UNORDERED_PARTS)
+def test_order_of_a_set_is_caught(make_bag: MakeBag, parts: dict[str, str]) -> None:
     with pytest.raises(BrokenLaw, match="depends on the order of a"):
-        check_laws(bag(**parts))
+        check_laws(make_bag(**parts))
 
 
-def test_chance_is_reported_as_chance(bag: MakeBag) -> None:
+def test_chance_is_reported_as_chance(make_bag: MakeBag) -> None:
     """Hypothesis cannot repeat such a failure, so our message replaces its complaint."""
-    module = bag(decide="yield Added(command.tag, float(next(calls) == 7))")
+    module = make_bag(decide="yield Added(command.tag, float(next(calls) == 7))")
     module.calls = itertools.count()  # type: ignore[attr-defined]
     with pytest.raises(BrokenLaw, match="depends on chance or time"):
         laws(module.decider)
 
 
-def test_a_failure_shows_the_smallest_history(bag: MakeBag) -> None:
-    module = bag(decide="assert len(bag.tags) < 2; yield Added(command.tag)")
+def test_a_failure_shows_the_smallest_history(make_bag: MakeBag) -> None:
+    module = make_bag(decide="assert len(bag.tags) < 2; yield Added(command.tag)")
     with pytest.raises(BrokenLaw, match="raised AssertionError") as failure:
         laws(module.decider)
     assert "commands=" in "".join(failure.value.__notes__)
     assert "".join(failure.value.__notes__).count("Add(") == 3
 
 
-def test_verdict_comes_first_with_its_line(bag: MakeBag) -> None:
+def test_verdict_comes_first_with_its_line(make_bag: MakeBag) -> None:
     with pytest.raises(BrokenLaw) as failure:
-        check_laws(bag(decide="raise KeyError('x')"))
+        check_laws(make_bag(decide="raise KeyError('x')"))
     assert str(failure.value).splitlines()[0] == "bag_0.py:17: decide raised KeyError: 'x'"
     with pytest.raises(BrokenLaw) as failure:
-        check_laws(bag(evolve="return cqrs.replace(bag, weight=random.random())"))
+        check_laws(make_bag(evolve="return cqrs.replace(bag, weight=random.random())"))
     assert str(failure.value).splitlines()[0] == "bag_1.py:19: evolve depends on chance or time"
 
 
 @pytest.mark.slow
-def test_only_lines_of_the_author_show(bag: MakeBag) -> None:
+def test_traceback_shows_only_the_users_code(make_bag: MakeBag) -> None:
     """The traceback shows neither the package nor hypothesis between the test and the verdict."""
     for parts in ({"decide": "raise KeyError('x')"}, {"evolve": "return None"}):
         with pytest.raises(BrokenLaw) as failure:
-            check_laws(bag(**parts))
-        shown = [entry.path for entry in failure.traceback.filter(failure)]
-        assert {str(path) for path in shown} == {__file__}
+            check_laws(make_bag(**parts))
+        paths = [entry.path for entry in failure.traceback.filter(failure)]
+        assert {str(path) for path in paths} == {__file__}
         assert "cqrs_cli" not in str(failure.value) + "".join(failure.value.__notes__)
 
 
-def test_laws_name_the_missing_package(bag: MakeBag, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laws_name_the_missing_package(make_bag: MakeBag, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(ImportError, match="pip install hypothesis"):
-        laws(bag().decider)
+        laws(make_bag().decider)
 
 
 @pytest.fixture
-def timed_bag(bag: MakeBag) -> MakeBag:
-    """Like `bag`, for aggregates whose `decide` takes the context."""
+def make_timed_bag(make_bag: MakeBag) -> MakeBag:
+    """Like `make_bag`, for aggregates whose `decide` takes the context."""
     source = SOURCE.replace("(command: Add, bag: Bag)", "(command: Add, bag: Bag, at: cqrs.Context)")
-    return partial(bag, source)
+    return partial(make_bag, source)
 
 
 @pytest.mark.program
-def test_rule_about_time_keeps_the_laws(timed_bag: MakeBag) -> None:
+def test_rule_about_time_keeps_the_laws(make_timed_bag: MakeBag) -> None:
     check_laws(
-        timed_bag(
+        make_timed_bag(
             decide="if at.time.timestamp() >= bag.weight + 3600: yield Added(command.tag, at.time.timestamp())",
             evolve="return Bag(bag.tags, event.weight)",
         )
     )
 
 
-def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
+def test_laws_try_later_times_and_versions(make_timed_bag: MakeBag) -> None:
     """A rule that fails only days later, at a version above 1, is found with its context."""
-    started = "at.version > 1 and at.time.timestamp() > bag.weight + 86_000"
-    module = timed_bag(
-        decide=f"assert not ({started}); yield Added(command.tag, at.time.timestamp())",
+    condition = "at.version > 1 and at.time.timestamp() > bag.weight + 86_000"
+    module = make_timed_bag(
+        decide=f"assert not ({condition}); yield Added(command.tag, at.time.timestamp())",
         evolve="return Bag(bag.tags, event.weight)",
     )
     with pytest.raises(
@@ -230,6 +230,6 @@ def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
 
 
 @pytest.mark.program
-def test_set_order_shows_with_context(timed_bag: MakeBag) -> None:
+def test_set_order_shows_with_context(make_timed_bag: MakeBag) -> None:
     with pytest.raises(BrokenLaw, match="depends on the order of a set"):
-        check_laws(timed_bag(**SETS["in decide"]))
+        check_laws(make_timed_bag(**UNORDERED_PARTS["in decide"]))

@@ -24,30 +24,30 @@ class Strict(cqrs.State):
             raise ValueError("no name")
 
 
-def counts_letters(state: Customer, event: Registered | Ordered) -> Customer:
-    after = evolve(state, event)
-    return cqrs.replace(after, amount=len(event.name)) if isinstance(event, Registered) else after
+def evolve_counting_letters(state: Customer, event: Registered | Ordered) -> Customer:
+    new_state = evolve(state, event)
+    return cqrs.replace(new_state, amount=len(event.name)) if isinstance(event, Registered) else new_state
 
 
-def counts_streets(state: Customer, event: Registered | Ordered) -> Customer:
+def evolve_counting_streets(state: Customer, event: Registered | Ordered) -> Customer:
     return cqrs.replace(evolve(state, event), amount=len(state.streets))
 
 
-def divides_by_letters(state: Customer, event: Registered | Ordered) -> Customer:
+def evolve_dividing_by_letters(state: Customer, event: Registered | Ordered) -> Customer:
     return cqrs.replace(state, amount=9 // len(event.name)) if isinstance(event, Registered) else state
 
 
-def needs_a_name(command: Register | Order, state: Customer) -> Iterator[Registered | Ordered]:
+def decide_requiring_a_name(command: Register | Order, state: Customer) -> Iterator[Registered | Ordered]:
     if state.plan and state.name == "":
         raise LookupError("who?")
     yield from decide(cqrs.replace(command, name="Ann"), state) if isinstance(command, Register) else ()
 
 
-def folded_strictly(state: Strict, event: Registered) -> Strict:
+def evolve_strict(state: Strict, event: Registered) -> Strict:
     return Strict(event.name or "nobody")
 
 
-def decided_strictly(command: Register, state: Strict) -> Iterator[Registered]:
+def decide_strict(command: Register, state: Strict) -> Iterator[Registered]:
     yield Registered(command.name, command.mail, command.plan)
 
 
@@ -56,28 +56,28 @@ def test_personal_fields_keep_the_laws() -> None:
     check_laws(customer, examples=50)
 
 
-@pytest.mark.parametrize("broken", [counts_letters, counts_streets])
-def test_derived_values_are_personal(broken: Evolve) -> None:
+@pytest.mark.parametrize("broken_evolve", [evolve_counting_letters, evolve_counting_streets])
+def test_derived_values_are_personal(broken_evolve: Evolve) -> None:
     with pytest.raises(BrokenLaw, match="evolve lets what is not personal depend on what is"):
-        laws(cqrs.Decider(decide, broken, Customer()))
+        laws(cqrs.Decider(decide, broken_evolve, Customer()))
 
 
-def test_evolve_takes_placeholders() -> None:
+def test_evolve_accepts_redacted_values() -> None:
     with pytest.raises(BrokenLaw, match="evolve raised ZeroDivisionError"):
-        laws(cqrs.Decider(decide, divides_by_letters, Customer()))
+        laws(cqrs.Decider(decide, evolve_dividing_by_letters, Customer()))
 
 
 def test_erased_aggregates_are_decided() -> None:
     with pytest.raises(BrokenLaw, match="decide raised LookupError: who"):
-        laws(cqrs.Decider(needs_a_name, evolve, Customer()))
+        laws(cqrs.Decider(decide_requiring_a_name, evolve, Customer()))
 
 
-def test_classes_take_placeholders() -> None:
+def test_classes_accept_redacted_values() -> None:
     with pytest.raises(BrokenLaw, match=r"Strict cannot be erased: .*ValueError: no name"):
-        laws(cqrs.Decider(decided_strictly, folded_strictly, Strict()))
+        laws(cqrs.Decider(decide_strict, evolve_strict, Strict()))
 
 
-def test_specifications_erase() -> None:
+def test_specification_applies_an_erasure() -> None:
     """Specifications fold an erasure to the redacted state as owners do, whether or not `evolve` handles the event."""
     ann = spec(customer.decider).given(Registered("Ann", "ann@home", "free"))
     assert ann.given(cqrs.Erased("a key")).state == Customer(plan="free")

@@ -15,29 +15,29 @@ def react(event: Placed, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
 
 def test_differences_are_shown() -> None:
     reaction = process(cqrs.Process(react)).when(Placed("ann"))
-    with pytest.raises(AssertionError) as failed:
+    with pytest.raises(AssertionError) as raised:
         reaction.sends()
-    assert "when:\n  Placed(customer='ann')\nexpected:\n  no command\nfound:\n  Send(" in str(failed.value)
+    assert "when:\n  Placed(customer='ann')\nexpected:\n  no command\nfound:\n  Send(" in str(raised.value)
 
 
-def test_events_not_heard_are_refused() -> None:
+def test_unsubscribed_events_are_refused() -> None:
     with pytest.raises(TypeError, match=r"Shipped\(\) is not heard by this process: react takes Placed"):
         process(cqrs.Process(react)).when(Shipped())
 
 
-def test_other_commands_each_time_break() -> None:
+def test_changing_commands_break_a_law() -> None:
     numbers = itertools.count()
 
-    def counting(event: Placed, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
+    def react_with_counter(event: Placed, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
         return [cqrs.Send("order", f"o-{next(numbers)}", Ship())]
 
     with pytest.raises(BrokenLaw, match="gives other commands when it is called again"):
-        process(cqrs.Process(counting)).when(Placed("ann"))
+        process(cqrs.Process(react_with_counter)).when(Placed("ann"))
 
 
 def test_commands_must_survive_the_wire() -> None:
-    def wrong(event: Placed, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
+    def react_with_wrong_type(event: Placed, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
         return [cqrs.Send("order", "o-1", AddLine("tea", "two"))]  # type: ignore[arg-type]
 
     with pytest.raises(BrokenLaw, match="AddLine does not survive the wire"):
-        process(cqrs.Process(wrong)).when(Placed("ann"))
+        process(cqrs.Process(react_with_wrong_type)).when(Placed("ann"))

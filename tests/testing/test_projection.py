@@ -23,27 +23,27 @@ def test_rows_are_compared_in_any_order() -> None:
 
 
 def test_versions_count_per_aggregate() -> None:
-    given = ORDERS.when(Placed("ann")).when(Placed("bob"), aggregate_id="o-2").when(Cancelled("late"))
-    assert [(one.version, one.offset) for one in given.recorded] == [(1, 1), (1, 2), (2, 3)]
+    recorded = ORDERS.when(Placed("ann")).when(Placed("bob"), aggregate_id="o-2").when(Cancelled("late"))
+    assert [(event.version, event.offset) for event in recorded.recorded] == [(1, 1), (1, 2), (2, 3)]
 
 
 def test_differing_rows_are_shown() -> None:
-    with pytest.raises(AssertionError) as failed:
+    with pytest.raises(AssertionError) as raised:
         ORDERS.when(Placed("ann")).rows(CUSTOMERS)
-    assert str(failed.value) == (
+    assert str(raised.value) == (
         "when:\n  id-1: Placed(customer='ann')\nexpected:\n  no row\n"
         "found:\n  {'customer': 'ann', 'orders': 1}"
     )
 
 
-def test_batches_must_not_matter() -> None:
+def test_batches_may_not_change_rows() -> None:
     metadata = MetaData()
     table = Table("firsts", metadata, Column("customer", String))
 
     def project(db: Connection, events: Sequence[cqrs.Recorded[Placed]]) -> None:
         db.execute(insert(table).values(customer=events[0].event.customer))
 
-    first = projection(cqrs.Projection(project, metadata))
-    first.when(Placed("ann")).rows(table, {"customer": "ann"})
+    first_customers = projection(cqrs.Projection(project, metadata))
+    first_customers.when(Placed("ann")).rows(table, {"customer": "ann"})
     with pytest.raises(BrokenLaw, match=r"test_projection\.py:\d+: batches of one event give other rows"):
-        first.when(Placed("ann"), Placed("bob")).rows(table, {"customer": "ann"})
+        first_customers.when(Placed("ann"), Placed("bob")).rows(table, {"customer": "ann"})

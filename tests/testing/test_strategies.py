@@ -71,42 +71,46 @@ def evolve(nothing: Nothing, event: Done) -> Nothing:
 
 
 aggregate = Aggregate.of("everything", cqrs.Decider(decide, evolve, initial=Nothing()))
-anything = commands(aggregate)
+any_command = commands(aggregate)
 
 #: The first example is sufficient, because shrinking it took a minute.
-AT_ONCE = settings(max_examples=5_000, phases=[Phase.generate])
+FIRST_EXAMPLE = settings(max_examples=5_000, phases=[Phase.generate])
 
 
-@given(anything)
+@given(any_command)
 def test_drawn_commands_survive_the_wire(command: cqrs.Command) -> None:
     decode = aggregate.decode_command[f"everything.{type(command).__name__}"]
     assert decode(encode_json(command)) == command
 
 
 def test_fields_with_defaults_are_drawn() -> None:
-    assert find(anything, lambda c: isinstance(c, Everything) and c.count != 1, settings=AT_ONCE)
+    assert find(any_command, lambda c: isinstance(c, Everything) and c.count != 1, settings=FIRST_EXAMPLE)
 
 
 def test_types_that_contain_themselves_are_drawn() -> None:
     assert find(
-        anything,
+        any_command,
         lambda c: isinstance(c, Tree) and c.left is not None and c.left.left is not None,
-        settings=AT_ONCE,
+        settings=FIRST_EXAMPLE,
     )
 
 
-def test_texts_meet_again() -> None:
+def test_two_commands_may_share_a_text() -> None:
     """Two commands may name the same thing, which would rarely happen by chance."""
-    both = st.tuples(anything, anything)
-    assert find(both, _same_name, settings=AT_ONCE)
+    pairs = st.tuples(any_command, any_command)
+    assert find(pairs, _same_name, settings=FIRST_EXAMPLE)
 
 
 def _same_name(pair: tuple[cqrs.Command, cqrs.Command]) -> bool:
-    one, other = pair
-    return isinstance(one, Everything) and isinstance(other, Everything) and one.name == other.name != ""
+    first, second = pair
+    return (
+        isinstance(first, Everything) and isinstance(second, Everything) and first.name == second.name != ""
+    )
 
 
 def test_times_have_an_offset() -> None:
     assert find(
-        anything, lambda c: isinstance(c, Everything) and c.when.utcoffset() != timedelta(0), settings=AT_ONCE
+        any_command,
+        lambda c: isinstance(c, Everything) and c.when.utcoffset() != timedelta(0),
+        settings=FIRST_EXAMPLE,
     )

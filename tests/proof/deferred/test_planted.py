@@ -82,7 +82,9 @@ def with_text(
 def decided_with(**members: Any) -> World:
     """Let an owner read the altered entry, resubmit it, and decide it."""
     world = entry(**members)(WAITING)
-    shard = Shard(tuple(with_members(entry_, members) for entry_ in world.shard.entries), *world.shard[1:])
+    shard = Shard(
+        tuple(with_members(deferral, members) for deferral in world.shard.entries), *world.shard[1:]
+    )
     return simulate_from(world._replace(shard=shard))
 
 

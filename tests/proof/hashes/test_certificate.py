@@ -129,15 +129,15 @@ def test_different_records_differ_in_bytes(pair: list[Record]) -> None:
 
 def test_certificate_is_read_back() -> None:
     log = certify_log([Record(1, 0, b"a"), Record(7, 0, b"b")], 9)
-    certificate_ = Certificate(
+    original = Certificate(
         aggregate="a", cluster="c", made="now", topics={"a.events": TopicCertificate("id", [log])}
     )
-    assert read_certificate(write_certificate(certificate_)) == certificate_
+    assert read_certificate(write_certificate(original)) == original
     for text in (
         b"",
         b"{}",
         b"\xff",
-        msgspec.json.encode({**msgspec.to_builtins(certificate_), "format": "other"}),
+        msgspec.json.encode({**msgspec.to_builtins(original), "format": "other"}),
     ):
         with pytest.raises(ValueError):
             read_certificate(text)

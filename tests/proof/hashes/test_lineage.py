@@ -29,9 +29,9 @@ def test_old_certificate_has_no_lineage() -> None:
 
 
 def test_extended_lineage_is_no_change() -> None:
-    certificate_ = read_certificate(write_certificate(CERTIFICATE))
-    assert certificate_ == CERTIFICATE
-    assert lineage_changes(certificate_, certify_lineage(b"grow", b"split", b"begun", cut=2)) == []
+    read_back = read_certificate(write_certificate(CERTIFICATE))
+    assert read_back == CERTIFICATE
+    assert lineage_changes(read_back, certify_lineage(b"grow", b"split", b"begun", cut=2)) == []
 
 
 @pytest.mark.parametrize(

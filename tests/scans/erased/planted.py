@@ -14,16 +14,16 @@ from tests.support.harness import TopicHarness
 ANN = "Ann-4711-of-Elm-Street"
 
 
-def verification(harness: TopicHarness, *look_in: Path) -> ErasureReport:
-    return verify_erasure(harness.connection, harness.topics, harness.aggregate, harness.settings, look_in)
+def verify_erased(harness: TopicHarness, *folders: Path) -> ErasureReport:
+    return verify_erasure(harness.connection, harness.topics, harness.aggregate, harness.settings, folders)
 
 
-def only_violation(harness: TopicHarness, *look_in: Path) -> str:
+def only_violation(harness: TopicHarness, *folders: Path) -> str:
     """Return the only violation, which must not contain the value."""
-    report = verification(harness, *look_in)
-    (one,) = [*map(str, report.topics.findings), *map(str, report.findings)]
-    assert report.count == 1 and ANN not in one
-    return one
+    report = verify_erased(harness, *folders)
+    (violation,) = [*map(str, report.topics.findings), *map(str, report.findings)]
+    assert report.count == 1 and ANN not in violation
+    return violation
 
 
 def write_shard(folder: Path, **states: StoredState) -> None:
@@ -37,7 +37,7 @@ def shard_path(harness: TopicHarness) -> Path:
     return harness.folder / "state" / harness.topics.commands.removesuffix(".commands") / "0"
 
 
-def entry_of(harness: TopicHarness, data: dict[str, Any]) -> Record:
+def deferred_record(harness: TopicHarness, data: dict[str, Any]) -> Record:
     """Return a record in which the first command is deferred with these data."""
     command = json.loads(harness.records("commands")[0].value or b"") | {"data": data}
     entry = {"subject": "ann", "id": "r", "fingerprint": 1, "version": 0, "timestamp": 1, "due": 1}

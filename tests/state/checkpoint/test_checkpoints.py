@@ -19,8 +19,8 @@ from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import open_folder
 from tests.state.checkpoint.folders import FullFolder, InChunks
-from tests.state.shards import IDENTITY, MANIFEST, Opening, Python
-from tests.state.values import decision, look_up, recall, saved, write
+from tests.state.shards import IDENTITY, MANIFEST, OpenTestShard, StartPython
+from tests.state.values import decision, find_decision, find_state, stored_state, write
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.objects)])
@@ -34,147 +34,152 @@ def checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
 
 
 def describe_manifest(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
-    written = checkpoints.next_time(checkpoints.newest())
-    return lambda size, digest: replace(MANIFEST, written=written, size=size, sha256=digest)
+    written_at = checkpoints.next_time(checkpoints.newest())
+    return lambda size, digest: replace(MANIFEST, written=written_at, size=size, sha256=digest)
 
 
-def written(checkpoints: Checkpoints, tmp_path: Path, content: bytes, keep: int = 2) -> Manifest:
+def write_checkpoint(checkpoints: Checkpoints, tmp_path: Path, content: bytes, keep: int = 2) -> Manifest:
     data = tmp_path / "data"
     data.write_bytes(content)
     return checkpoints.write(data, describe_manifest(checkpoints), keep)
 
 
-def fetched(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> bytes:
+def download_checkpoint(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> bytes:
     checkpoints.download(manifest, tmp_path / "into", lambda progress: None)
     return (tmp_path / "into").read_bytes()
 
 
 @pytest.mark.program
 @pytest.mark.covers("checkpoint")
-def test_newest_are_kept_with_their_data(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    every = [written(checkpoints, tmp_path, bytes([n]) * 9) for n in range(4)]
-    assert checkpoints.manifests() == [every[3], every[2]]
-    assert fetched(checkpoints, every[3], tmp_path) == b"\x03" * 9
-    assert fetched(checkpoints, every[2], tmp_path) == b"\x02" * 9
+def test_newest_checkpoints_keep_their_data(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    manifests = [write_checkpoint(checkpoints, tmp_path, bytes([n]) * 9) for n in range(4)]
+    assert checkpoints.manifests() == [manifests[3], manifests[2]]
+    assert download_checkpoint(checkpoints, manifests[3], tmp_path) == b"\x03" * 9
+    assert download_checkpoint(checkpoints, manifests[2], tmp_path) == b"\x02" * 9
     assert len(checkpoints.folder.files()) == 4
 
 
-def test_data_of_torn_uploads_goes(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_data_of_torn_uploads_is_deleted(checkpoints: Checkpoints, tmp_path: Path) -> None:
     checkpoints.folder.write("000000000000001-torn.mdb", iter([b"half"]))
-    one = written(checkpoints, tmp_path, b"whole")
-    assert [file.name for file in checkpoints.folder.files()] == [one.encoded()[0], one.data]
+    manifest = write_checkpoint(checkpoints, tmp_path, b"whole")
+    assert [file.name for file in checkpoints.folder.files()] == [manifest.encoded()[0], manifest.data]
 
 
-def test_clock_that_went_back_keeps_order(checkpoints: Checkpoints) -> None:
-    ahead = replace(MANIFEST, written=9_999_999_999_999)
-    assert checkpoints.next_time(ahead) == ahead.written + 1
+def test_times_rise_if_the_clock_falls(checkpoints: Checkpoints) -> None:
+    later_manifest = replace(MANIFEST, written=9_999_999_999_999)
+    assert checkpoints.next_time(later_manifest) == later_manifest.written + 1
     before = time.time_ns() // 1_000_000
     assert before <= checkpoints.next_time(MANIFEST) <= time.time_ns() // 1_000_000
 
 
 @pytest.mark.covers("checkpoint")
-@pytest.mark.parametrize("broken", [b"", b"twelve byteX", b"twelve", b"twelve bytes and more"])
-def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, broken: bytes) -> None:
-    one = written(checkpoints, tmp_path, b"twelve bytes")
-    (tmp_path / "store/0" / one.data).write_bytes(broken)
+@pytest.mark.parametrize("damaged_data", [b"", b"twelve byteX", b"twelve", b"twelve bytes and more"])
+def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, damaged_data: bytes) -> None:
+    manifest = write_checkpoint(checkpoints, tmp_path, b"twelve bytes")
+    (tmp_path / "store/0" / manifest.data).write_bytes(damaged_data)
     with pytest.raises(DamagedError, match="the checkpoint of"):
-        fetched(checkpoints, one, tmp_path)
+        download_checkpoint(checkpoints, manifest, tmp_path)
 
 
 @pytest.mark.covers("checkpoint")
 def test_chunks_are_counted_together(tmp_path: Path) -> None:
-    there, told = [b"twelve ", b"bytes"], list[int]()
-    checkpoints = Checkpoints(InChunks(tmp_path / "store/0", there))
-    one = written(checkpoints, tmp_path, b"twelve bytes")
-    checkpoints.download(one, tmp_path / "into", told.append)
-    assert ((tmp_path / "into").read_bytes(), told) == (b"twelve bytes", [7, 12])
-    there.append(b"and more")
+    chunks, progress = [b"twelve ", b"bytes"], list[int]()
+    checkpoints = Checkpoints(InChunks(tmp_path / "store/0", chunks))
+    manifest = write_checkpoint(checkpoints, tmp_path, b"twelve bytes")
+    checkpoints.download(manifest, tmp_path / "into", progress.append)
+    assert ((tmp_path / "into").read_bytes(), progress) == (b"twelve bytes", [7, 12])
+    chunks.append(b"and more")
     with pytest.raises(DamagedError, match="has 20 of 12 bytes"):
-        fetched(checkpoints, one, tmp_path)
+        download_checkpoint(checkpoints, manifest, tmp_path)
 
 
 @pytest.mark.covers("checkpoint")
-def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_damaged_manifest_is_skipped(checkpoints: Checkpoints, tmp_path: Path) -> None:
     """A damaged manifest is skipped, and so is a manifest that its owner has deleted since the listing."""
-    one, other = (written(checkpoints, tmp_path, text) for text in (b"1", b"2"))
-    damaged, removed = other.encoded()[0], written(checkpoints, tmp_path, b"3", keep=3).encoded()[0]
-    (tmp_path / "store/0" / damaged).write_bytes(b"{}")
+    manifest, second_manifest = (write_checkpoint(checkpoints, tmp_path, text) for text in (b"1", b"2"))
+    damaged_file, removed_file = (
+        second_manifest.encoded()[0],
+        write_checkpoint(checkpoints, tmp_path, b"3", keep=3).encoded()[0],
+    )
+    (tmp_path / "store/0" / damaged_file).write_bytes(b"{}")
     notes: list[str] = []
 
     def note(text: str) -> None:
         """Delete the newest manifest while the others are read."""
         notes.append(text)
-        (tmp_path / "store/0" / removed).unlink(missing_ok=True)
+        (tmp_path / "store/0" / removed_file).unlink(missing_ok=True)
 
-    assert checkpoints.manifests(note) == [one]
-    assert damaged in notes[0] and "damaged" in notes[0] and removed in notes[1]
+    assert checkpoints.manifests(note) == [manifest]
+    assert damaged_file in notes[0] and "damaged" in notes[0] and removed_file in notes[1]
 
 
 @pytest.mark.covers("checkpoint")
 def test_failed_upload_leaves_no_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(FullFolder(tmp_path / "store/0"))
     with pytest.raises(CqrsError, match="full"):
-        written(checkpoints, tmp_path, b"1")
+        write_checkpoint(checkpoints, tmp_path, b"1")
     assert checkpoints.newest() is None
 
 
-def test_workplace_removes_what_was_left(path: Path) -> None:
-    with temporary_folder(path, "copy") as held:
-        left = path.with_name("0.copy-999999")
-        left.mkdir()
-        (left / "data.mdb").write_bytes(b"half")
-        other = path.with_name("1.copy-999999")
-        other.mkdir()
+def test_temporary_folder_removes_leftovers(path: Path) -> None:
+    with temporary_folder(path, "copy") as work_folder:
+        leftover = path.with_name("0.copy-999999")
+        leftover.mkdir()
+        (leftover / "data.mdb").write_bytes(b"half")
+        other_shard = path.with_name("1.copy-999999")
+        other_shard.mkdir()
         with temporary_folder(path, "fetch"):
-            assert held.exists()
+            assert work_folder.exists()
         with temporary_folder(path.with_name("01"), "copy"):
-            assert left.exists()
-        assert held.exists()
+            assert leftover.exists()
+        assert work_folder.exists()
     with temporary_folder(path, "copy"):
         pass
-    assert [one.name for one in sorted(path.parent.iterdir())] == ["1.copy-999999"]
+    assert [folder.name for folder in sorted(path.parent.iterdir())] == ["1.copy-999999"]
 
 
-def copy_of(opening: Opening, into: Path) -> Path:
+def copy_shard(open_test_shard: OpenTestShard, into: Path) -> Path:
     """Return a folder with a copy of a shard with one aggregate, as a checkpoint provides it."""
-    store = opening().store
+    store = open_test_shard().store
     store.take_ownership("somebody", "")
-    write(store, states={"a": saved()})
+    write(store, states={"a": stored_state()})
     into.mkdir()
     store.copy(into)
     store.close()
     return into
 
 
-def test_copy_names_the_shard(opening: Opening, path: Path, tmp_path: Path) -> None:
+def test_copy_names_the_shard(open_test_shard: OpenTestShard, path: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"the state folder {path} cannot be used"):
-        opening().store.copy(tmp_path / "missing")
+        open_test_shard().store.copy(tmp_path / "missing")
 
 
 @pytest.mark.covers("checkpoint")
-def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path: Path) -> None:
-    prepared = copy_of(opening, tmp_path / "prepared")
+def test_installed_copy_has_no_owner(open_test_shard: OpenTestShard, path: Path, tmp_path: Path) -> None:
+    prepared = copy_shard(open_test_shard, tmp_path / "prepared")
     shutil.rmtree(path)
-    opening().store.close()
+    open_test_shard().store.close()
     store = install_shard(path, prepared, IDENTITY)
-    assert (look_up(store, "a"), store.token(), store.positions().commands) == (saved(), "", 1)
+    assert (find_state(store, "a"), store.token(), store.positions().commands) == (stored_state(), "", 1)
     store.close()
-    again = opening()
-    assert (again.is_new, look_up(again.store, "a")) == (False, saved())
-    assert [one.name for one in path.parent.iterdir()] == ["0"]
+    reopened = open_test_shard()
+    assert (reopened.is_new, find_state(reopened.store, "a")) == (False, stored_state())
+    assert [folder.name for folder in path.parent.iterdir()] == ["0"]
 
 
 @pytest.mark.covers("checkpoint")
-def test_copy_of_another_log_changes_nothing(opening: Opening, path: Path, tmp_path: Path) -> None:
-    prepared = copy_of(opening, tmp_path / "prepared")
+def test_copy_of_another_log_changes_nothing(
+    open_test_shard: OpenTestShard, path: Path, tmp_path: Path
+) -> None:
+    prepared = copy_shard(open_test_shard, tmp_path / "prepared")
     with pytest.raises(CorruptError, match="differs: revision was 1 and is 2") as raised:
         install_shard(path, prepared, replace(IDENTITY, revision=2), "")
     assert raised.value.hint == REBUILD
-    assert look_up(opening().store, "a") == saved()
+    assert find_state(open_test_shard().store, "a") == stored_state()
 
 
-def test_exchanged_shard_is_set_aside(opening: Opening, path: Path, tmp_path: Path) -> None:
-    prepared = copy_of(opening, tmp_path / "prepared")
+def test_replaced_shard_is_quarantined(open_test_shard: OpenTestShard, path: Path, tmp_path: Path) -> None:
+    prepared = copy_shard(open_test_shard, tmp_path / "prepared")
     notes: list[str] = []
     install_shard(path, prepared, IDENTITY, "rebuilt", notes.append).close()
     (aside,) = path.parent.glob("0.aside-*-rebuilt")
@@ -190,10 +195,10 @@ def test_install_names_unusable_folder(tmp_path: Path) -> None:
 @pytest.mark.program
 @pytest.mark.covers("checkpoint")
 def test_kill_before_the_marker_is_noticed(
-    opening: Opening, path: Path, tmp_path: Path, python: Python
+    open_test_shard: OpenTestShard, path: Path, tmp_path: Path, start_python: StartPython
 ) -> None:
-    prepared = copy_of(opening, tmp_path / "prepared")
-    killed = python(f"""
+    prepared = copy_shard(open_test_shard, tmp_path / "prepared")
+    process = start_python(f"""
         opened.store.close()
         os.environ["CQRS_FAILPOINT"] = "checkpoint.installed:1:kill"
         from cqrs_cli import failpoints
@@ -201,8 +206,8 @@ def test_kill_before_the_marker_is_noticed(
         failpoints.arm()
         install_shard(Path({str(path)!r}), Path({str(prepared)!r}), IDENTITY, "")
     """)
-    assert killed.wait(30) == -9
-    opened = opening()
+    assert process.wait(30) == -9
+    opened = open_test_shard()
     assert (opened.is_new, opened.reason) == (True, "mark.json is missing")
 
 
@@ -218,26 +223,26 @@ def test_copy_plus_tail_is_the_shard(
 ) -> None:
     """A copy made after any change equals the shard once the later changes are applied to both."""
     folder = tmp_path_factory.mktemp("shard")
-    live = open_shard(folder / "live", IDENTITY).store
-    apply_all(live, changes[:cut])
+    original = open_shard(folder / "live", IDENTITY).store
+    apply_all(original, changes[:cut])
     (folder / "copy").mkdir()
-    live.copy(folder / "copy")
+    original.copy(folder / "copy")
     open_shard(folder / "made", IDENTITY).store.close()
-    made = install_shard(folder / "made", folder / "copy", IDENTITY, "")
-    for store in (live, made):
+    copied = install_shard(folder / "made", folder / "copy", IDENTITY, "")
+    for store in (original, copied):
         apply_all(store, changes[cut:])
-    assert store_contents(made) == store_contents(live)
-    made.close()
-    live.close()
+    assert store_contents(copied) == store_contents(original)
+    copied.close()
+    original.close()
 
 
 def apply_all(store: object, changes: list[list[Change]]) -> None:
     for change in changes:
-        states: dict[str, StoredState] = {name: saved(version) for name, version in change}
+        states: dict[str, StoredState] = {name: stored_state(version) for name, version in change}
         remembered = {(name, str(version)): decision() for name, version in change}
         write(store, states=states, remembered=remembered)  # type: ignore[arg-type]
 
 
 def store_contents(store: object) -> object:
-    ids = [recall(store, name, str(n)) for name in "abcd" for n in (1, 2, 3)]  # type: ignore[arg-type]
+    ids = [find_decision(store, name, str(n)) for name in "abcd" for n in (1, 2, 3)]  # type: ignore[arg-type]
     return dict(store.items()), store.positions(), ids  # type: ignore[attr-defined]

@@ -13,19 +13,19 @@ from tests.state.shards import IDENTITY, MANIFEST
 ENDS = {"commands": 40, "events": 50, "outcomes": 60, "deferred": 7}
 
 
-def test_manifest_comes_back_whole() -> None:
+def test_manifest_is_read_back() -> None:
     name, content = MANIFEST.encoded()
     assert read_manifest(name, content) == MANIFEST
     assert (name.startswith(MANIFEST.stem), MANIFEST.data) == (True, f"{MANIFEST.stem}.mdb")
 
 
-@given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
-def test_altered_manifest_is_refused(at: int, flip: int) -> None:
+@given(index=st.integers(0, 10_000), flip=st.integers(1, 255))
+def test_altered_manifest_is_refused(index: int, flip: int) -> None:
     name, content = MANIFEST.encoded()
-    at %= len(content)
-    for torn in (content[:at], content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :]):
+    index %= len(content)
+    for damaged in (content[:index], content[:index] + bytes([content[index] ^ flip]) + content[index + 1 :]):
         with pytest.raises(ValueError, match="its manifest is damaged"):
-            read_manifest(name, torn)
+            read_manifest(name, damaged)
 
 
 def test_other_version_is_refused() -> None:
@@ -34,7 +34,7 @@ def test_other_version_is_refused() -> None:
 
 
 @pytest.mark.covers("checkpoint")
-def test_checkpoint_level_with_log_fits() -> None:
+def test_checkpoint_at_the_ends_fits() -> None:
     assert mismatch_reason(MANIFEST, IDENTITY, "", ENDS) == ""
 
 
@@ -66,7 +66,7 @@ def test_checkpoint_ahead_does_not_fit(kind: str) -> None:
 
 
 @pytest.mark.covers("checkpoint")
-def test_accepted_loss_ends_older_ones() -> None:
+def test_accepted_loss_rejects_older_checkpoints() -> None:
     assert "before a loss" in mismatch_reason(MANIFEST, IDENTITY, '{"at":3}', ENDS)
     assert mismatch_reason(replace(MANIFEST, loss='{"at":3}'), IDENTITY, '{"at":3}', ENDS) == ""
 
@@ -87,8 +87,8 @@ _RECORDS = st.builds(
 
 
 @pytest.mark.covers("checkpoint")
-@given(one=_RECORDS, other=_RECORDS)
-def test_evidence_holds_for_one_record(one: Record, other: Record) -> None:
-    assert evidence(one).holds(one) and evidence(one).offset == one.offset
-    assert evidence(one).holds(other) == (replace(one, timestamp=0) == replace(other, timestamp=0))
-    assert not evidence(one).holds(None)
+@given(first=_RECORDS, second=_RECORDS)
+def test_evidence_holds_for_one_record(first: Record, second: Record) -> None:
+    assert evidence(first).holds(first) and evidence(first).offset == first.offset
+    assert evidence(first).holds(second) == (replace(first, timestamp=0) == replace(second, timestamp=0))
+    assert not evidence(first).holds(None)

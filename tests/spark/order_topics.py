@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: A time in ms.
-DAWN = 1_800_000_000_000
+TIME = 1_800_000_000_000
 
 
-def event(number: int, name: str, data: object, *, aggregate: str = "order", time: int = DAWN) -> bytes:
+def event(number: int, name: str, data: object, *, aggregate: str = "order", time: int = TIME) -> bytes:
     """Return an event of a new aggregate. `number` distinguishes it from other events."""
     return encode_json(
         {
@@ -37,12 +37,12 @@ def event(number: int, name: str, data: object, *, aggregate: str = "order", tim
     )
 
 
-def placed(number: int) -> bytes:
+def placed_event(number: int) -> bytes:
     return event(number, "Placed", {"customer": f"ann-{number}"})
 
 
 def append(
-    connection: Connection, topic: str, values: Iterable[bytes], partition: int = 0, time: int = DAWN
+    connection: Connection, topic: str, values: Iterable[bytes], partition: int = 0, time: int = TIME
 ) -> None:
     """Write records with one timestamp without a transaction, and wait for their acknowledgement."""
     append_timed(connection, topic, [(time, value) for value in values], partition)
@@ -59,7 +59,7 @@ def append_timed(
     assert producer.flush(30) == 0
 
 
-def transaction(
+def write_transaction(
     connection: Connection, topic: str, values: Iterable[bytes], partition: int, commit: bool
 ) -> None:
     """Write records in a transaction, and commit or abort it."""
@@ -75,11 +75,11 @@ def transaction(
         producer.abort_transaction(10)
 
 
-def options(connection: Connection, prefix: str, **more: Any) -> dict[str, Any]:
+def read_options(connection: Connection, prefix: str, **options: Any) -> dict[str, Any]:
     """Return the options of a read of these orders."""
     common = {"project": str(ROOT), "bootstrapServer": connection.bootstrap_server, "prefix": prefix}
-    return {"aggregate": "order", **common, **more}
+    return {"aggregate": "order", **common, **options}
 
 
-def load(spark: "SparkSession", given: dict[str, Any]) -> "DataFrame":
-    return spark.read.format("cqrs").options(**given).load()
+def load(spark: "SparkSession", options: dict[str, Any]) -> "DataFrame":
+    return spark.read.format("cqrs").options(**options).load()
