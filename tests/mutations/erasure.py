@@ -84,13 +84,13 @@ ERASURE = [
         "a database's words are told",
         "cqrs_cli/following/projections/projector.py",
         ((" and not self._aggregate.has_personal_fields:\n", ":\n"),),
-        f"{_PROJECTIONS}::test_errors_tell_no_value",
+        f"{_PROJECTIONS}::test_errors_contain_no_value",
     ),
     Mutation(
         "what led to a projection's error is shown",
         "cqrs_cli/following/projections/projector.py",
         (("error) from self._aggregate.redact_error(error)\n", "error) from error\n"),),
-        f"{_PROJECTIONS}::test_errors_tell_no_value",
+        f"{_PROJECTIONS}::test_errors_contain_no_value",
     ),
     Mutation(
         "a wrong field is repeated with its value",

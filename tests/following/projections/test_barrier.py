@@ -26,41 +26,43 @@ from tests.following.projections.projector_harness import (
 LOGS: Logs = {event_partition(0): [], event_partition(1): []}
 
 
-class GrownPlan(ProjectionPlan):
-    """A plan in which 0 gave keys to 1 after three events."""
+class RepartitionedPlan(ProjectionPlan):
+    """A plan in which partition 0 gave keys to partition 1 after three events."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         return PartitionLineage((1,)).with_record(Grow(1, 2)).with_record(Split(0, 1, 2, 0, 3, 0, 0, 0))
 
 
-def move(engine: Engine, plan: ProjectionPlan, before: int, after: int) -> None:
-    """Move the position of 0."""
+def move_position_of_parent(engine: Engine, plan: ProjectionPlan, before: int, after: int) -> None:
+    """Move the position of partition 0."""
     with engine.begin() as db:
         move_position(db, plan, event_partition(0), before, after)
 
 
 def test_restored_backup_closes_the_barrier(sqlite_database: DatabaseAddress) -> None:
     """The target is at its beginning and has checked the barrier, and then a restore moves all positions back."""
-    simple = make_plan(LOGS, sqlite_database)
-    plan = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
+    original_plan = make_plan(LOGS, sqlite_database)
+    plan = RepartitionedPlan(
+        **{field.name: getattr(original_plan, field.name) for field in fields(original_plan)}
+    )
     take_over(plan, recent_orders())
     barrier = ParentBarrier(plan, event_partition(1))
     with open_engine(sqlite_database) as engine:
         assert not barrier.is_passable(engine)
-        move(engine, plan, 0, 3)
+        move_position_of_parent(engine, plan, 0, 3)
         assert barrier.is_passable(engine)
-        move(engine, plan, 3, 0)
+        move_position_of_parent(engine, plan, 3, 0)
         with engine.connect() as db:
             assert not barrier.is_passable_in(db)
 
 
-def test_never_grown_asks_nobody(sqlite_database: DatabaseAddress) -> None:
+def test_unrepartitioned_topic_needs_no_check(sqlite_database: DatabaseAddress) -> None:
     """The check needs neither the broker, which does not exist, nor the database, which has no tables."""
     with open_engine(sqlite_database) as engine:
         assert ParentBarrier(make_plan(LOGS, sqlite_database), event_partition(1)).is_passable(engine)
 
 
-def test_growth_ends_a_run() -> None:
+def test_added_partitions_end_a_run() -> None:
     sources = [event_partition(0), event_partition(1)]
     require_all_partitions({TOPIC: 2}, sources)
     with pytest.raises(

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.kafka
 DATABASES = ["sqlite_database", "postgres_database", "mariadb_database", "duckdb_database"]
 
 
-def prepared(
+def prepare_plan(
     settings: Settings, connection: Connection, database: DatabaseAddress, rebuild: bool = False
 ) -> ProjectionPlan:
     """Return the plan of the tables to fill, up to the present ends."""
@@ -59,35 +59,37 @@ def test_committed_events_are_projected_once(
     connection: Connection, prefix: str, settings: Settings, database: DatabaseAddress
 ) -> None:
     logs = write_logs(connection, settings, prefix, 500)
-    plan = prepared(settings, connection, database)
+    plan = prepare_plan(settings, connection, database)
     assert project(plan) == []
     assert read_tables(database) == expected_contents(logs)
-    assert next_offsets(database) == {one.partition: end for one, end in (plan.targets or {}).items()}
+    assert next_offsets(database) == {
+        partition.partition: end for partition, end in (plan.targets or {}).items()
+    }
 
 
-def test_topics_made_again_need_a_rebuild(
+def test_recreated_topics_need_a_rebuild(
     connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 50)
-    project(prepared(settings, connection, sqlite_database))
+    project(prepare_plan(settings, connection, sqlite_database))
     before = read_tables(sqlite_database)
     delete_kinds(harness, "events")
     logs = write_logs(connection, settings, prefix, 60, seed=2)
     with pytest.raises(ContradictionError, match="cqrs project recent_orders --rebuild"):
-        prepared(settings, connection, sqlite_database)
-    new = prepared(settings, connection, sqlite_database, rebuild=True)
+        prepare_plan(settings, connection, sqlite_database)
+    new = prepare_plan(settings, connection, sqlite_database, rebuild=True)
     assert project(new) == []
     assert read_tables(sqlite_database) == before
     assert read_tables(new.database) == expected_contents(logs)
 
 
-def test_topics_lost_meanwhile_stop(
+def test_topics_deleted_meanwhile_are_an_error(
     connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 20)
-    plan = prepared(settings, connection, sqlite_database)
+    plan = prepare_plan(settings, connection, sqlite_database)
     topic_identity(plan).check_ids()
     delete_kinds(harness, "events")
     with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
@@ -97,44 +99,48 @@ def test_topics_lost_meanwhile_stop(
         topic_identity(plan).check_ids()
 
 
-def test_positions_beyond_the_log_stop(
+def test_positions_beyond_the_log_are_an_error(
     connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress
 ) -> None:
     write_logs(connection, settings, prefix, 20)
-    plan = prepared(settings, connection, sqlite_database)
+    plan = prepare_plan(settings, connection, sqlite_database)
     project(plan)
-    with moved_positions(sqlite_database, 1_000_000):
+    with move_positions(sqlite_database, 1_000_000):
         (error, *_) = project(plan)
     assert "the position is 1000000, but the log ends at" in error
 
 
 @contextmanager
-def moved_positions(database: DatabaseAddress, to: int) -> Iterator[None]:
+def move_positions(database: DatabaseAddress, offset: int) -> Iterator[None]:
     """Move every position."""
     from sqlalchemy import text
 
     from tests.following.projections.projector_harness import open_engine
 
     with open_engine(database) as engine, engine.begin() as db:
-        db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
+        db.execute(text(f"UPDATE cqrs_positions SET next_offset = {offset}"))
     yield
 
 
-def test_lost_broker_ends_once(
+def test_lost_broker_ends_a_once_run(
     prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     """The broker existed when the projectors started, and they wait for more events."""
     with broker(tmp_path / "kafka") as kafka:
         write_logs(kafka.connection, settings, prefix, 20)
-        plan = prepared(settings, kafka.connection, sqlite_database)
-        reached, steps = dict(plan.targets or {}), iter([kafka.kill])
-        waiting = replace(plan, timeout=0.0, targets={one: end + 1 for one, end in reached.items()})
+        plan = prepare_plan(settings, kafka.connection, sqlite_database)
+        ends, actions = dict(plan.targets or {}), iter([kafka.kill])
+        waiting_plan = replace(
+            plan, timeout=0.0, targets={partition: end + 1 for partition, end in ends.items()}
+        )
 
-        def idle(stopping: threading.Event) -> None:
-            if next_offsets(sqlite_database) == {one.partition: end for one, end in reached.items()}:
-                next(steps, lambda: None)()
+        def kill_broker_at_the_end(stopping: threading.Event) -> None:
+            if next_offsets(sqlite_database) == {partition.partition: end for partition, end in ends.items()}:
+                next(actions, lambda: None)()
 
-        results = project_partitions(waiting, waiting.sources, recent_orders(), print, idle)
+        results = project_partitions(
+            waiting_plan, waiting_plan.sources, recent_orders(), print, kill_broker_at_the_end
+        )
     assert {type(result.error) for result in results if result.error} == {UnavailableError}
 
 
@@ -145,7 +151,7 @@ from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.test_broker import *
 settings = load_settings({"topic_prefix": sys.argv[2]}, ROOT)
-plan = prepared(settings, Connection(sys.argv[1]), DatabaseAddress(sys.argv[3]))
+plan = prepare_plan(settings, Connection(sys.argv[1]), DatabaseAddress(sys.argv[3]))
 problems = project(replace(plan, batch=40))
 print(problems)
 sys.exit(bool(problems))
@@ -166,30 +172,30 @@ def test_killed_and_rival_projectors_agree(
     program = [sys.executable, "-c", KILLED_PROGRAM, connection.bootstrap_server, prefix, database.url]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def done() -> int:
+    def projected_count() -> int:
         try:
             return sum(next_offsets(database).values())
         except SQLAlchemyError:
             return 0  # the tables do not exist yet
 
-    killed = 0
+    kill_count = 0
     while True:
-        goal = done() + choice.randrange(1, 1500)
-        several = [
+        next_count = projected_count() + choice.randrange(1, 1500)
+        processes = [
             subprocess.Popen(program, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
             for _ in range(choice.choice([1, 1, 2]))
         ]
         eventually(
-            lambda goal=goal, several=several: (
-                done() >= goal or all(one.poll() is not None for one in several)
+            lambda next_count=next_count, processes=processes: (
+                projected_count() >= next_count or all(process.poll() is not None for process in processes)
             ),  # type: ignore[misc]
             within=90,
         )
-        for one in several:
-            one.kill()  # no effect if it has ended
-        ended = [one.wait() for one in several]
-        killed += ended.count(-signal.SIGKILL)
-        if 0 in ended:
+        for process in processes:
+            process.kill()  # no effect if it has ended
+        exit_codes = [process.wait() for process in processes]
+        kill_count += exit_codes.count(-signal.SIGKILL)
+        if 0 in exit_codes:
             break
-    assert killed > 0
+    assert kill_count > 0
     assert read_tables(database) == expected_contents(logs)

@@ -47,7 +47,9 @@ def shop(project: Project) -> Project:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, settings: Settings) -> None:
+def test_once_run_fills_the_tables(
+    shop: Project, connection: Connection, prefix: str, settings: Settings
+) -> None:
     logs = write_logs(connection, settings, prefix, 300)
     error = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
     database = parse_database("sqlite:///projections.db", shop.folder)
@@ -67,7 +69,7 @@ def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, 
     assert len(found) == len(set(found)) == sum(len(log) for log in logs.values())
 
 
-def test_little_needs_no_spark(
+def test_few_events_need_no_spark(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
     """New tables with few events need no Spark either."""
@@ -81,7 +83,7 @@ def test_little_needs_no_spark(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_raising_projections_end_with_one(
+def test_raising_projection_exits_with_1(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
     write_logs(connection, settings, prefix, 30)
@@ -115,42 +117,42 @@ def test_new_revision_replaces_under_load(
     """The new run takes over during writes, reads and an older run. The older run exits with 6; readers miss no row."""
     topics = create_order_topics(connection, prefix)
     logs = {partition: random_log(partition, 1500) for partition in range(4)}
-    to = ("--to", command_line_url(database))
-    seen: list[int] = []
+    to_option = ("--to", command_line_url(database))
+    row_counts: list[int] = []
     stop = threading.Event()
-    sqlite_database = shop.folder / "projections/recent_orders.py"
+    projection_file = shop.folder / "projections/recent_orders.py"
 
     def write() -> None:
         for start in range(0, 1500, 100):
             for partition, log in logs.items():
                 write_events(connection, topics.events, partition, log[start : start + 100])
 
-    def look() -> None:
+    def read_row_counts() -> None:
         while not stop.is_set():
             try:
-                seen.append(query_rows(database, "SELECT count(*) FROM recent_orders")[0][0])
+                row_counts.append(query_rows(database, "SELECT count(*) FROM recent_orders")[0][0])
             except SQLAlchemyError:
-                seen.append(-1)  # the table does not exist yet
+                row_counts.append(-1)  # the table does not exist yet
             stop.wait(0.02)
 
-    with shop.running("project", "recent_orders", *to) as older:
-        threads = [threading.Thread(target=one) for one in (write, look)]
+    with shop.running("project", "recent_orders", *to_option) as older:
+        threads = [threading.Thread(target=function) for function in (write, read_row_counts)]
         threads[0].start()
         eventually(lambda: ready(database), within=120)
         threads[1].start()
-        sqlite_database.write_text(
-            sqlite_database.read_text().replace("metadata)\n", "metadata, revision=2)\n")
+        projection_file.write_text(
+            projection_file.read_text().replace("metadata)\n", "metadata, revision=2)\n")
         )
-        shop.cqrs("project", "recent_orders", "--once", *to)
+        shop.cqrs("project", "recent_orders", "--once", *to_option)
         _, err = older.communicate(timeout=120)
         threads[0].join()
         stop.set()
         threads[1].join()
         assert older.returncode == 6
         assert "took over projection recent_orders" in err
-    shop.cqrs("project", "recent_orders", "--once", *to)
-    assert seen == sorted(seen)
-    assert seen[0] >= 0
+    shop.cqrs("project", "recent_orders", "--once", *to_option)
+    assert row_counts == sorted(row_counts)
+    assert row_counts[0] >= 0
     assert query_rows(database, "SELECT revision FROM cqrs_projections") == [(2,)]
     assert read_tables(database) == expected_contents(logs)
 

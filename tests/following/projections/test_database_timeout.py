@@ -23,20 +23,20 @@ LOGS = {event_partition(0): random_log(0, 3)}
 
 
 @pytest.fixture
-def impatient(tmp_path: Path) -> ProjectionPlan:
+def plan_with_absent_database(tmp_path: Path) -> ProjectionPlan:
     """A plan with a server address without a listener."""
     return replace(make_plan(LOGS, parse_database("postgresql://u@127.0.0.1:1/d", tmp_path)), timeout=0.0)
 
 
-def test_absent_database_ends_preparing(impatient: ProjectionPlan) -> None:
-    engine, notes = open_database(impatient.database), list[str]()
-    with pytest.raises(UnavailableError, match=r"no answer from postgresql.* for 0 s") as ended:
-        retry_until_available(engine.connect, impatient, notes.append)
-    assert ended.value.exit_code == 4
+def test_absent_database_ends_preparing(plan_with_absent_database: ProjectionPlan) -> None:
+    engine, notes = open_database(plan_with_absent_database.database), list[str]()
+    with pytest.raises(UnavailableError, match=r"no answer from postgresql.* for 0 s") as error:
+        retry_until_available(engine.connect, plan_with_absent_database, notes.append)
+    assert error.value.exit_code == 4
 
 
-def test_absent_database_ends_projecting(impatient: ProjectionPlan) -> None:
+def test_absent_database_ends_projecting(plan_with_absent_database: ProjectionPlan) -> None:
     notes: list[str] = []
-    (result,) = run_projectors(impatient, LOGS, recent_orders(), notes=notes)
+    (result,) = run_projectors(plan_with_absent_database, LOGS, recent_orders(), notes=notes)
     assert isinstance(result.error, UnavailableError)
     assert "no answer from postgresql" in notes[0] and "for 0 s" in str(result.error)

@@ -34,26 +34,28 @@ PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILIN
 
 
 @pytest.mark.program
-def test_projection_shown_is_right(tmp_path: Path) -> None:
+def test_documented_projection_works(tmp_path: Path) -> None:
     write_projection(tmp_path, PROJECTION, "balances")
     loaded = load_projection("balances", tmp_path, "aggregates")
     events = [Opened("ann"), Deposited(100), Withdrawn(30)]
-    log = [bank(event_record(version, "a", version, event)) for version, event in enumerate(events, 1)]
+    log = [
+        as_bank_record(event_record(version, "a", version, event)) for version, event in enumerate(events, 1)
+    ]
     database = parse_database("sqlite:///projections.db", tmp_path)
-    one = EventPartition("bank_account", "bank_account.events", 0)
+    partition = EventPartition("bank_account", "bank_account.events", 0)
     plan = ProjectionPlan(
         "balances",
         Connection("h:1"),
         "aggregates",
         tmp_path,
-        {one.topic: "id"},
-        [one],
+        {partition.topic: "id"},
+        [partition],
         database,
         "me",
-        {one: 4},
+        {partition: 4},
     )
     take_over(plan, loaded)
-    assert error_texts(run_projectors(plan, {one: log}, loaded)) == []
+    assert error_texts(run_projectors(plan, {partition: log}, loaded)) == []
     assert query_rows(database, "SELECT * FROM accounts") == [("a", "ann", 70)]
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
     program = READ.replace("import cqrs_cli as cqrs\n", FAKED)
@@ -76,18 +78,18 @@ cqrs = types.SimpleNamespace(Client=Client)
 """
 
 
-def bank(one: Record) -> Record:
+def as_bank_record(record: Record) -> Record:
     """Return the record as a record of the other aggregate."""
-    value = (one.value or b"").replace(b'"order.', b'"bank_account.')
-    return Record(one.offset, one.timestamp, one.key, value)
+    value = (record.value or b"").replace(b'"order.', b'"bank_account.')
+    return Record(record.offset, record.timestamp, record.key, value)
 
 
 @pytest.mark.parametrize("line", CONSOLE.splitlines())
-def test_commands_of_the_page_are_valid(line: str) -> None:
+def test_documented_commands_are_valid(line: str) -> None:
     assert isinstance(parse(shlex.split(line.removeprefix("$ "))[1:]), Call)
 
 
-def test_file_and_tables_are_as_said(tmp_path: Path) -> None:
+def test_documented_files_and_tables_exist(tmp_path: Path) -> None:
     from cqrs_cli.following.projections.databases.control import CONTROL
     from cqrs_cli.following.projections.databases.known import dialect_of
 

@@ -62,12 +62,12 @@ class EndingNotes(list[str]):
         self._program.communicate()
 
 
-def test_who_has_the_file_is_said(duckdb_database: DatabaseAddress) -> None:
+def test_lock_holder_is_named(duckdb_database: DatabaseAddress) -> None:
     """An analyst's program only reads, and is waited for."""
     duckdb_database = duckdb_database._replace(lock_timeout=0.1)
     logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
     take_over(make_plan(logs, duckdb_database), loaded)
-    with python(HOLD_PROGRAM, duckdb_database.url) as holder:
+    with start_program(HOLD_PROGRAM, duckdb_database.url) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "holds\n"
         notes = EndingNotes(holder)
         assert error_texts(run_projectors(make_plan(logs, duckdb_database), logs, loaded, notes=notes)) == []
@@ -81,33 +81,33 @@ def test_processes_take_turns(duckdb_database: DatabaseAddress) -> None:
     logs = {event_partition(partition): random_log(partition, 20) for partition in range(2)}
     take_over(make_plan(logs, duckdb_database), recent_orders())
     with (
-        python(PROJECT_PROGRAM, duckdb_database.url, "0") as one,
-        python(PROJECT_PROGRAM, duckdb_database.url, "1") as other,
+        start_program(PROJECT_PROGRAM, duckdb_database.url, "0") as first,
+        start_program(PROJECT_PROGRAM, duckdb_database.url, "1") as second,
     ):
-        assert (one.wait(), other.wait()) == (0, 0)
+        assert (first.wait(), second.wait()) == (0, 0)
     assert read_tables(duckdb_database) == expected_tables(logs)
 
 
-def test_readers_get_their_turn(duckdb_database: DatabaseAddress) -> None:
+def test_readers_can_open_the_file(duckdb_database: DatabaseAddress) -> None:
     """Another process writes one batch after the other."""
     logs = {event_partition(0): random_log(0, 20)}
     take_over(make_plan(logs, duckdb_database), recent_orders())
-    with python(PROJECT_PROGRAM, duckdb_database.url, "0") as writer:
-        seen = [next_offsets(duckdb_database)[0] for _ in iter(writer.poll, 0)]
-    assert seen == sorted(seen) and len(set(seen)) > 2
+    with start_program(PROJECT_PROGRAM, duckdb_database.url, "0") as writer:
+        offsets = [next_offsets(duckdb_database)[0] for _ in iter(writer.poll, 0)]
+    assert offsets == sorted(offsets) and len(set(offsets)) > 2
 
 
-def python(script: str, *arguments: str) -> "subprocess.Popen[str]":
-    call = [sys.executable, "-c", script, *arguments]
-    return subprocess.Popen(call, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def start_program(script: str, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("error", ["Current transaction is aborted", "Duplicate key"])
-def test_other_errors_are_not_waited_for(error: str) -> None:
+def test_other_errors_are_not_retried(error: str) -> None:
     assert duckdb.DuckDb().retry_policy(TransactionException(error)) == "none"
 
 
-def test_conflicts_are_tried_again() -> None:
+def test_conflicts_are_retried() -> None:
     assert duckdb.DuckDb().retry_policy(TransactionException("Conflict on update!")) == "again"
 
 

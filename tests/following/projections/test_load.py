@@ -10,7 +10,7 @@ from tests.following.projections.projector_harness import recent_orders
 from tests.support import ROOT
 from tests.support.user_code import write_projection
 
-GOOD = """
+VALID_PROJECTION = """
 from collections.abc import Sequence
 from sqlalchemy import Column, Connection, MetaData, String, Table
 import cqrs_cli as cqrs
@@ -26,20 +26,20 @@ projection = cqrs.Projection(project, metadata)
 """
 
 
-def loaded(folder: Path, text: str) -> Any:
+def load_from_text(folder: Path, text: str) -> Any:
     return load_projection("mine", write_projection(folder, text), "aggregates")
 
 
-def test_annotations_say_the_events(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD)
-    assert (set(found.aggregates), found.events) == ({"order"}, {Placed, Shipped})
+def test_annotations_define_the_events(tmp_path: Path) -> None:
+    projection = load_from_text(tmp_path, VALID_PROJECTION)
+    assert (set(projection.aggregates), projection.events) == ({"order"}, {Placed, Shipped})
     assert recent_orders().event_names == ("Cancelled", "Deleted", "Placed", "Shipped")
 
 
-def test_any_event_means_all(tmp_path: Path) -> None:
-    found = loaded(tmp_path, GOOD.replace("Placed | Shipped]", "cqrs.Event]"))
-    assert {"order", "bank_account", "counter", "sensor"} <= set(found.aggregates)
-    assert found.event_names == ("*",)
+def test_base_event_means_all_events(tmp_path: Path) -> None:
+    projection = load_from_text(tmp_path, VALID_PROJECTION.replace("Placed | Shipped]", "cqrs.Event]"))
+    assert {"order", "bank_account", "counter", "sensor"} <= set(projection.aggregates)
+    assert projection.event_names == ("*",)
 
 
 @pytest.mark.parametrize(
@@ -63,26 +63,26 @@ def test_any_event_means_all(tmp_path: Path) -> None:
     ],
 )
 def test_bad_projections_name_the_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
-    assert old in GOOD
-    with pytest.raises(ConfigurationError) as refusal:
-        loaded(tmp_path, GOOD.replace(old, new))
-    assert complaint in str(refusal.value)
+    assert old in VALID_PROJECTION
+    with pytest.raises(ConfigurationError) as error:
+        load_from_text(tmp_path, VALID_PROJECTION.replace(old, new))
+    assert complaint in str(error.value)
 
 
 def test_unknown_aggregates_are_refused(tmp_path: Path) -> None:
-    text = GOOD.replace("metadata = ", "class Lost(cqrs.Event): ...\n\nmetadata = ").replace(
+    text = VALID_PROJECTION.replace("metadata = ", "class Lost(cqrs.Event): ...\n\nmetadata = ").replace(
         "Placed | S", "S"
     )
     text = text.replace("Shipped]", "Shipped | Lost]").replace("import Shipped", "import Placed, Shipped")
     with pytest.raises(ConfigurationError, match=r"projections\.mine\.Lost is not an event of an aggregate"):
-        loaded(tmp_path, text)
+        load_from_text(tmp_path, text)
 
 
-def test_unknown_projections_name_the_known() -> None:
+def test_unknown_projection_lists_existing_names() -> None:
     with pytest.raises(UsageError, match="no projection 'recent_order'; did you mean recent_orders"):
         load_projection("recent_order", ROOT, "aggregates")
 
 
-def test_projects_without_any_say_so(tmp_path: Path) -> None:
+def test_project_without_projections_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CqrsError, match="there is no folder 'projections' with any in"):
         load_projection("mine", tmp_path, "aggregates")

@@ -93,11 +93,11 @@ class TestMariaDb(DatabaseContract, ServerContract):
 
 
 @pytest.mark.parametrize(
-    "more", ["", "CHARACTER SET latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"]
+    "database_options", ["", "CHARACTER SET latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"]
 )
-def test_texts_differ_by_every_letter(mariadb_server: MariaDb, tmp_path: Path, more: str) -> None:
+def test_texts_differ_by_every_letter(mariadb_server: MariaDb, tmp_path: Path, database_options: str) -> None:
     """Keys differ by letter case, trailing spaces and letters beyond latin1, for any collation of the database."""
-    database = parse_database(mariadb_server.make_database(more), tmp_path)
+    database = parse_database(mariadb_server.make_database(database_options), tmp_path)
     names = ["ann", "Ann", "ann ", "änn", "\N{GRINNING FACE}", "ﬁ", "fi"]
     log = [event_record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]
     logs, loaded = {event_partition(0): log}, recent_orders()
@@ -108,23 +108,29 @@ def test_texts_differ_by_every_letter(mariadb_server: MariaDb, tmp_path: Path, m
     assert set(read_tables(database)[1]) == set(names)
 
 
-def test_values_are_kept_whole(mariadb_database: DatabaseAddress) -> None:
+def test_values_are_stored_completely(mariadb_database: DatabaseAddress) -> None:
     """Milliseconds, 16 digits, and more than 64 KiB are stored as in the other databases."""
     columns = [Column("n", Float), Column("at", DateTime(timezone=True)), Column("long", Text)]
     loaded = tables_of([*columns, Column("bytes", LargeBinary), Column("free", String)])
-    at = datetime(2026, 11, 23, 4, 5, 6, 789_123, tzinfo=UTC)
-    row = {"n": 0.1 + 0.2, "at": at, "long": "é" * 100_000, "bytes": b"\0" * 100_000, "free": "x" * 100_000}
+    moment = datetime(2026, 11, 23, 4, 5, 6, 789_123, tzinfo=UTC)
+    row = {
+        "n": 0.1 + 0.2,
+        "at": moment,
+        "long": "é" * 100_000,
+        "bytes": b"\0" * 100_000,
+        "free": "x" * 100_000,
+    }
     (table,) = loaded.projection.metadata.sorted_tables
     with open_engine(mariadb_database) as engine:
         create_control_tables(engine)
         create_tables(engine, loaded)
         with engine.begin() as db:
             db.execute(insert(table), row)
-            found = dict(db.execute(select(table)).mappings().one())
-    assert found == {**row, "at": at.replace(tzinfo=None)}
+            stored_row = dict(db.execute(select(table)).mappings().one())
+    assert stored_row == {**row, "at": moment.replace(tzinfo=None)}
 
 
-def test_what_is_written_out_stays(mariadb_database: DatabaseAddress) -> None:
+def test_explicit_lengths_are_kept(mariadb_database: DatabaseAddress) -> None:
     """The author's lengths and collations stay. Keys and indexes get a length, other texts have none."""
     key = [
         Column("a", String, primary_key=True),
@@ -153,7 +159,7 @@ def test_what_is_written_out_stays(mariadb_database: DatabaseAddress) -> None:
         (Column("price", Integer), "MyISAM", "table t0 has the engine MyISAM, which has no transactions"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(column: Column[Any], engine: str, complaint: str) -> None:
+def test_unusable_tables_are_refused(column: Column[Any], engine: str, complaint: str) -> None:
     metadata = MetaData()
     Table("t0", metadata, column, mariadb_engine=engine)
     with pytest.raises(ConfigurationError, match=complaint):
@@ -172,7 +178,7 @@ def test_tables_without_transactions_are_refused(mariadb_database: DatabaseAddre
             check_columns(db, "recent_orders", plan.tables)
 
 
-def test_old_releases_are_refused() -> None:
+def test_old_servers_are_refused() -> None:
     db: Any = SimpleNamespace(dialect=SimpleNamespace(server_version_info=(10, 5, 29)))
     with pytest.raises(ConfigurationError, match=r"MariaDB 10\.5\.29 may rename only some of several tables"):
         mariadb.check_server(db)
@@ -180,7 +186,7 @@ def test_old_releases_are_refused() -> None:
     mariadb.check_server(db)
 
 
-def test_values_too_long_stop(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
+def test_too_long_values_are_errors(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
     """A server in non-strict mode would cut them silently."""
     with server_set(mariadb_server, "sql_mode", "''", "DEFAULT"):
         log = [event_record(0, "o", 1, Placed("c" * 5)), event_record(1, "p" * 256, 1, Placed("c"))]
@@ -193,7 +199,7 @@ def test_values_too_long_stop(mariadb_server: MariaDb, mariadb_database: Databas
     assert list(read_tables(mariadb_database)[0]) == ["o"]
 
 
-def test_rows_too_large_stop(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
+def test_too_large_rows_are_errors(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
     """The error of `max_allowed_packet` is not taken for a lost server, for which the projector would wait forever."""
     with server_set(mariadb_server, "max_allowed_packet", "1048576", "16777216"):
         logs, loaded = {event_partition(0): random_log(0, 3)}, recent_orders()
@@ -208,7 +214,7 @@ def test_rows_too_large_stop(mariadb_server: MariaDb, mariadb_database: Database
     assert f"order.events:0@{logs[event_partition(0)][0].offset}" in error
 
 
-def test_found_rows_are_counted(mariadb_database: DatabaseAddress) -> None:
+def test_update_counts_matched_rows(mariadb_database: DatabaseAddress) -> None:
     """An UPDATE counts all matched rows, not only changed rows, so an unmoved position is found."""
     plan = make_plan({event_partition(0): []}, mariadb_database)
     take_over(plan, recent_orders())
@@ -216,7 +222,7 @@ def test_found_rows_are_counted(mariadb_database: DatabaseAddress) -> None:
         move_position(db, plan, event_partition(0), 0, 0)
 
 
-def test_passwords_come_from_elsewhere(
+def test_passwords_come_from_environment_or_file(
     mariadb_server: MariaDb,
     mariadb_database: DatabaseAddress,
     monkeypatch: pytest.MonkeyPatch,

@@ -37,7 +37,7 @@ pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 
 @pytest.mark.covers("projected-once")
 @pytest.mark.parametrize("dies", [False, True])
-def test_lost_replies_to_commits_repeat_nothing(
+def test_lost_commit_replies_repeat_no_event(
     mariadb_server: MariaDb, mariadb_database: DatabaseAddress, dies: bool
 ) -> None:
     """No event is repeated if the connection breaks after COMMIT, or the server is killed right after COMMIT."""
@@ -91,7 +91,7 @@ def test_server_lost_while_connecting_is_awaited(
 
 
 @pytest.mark.covers("projected-once")
-def test_swallowed_deadlocks_are_done_again(mariadb_database: DatabaseAddress) -> None:
+def test_swallowed_deadlocks_are_retried(mariadb_database: DatabaseAddress) -> None:
     """A batch is repeated if the server rolled it back and the projection has swallowed the error."""
     logs, loaded = {event_partition(0): random_log(0, 60)}, recent_orders()
     plan = make_plan(logs, mariadb_database)
@@ -129,7 +129,7 @@ def test_swallowed_deadlocks_are_done_again(mariadb_database: DatabaseAddress) -
     assert read_tables(mariadb_database) == expected_tables(logs)
 
 
-def test_held_rows_are_waited_for(mariadb_database: DatabaseAddress) -> None:
+def test_locked_rows_are_waited_for(mariadb_database: DatabaseAddress) -> None:
     """Another program holds a row for longer than a batch waits."""
     mariadb_database = mariadb_database._replace(lock_timeout=1)
     logs, loaded = {event_partition(0): random_log(0, 20)}, recent_orders()
@@ -142,12 +142,12 @@ def test_held_rows_are_waited_for(mariadb_database: DatabaseAddress) -> None:
         holder.execute(text("UPDATE customers SET orders = 9"))
         tries: list[int] = []
 
-        def tail(one: EventPartition, start: int) -> ListTail:
+        def tail(partition: EventPartition, start: int) -> ListTail:
             tries.append(start)
             if len(tries) == 3:
                 holder.rollback()
                 holder.close()
-            return ListTail(logs[one], start, 100)
+            return ListTail(logs[partition], start, 100)
 
         assert error_texts(run_projectors(plan, logs, loaded, tail=tail)) == []
     assert len(tries) >= 3

@@ -88,22 +88,24 @@ swap_to_second_revision(live, new, logs)
 @pytest.mark.covers("projected-once")
 @pytest.mark.parametrize("crash", ["client", "server"])
 @pytest.mark.parametrize("point", ["fenced", "renamed", "settled"])
-def test_cut_off_exchange_is_whole(
+def test_killed_swap_leaves_complete_tables(
     mariadb_server: MariaDb, mariadb_database: DatabaseAddress, point: str, crash: str
 ) -> None:
     """After a kill at any step of a swap, the older run is fenced, and the next run finds complete tables."""
-    more = {event_partition(partition): random_log(partition, 90) for partition in range(2)}
-    logs = {one: log[:60] for one, log in more.items()}
+    longer_logs = {event_partition(partition): random_log(partition, 90) for partition in range(2)}
+    logs = {partition: log[:60] for partition, log in longer_logs.items()}
     live = fill_live_tables(mariadb_database, logs)
     create_shadow_tables(live, second_revision(), "new")
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SWAP_PROGRAM, mariadb_database.url, point], cwd=ROOT, check=False
     )
-    assert ran.returncode == -signal.SIGKILL
+    assert process.returncode == -signal.SIGKILL
     if crash == "server":
         mariadb_server.kill()
         mariadb_server.start()
-    for error in run_projectors(make_plan(more, mariadb_database, "old"), more, recent_orders()):
+    for error in run_projectors(
+        make_plan(longer_logs, mariadb_database, "old"), longer_logs, recent_orders()
+    ):
         assert isinstance(error.error, TakenOverError)
     if point == "fenced":
         assert read_tables(mariadb_database) == expected_tables(logs)
@@ -128,21 +130,24 @@ def test_cut_off_exchange_is_whole(
         mariadb_database, dialect_of(mariadb_database).shadow_address(mariadb_database, live.name)
     )
     assert (
-        error_texts(run_projectors(make_plan(more, mariadb_database, "new"), more, second_revision())) == []
+        error_texts(
+            run_projectors(make_plan(longer_logs, mariadb_database, "new"), longer_logs, second_revision())
+        )
+        == []
     )
-    assert order_counts_by_buyer(mariadb_database) == expected_tables(more)[1]
+    assert order_counts_by_buyer(mariadb_database) == expected_tables(longer_logs)[1]
 
 
 @pytest.mark.slow
 @pytest.mark.covers("projected-once")
-def test_server_killed_in_an_exchange(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
+def test_server_killed_during_a_swap(mariadb_server: MariaDb, mariadb_database: DatabaseAddress) -> None:
     """After the server is killed at any moment of a swap, all tables are old, or all are new."""
     logs = {event_partition(partition): random_log(partition, 30) for partition in range(2)}
-    live, outcomes, wait = fill_live_tables(mariadb_database, logs), set[int](), 0.05
+    live, revisions, wait = fill_live_tables(mariadb_database, logs), set[int](), 0.05
     for number in range(12):
         new = create_shadow_tables(live, second_revision(), f"new {number}")
         raise_first_error(run_projectors(replace(new, targets=live.targets), logs, second_revision()))
-        thread = threading.Thread(target=failing_exchange, args=(live, new, logs))
+        thread = threading.Thread(target=try_to_swap, args=(live, new, logs))
         thread.start()
         thread.join(wait)
         mariadb_server.kill()
@@ -151,7 +156,7 @@ def test_server_killed_in_an_exchange(mariadb_server: MariaDb, mariadb_database:
         with prepared(mariadb_database):
             pass
         ((revision,),) = query_rows(mariadb_database, "SELECT revision FROM cqrs_projections")
-        outcomes.add(revision)
+        revisions.add(revision)
         wait *= 1.6 if revision == 1 else 0.6  # aims at the moment when the tables are renamed
         if revision == 1:
             assert read_tables(mariadb_database) == expected_tables(logs)
@@ -160,10 +165,10 @@ def test_server_killed_in_an_exchange(mariadb_server: MariaDb, mariadb_database:
         with open_engine(mariadb_database) as engine, engine.begin() as db:
             db.execute(text("DROP TABLE recent_orders, buyers, cqrs_positions, cqrs_projections"))
         live = fill_live_tables(mariadb_database, logs)
-    assert outcomes == {1, 2}
+    assert revisions == {1, 2}
 
 
-def failing_exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
+def try_to_swap(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
     with suppress(SQLAlchemyError, CqrsError):
         swap_to_second_revision(live, new, logs)
 
@@ -173,26 +178,26 @@ def test_readers_miss_no_table(mariadb_database: DatabaseAddress) -> None:
     logs = {event_partition(0): random_log(0, 60)}
     live = fill_live_tables(mariadb_database, logs)
     new = create_shadow_tables(live, second_revision(), "new")
-    stop, seen = threading.Event(), list[int]()
+    stop, row_counts = threading.Event(), list[int]()
 
-    def look() -> None:
+    def read_row_counts() -> None:
         with open_engine(mariadb_database) as engine:
             while not stop.is_set():
                 with engine.connect() as db:
-                    seen.append(db.execute(text("SELECT count(*) FROM recent_orders")).scalar_one())
+                    row_counts.append(db.execute(text("SELECT count(*) FROM recent_orders")).scalar_one())
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=read_row_counts)
     thread.start()
-    eventually(lambda: len(seen) > 10)
+    eventually(lambda: len(row_counts) > 10)
     swap_to_second_revision(live, new, logs)
-    looked = len(seen)
-    eventually(lambda: len(seen) > looked + 10)
+    count_before = len(row_counts)
+    eventually(lambda: len(row_counts) > count_before + 10)
     stop.set()
     thread.join()
-    assert set(seen) == {len(expected_tables(logs)[0])}
+    assert set(row_counts) == {len(expected_tables(logs)[0])}
 
 
-def test_open_readers_delay_the_exchange(
+def test_open_readers_delay_the_swap(
     mariadb_database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction that has read the live tables keeps them locked. The swap waits for it with repeated tries."""
@@ -226,7 +231,7 @@ def test_one_run_prepares_at_a_time(mariadb_database: DatabaseAddress) -> None:
             pass
 
 
-def test_triggers_are_refused_before(mariadb_database: DatabaseAddress) -> None:
+def test_triggers_are_refused_before_filling(mariadb_database: DatabaseAddress) -> None:
     """MariaDB renames no table with a trigger. The error comes before new tables are filled."""
     fill_live_tables(mariadb_database, {event_partition(0): random_log(0, 3)})
     with open_engine(mariadb_database) as engine, engine.begin() as db:
@@ -236,7 +241,7 @@ def test_triggers_are_refused_before(mariadb_database: DatabaseAddress) -> None:
             dialect_of(db).check_swappable(db, ["recent_orders", "customers"])
 
 
-def test_tables_refer_to_each_other_still(mariadb_database: DatabaseAddress) -> None:
+def test_foreign_keys_survive_a_swap(mariadb_database: DatabaseAddress) -> None:
     """Foreign keys, with and without a name, refer to the new tables."""
     logs, metadata = {event_partition(0): random_log(0, 30)}, MetaData()
     Table("customers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer))

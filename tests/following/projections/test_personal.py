@@ -27,32 +27,37 @@ from tests.following.projections.projector_harness import (
 METADATA = MetaData()
 NAMES = Table("names", METADATA, Column("id", String, primary_key=True), Column("name", String))
 SOURCE = EventPartition("customer", "customer.events", 0)
-NEEDLE = "Nadelheim"
+PERSONAL_TEXT = "Nadelheim"
 
-Heard = Sequence[Recorded[Registered | Erased]]
+PersonalEvents = Sequence[Recorded[Registered | Erased]]
 
 
-def forgetting(db: Connection, events: Heard) -> None:
-    for one in events:
-        match one.event:
+def store_and_delete_names(db: Connection, events: PersonalEvents) -> None:
+    for recorded in events:
+        match recorded.event:
             case Registered(name):
-                db.execute(insert(NAMES).values(id=one.aggregate_id, name=name))
+                db.execute(insert(NAMES).values(id=recorded.aggregate_id, name=name))
             case Erased():
-                db.execute(delete(NAMES).where(NAMES.c.id == one.aggregate_id))
+                db.execute(delete(NAMES).where(NAMES.c.id == recorded.aggregate_id))
 
 
-def fill_live_tables(
-    database: DatabaseAddress, project: Callable[[Connection, Heard], None], *events: Event
+def run_projection(
+    database: DatabaseAddress, project: Callable[[Connection, PersonalEvents], None], *events: Event
 ) -> ProjectorResult:
     """Run over these events and return the result.
 
     `Erased` is for the first customer; the others have one event each.
     """
-    ids = [0 if isinstance(one, Erased) else n for n, one in enumerate(events)]
-    log = [event_record(n, f"c-{ids[n]}", n + 1, one, aggregate="customer") for n, one in enumerate(events)]
+    ids = [0 if isinstance(event, Erased) else number for number, event in enumerate(events)]
+    log = [
+        event_record(number, f"c-{ids[number]}", number + 1, event, aggregate="customer")
+        for number, event in enumerate(events)
+    ]
     logs = {SOURCE: log}
-    heard: frozenset[type[Event]] = frozenset({Registered, Erased})
-    loaded = LoadedProjection("names", Projection(project, METADATA), {"customer": CUSTOMER}, heard, ("*",))
+    event_types: frozenset[type[Event]] = frozenset({Registered, Erased})
+    loaded = LoadedProjection(
+        "names", Projection(project, METADATA), {"customer": CUSTOMER}, event_types, ("*",)
+    )
     plan = replace(make_plan(logs, database, name="names"), topic_ids={SOURCE.topic: "id-1"})
     take_over(plan, loaded)
     (result,) = run_projectors(plan, logs, loaded)
@@ -63,37 +68,39 @@ def registered(name: str) -> Registered:
     return Registered(name, "a@b", "free")
 
 
-def test_projections_hear_what_is_erased(sqlite_database: DatabaseAddress) -> None:
-    done = fill_live_tables(
-        sqlite_database, forgetting, registered("Ann"), registered("Bob"), Erased("AAAAAAAAAAA")
+def test_projections_receive_erasures(sqlite_database: DatabaseAddress) -> None:
+    result = run_projection(
+        sqlite_database, store_and_delete_names, registered("Ann"), registered("Bob"), Erased("AAAAAAAAAAA")
     )
-    assert (done.error, done.events) == (None, 3)
+    assert (result.error, result.events) == (None, 3)
     assert query_rows(sqlite_database, "SELECT id, name FROM names") == [("c-1", "Bob")]
 
 
-def raising(db: Connection, events: Heard) -> None:
-    for one in events:
-        raise LookupError(f"no place for {one.event}")
+def raise_error(db: Connection, events: PersonalEvents) -> None:
+    for recorded in events:
+        raise LookupError(f"no place for {recorded.event}")
 
 
-def misusing(db: Connection, events: Heard) -> None:
-    for one in events:
-        if isinstance(one.event, Registered):
-            db.execute(text(f"SELECT {one.event.name}(:name)"), {"name": one.event.name})
+def raise_database_error(db: Connection, events: PersonalEvents) -> None:
+    for recorded in events:
+        if isinstance(recorded.event, Registered):
+            db.execute(text(f"SELECT {recorded.event.name}(:name)"), {"name": recorded.event.name})
 
 
-@pytest.mark.parametrize(("project", "kind"), [(raising, "LookupError"), (misusing, "OperationalError")])
-def test_errors_tell_no_value(
-    sqlite_database: DatabaseAddress, project: Callable[[Connection, Heard], None], kind: str
+@pytest.mark.parametrize(
+    ("project", "kind"), [(raise_error, "LookupError"), (raise_database_error, "OperationalError")]
+)
+def test_errors_contain_no_value(
+    sqlite_database: DatabaseAddress, project: Callable[[Connection, PersonalEvents], None], kind: str
 ) -> None:
     """The errors of the code and of the database, and the traceback of `-v`, contain no value."""
-    error = fill_live_tables(sqlite_database, project, registered(NEEDLE)).error
+    error = run_projection(sqlite_database, project, registered(PERSONAL_TEXT)).error
     assert error is not None
     assert f"raised on customer.Registered customer.events:0@0 ('c-0', version 1): {kind}" in error.message
-    assert NEEDLE not in "".join(traceback.format_exception(error))
+    assert PERSONAL_TEXT not in "".join(traceback.format_exception(error))
 
 
 def test_reserved_events_have_their_type(sqlite_database: DatabaseAddress) -> None:
-    error = fill_live_tables(sqlite_database, raising, Erased("AAAAAAAAAAA")).error
+    error = run_projection(sqlite_database, raise_error, Erased("AAAAAAAAAAA")).error
     assert error is not None
     assert "raised on cqrs.Erased customer.events:0@0" in error.message

@@ -2,9 +2,9 @@
 
 from tests.following.projections.contract.mistakes import MistakesContract
 from tests.following.projections.contract.projecting import ProjectingContract
-from tests.following.projections.contract.swap import ExchangeContract
-from tests.following.projections.contract.swap_faults import ExchangeFaultsContract
+from tests.following.projections.contract.swap import SwapContract
+from tests.following.projections.contract.swap_faults import SwapFaultsContract
 
 
-class DatabaseContract(ProjectingContract, MistakesContract, ExchangeContract, ExchangeFaultsContract):
+class DatabaseContract(ProjectingContract, MistakesContract, SwapContract, SwapFaultsContract):
     """All contracts. A server has `ServerContract`, too."""

@@ -57,7 +57,7 @@ print(error_texts(run_projectors(plan, logs, recent_orders(), tail=tail_of)))
 """
 
 
-class ExchangeContract:
+class SwapContract:
     """A subclass has a fixture `database`: an empty database.
 
     `meanwhile`: what another process can do during the swap; "works" if it can read.

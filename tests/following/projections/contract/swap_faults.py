@@ -52,7 +52,7 @@ swap_tables(live, new, catch_up)
 """
 
 
-class ExchangeFaultsContract:
+class SwapFaultsContract:
     """A subclass has a fixture `database`: an empty database."""
 
     def test_another_builder_stops_the_exchange(self, database: DatabaseAddress) -> None:
@@ -114,8 +114,8 @@ class ExchangeFaultsContract:
         logs = {event_partition(partition): random_log(partition, 60) for partition in range(2)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
-        ran = subprocess.run([sys.executable, "-c", SWAP_PROGRAM, database.url], cwd=ROOT, check=False)
-        assert ran.returncode == -signal.SIGKILL
+        process = subprocess.run([sys.executable, "-c", SWAP_PROGRAM, database.url], cwd=ROOT, check=False)
+        assert process.returncode == -signal.SIGKILL
         assert read_tables(database) == expected_tables(logs)
         swap_tables(
             live,
