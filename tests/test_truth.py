@@ -45,10 +45,10 @@ def test_docstring_names_the_success_statuses() -> None:
 
 
 def test_docstrings_begin_with_no_class_name() -> None:
-    """A careless renaming of `Record` leaves texts like `OwnerRecord records, handed out …`."""
+    """A careless renaming of `Record` would leave texts that begin with, for example, `OwnerRecord records`."""
     classes = {name for text in MODULES.values() for name in re.findall(r"^class (\w+)", text, re.MULTILINE)}
-    first = (text.split(maxsplit=1)[0] for text in docstrings() if text)
-    assert [word for word in first if word in classes and re.search(r"[a-z][A-Z]", word)] == []
+    first_words = (text.split(maxsplit=1)[0] for text in docstrings() if text)
+    assert [word for word in first_words if word in classes and re.search(r"[a-z][A-Z]", word)] == []
 
 
 def test_pages_repeat_the_figures_of_readme() -> None:

@@ -14,7 +14,7 @@ from aggregates.sensor import (
 )
 from cqrs_cli.testing import spec
 
-sensor_of_two = spec(decider).given(Configured(2))
+window_of_two = spec(decider).given(Configured(2))
 
 
 def test_one_reading_is_its_average() -> None:
@@ -22,30 +22,30 @@ def test_one_reading_is_its_average() -> None:
 
 
 def test_average_moves_with_readings() -> None:
-    sensor_of_two.given(Recorded(1.0), Recorded(2.0)).when(Record(4.0)).state(Sensor(2, (2.0, 4.0), 3.0))
+    window_of_two.given(Recorded(1.0), Recorded(2.0)).when(Record(4.0)).state(Sensor(2, (2.0, 4.0), 3.0))
 
 
 def test_smaller_window_drops_oldest_readings() -> None:
-    sensor_of_three = spec(decider).given(Recorded(1.0), Recorded(2.0), Recorded(6.0))
-    sensor_of_three.when(Configure(2)).then(Configured(2)).state(Sensor(2, (2.0, 6.0), 4.0))
+    three_readings = spec(decider).given(Recorded(1.0), Recorded(2.0), Recorded(6.0))
+    three_readings.when(Configure(2)).then(Configured(2)).state(Sensor(2, (2.0, 6.0), 4.0))
 
 
 def test_larger_window_keeps_all_readings() -> None:
-    sensor_of_two.given(Recorded(1.0), Recorded(2.0)).when(Configure(3)).state(Sensor(3, (1.0, 2.0), 1.5))
+    window_of_two.given(Recorded(1.0), Recorded(2.0)).when(Configure(3)).state(Sensor(3, (1.0, 2.0), 1.5))
 
 
 def test_the_same_window_changes_nothing() -> None:
-    sensor_of_two.when(Configure(2)).unchanged()
+    window_of_two.when(Configure(2)).unchanged()
 
 
 @pytest.mark.parametrize("window", [-1, 0, MAX_WINDOW + 1])
 def test_the_window_is_bounded(window: int) -> None:
-    sensor_of_two.when(Configure(window)).rejected(code="BAD_WINDOW")
+    window_of_two.when(Configure(window)).rejected(code="BAD_WINDOW")
 
 
 @pytest.mark.parametrize("value", [1e301, -1e301])
 def test_overflowing_readings_are_rejected(value: float) -> None:
-    sensor_of_two.when(Record(value)).rejected(code="OUT_OF_RANGE")
+    window_of_two.when(Record(value)).rejected(code="OUT_OF_RANGE")
 
 
 def test_average_of_greatest_readings_is_finite() -> None:

@@ -48,7 +48,7 @@ def interrupt_at_step(action: Callable[[], object], step: int, is_waiting: bool 
                 raise TerminationSignal
         return trace
 
-    gc.disable()  # a collection adds steps: it may call back, as hypothesis is notified of each
+    gc.disable()  # a collection calls back, for example hypothesis, which would add steps
     sys.settrace(trace)
     try:
         action()
@@ -60,24 +60,24 @@ def interrupt_at_step(action: Callable[[], object], step: int, is_waiting: bool 
     return was_reached
 
 
-def acquire() -> Callable[[], object]:
+def semaphore_action() -> Callable[[], object]:
     semaphore = threading.Semaphore(9)
     return lambda: semaphore.acquire(timeout=0)
 
 
-def put() -> Callable[[], object]:
+def queue_action() -> Callable[[], object]:
     messages = queue.Queue[None]()
     return lambda: messages.put(None)
 
 
-def handle() -> Callable[[], object]:
+def handler_action() -> Callable[[], object]:
     handler = logging.StreamHandler(io.StringIO())
     return lambda: handler.handle(logging.makeLogRecord({}))
 
 
-@pytest.mark.parametrize("make_action", [acquire, put, handle])
+@pytest.mark.parametrize("make_action", [semaphore_action, queue_action, handler_action])
 def test_no_lock_stays_taken(make_action: Callable[[], Callable[[], object]]) -> None:
-    """Another thread can do the same afterwards, for a signal at any step."""
+    """After a signal at any step, another thread can execute the same action."""
     for step in count():
         action = make_action()
         if not interrupt_at_step(action, step):
@@ -92,10 +92,10 @@ def test_no_lock_stays_taken(make_action: Callable[[], Callable[[], object]]) ->
 def test_interrupted_thread_start_is_complete() -> None:
     """Without this rule a thread whose start was interrupted could begin after its owner checked whether it runs."""
     for step in count():
-        join_sleeping_thread = threading.Thread(target=int)
-        if not interrupt_at_step(join_sleeping_thread.start, step, is_waiting=True):
+        thread = threading.Thread(target=int)
+        if not interrupt_at_step(thread.start, step, is_waiting=True):
             break
-        join_sleeping_thread.join(10)
+        thread.join(10)
     assert step > 10
 
 
@@ -117,22 +117,22 @@ def join_sleeping_thread() -> None:
 
 @pytest.mark.parametrize("wait", [wait_for_event, wait_for_many_events, join_sleeping_thread])
 def test_waiting_is_interrupted(wait: Callable[[], None]) -> None:
-    """The wait is within code that takes locks."""
+    """Each wait calls code of the standard library that takes locks."""
     main_thread, wait_completed = threading.get_ident(), False
 
-    def send() -> None:
-        eventually(lambda: _is_in("threading", main_thread), every=0.001)
+    def send_signal() -> None:
+        eventually(lambda: is_running_module("threading", main_thread), every=0.001)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def read(_: Sequence[str]) -> int:
+    def parse_and_run(_: Sequence[str]) -> int:
         nonlocal wait_completed
-        threading.Thread(target=send).start()
+        threading.Thread(target=send_signal).start()
         wait()
         wait_completed = True
         signal.pause()  # the signal is handled here at the latest
         return 0
 
-    assert main([], read) == 143
+    assert main([], parse_and_run) == 143
     assert not wait_completed
 
 
@@ -148,12 +148,12 @@ def test_interrupted_import_releases_the_global_lock(number: int, status: int) -
         _imp.acquire_lock()
         is_locked.set()
         try:
-            eventually(lambda: _is_in("importlib._bootstrap", main_thread), every=0.001)
+            eventually(lambda: is_running_module("importlib._bootstrap", main_thread), every=0.001)
             os.kill(os.getpid(), number)
         finally:
             _imp.release_lock()
 
-    def read(_: Sequence[str]) -> int:
+    def parse_and_run(_: Sequence[str]) -> int:
         other_thread = threading.Thread(target=hold_import_lock)
         other_thread.start()
         is_locked.wait()
@@ -166,7 +166,7 @@ def test_interrupted_import_releases_the_global_lock(number: int, status: int) -
 
     previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert main([], read) == status
+        assert main([], parse_and_run) == status
     finally:
         signal.signal(signal.SIGINT, previous_handler)
         if is_held := _imp.lock_held():
@@ -218,28 +218,28 @@ def import_terminating_module() -> None:
     "action", [Finalized, signal_in_weak_reference, parse_command_line, validate, import_terminating_module]
 )
 def test_dropped_signals_are_raised_again(action: Callable[[], object]) -> None:
-    def read(_: Sequence[str]) -> int:
+    def parse_and_run(_: Sequence[str]) -> int:
         action()
         eventually(lambda: False, within=5)
         return 0
 
-    assert main([], read) == 143
+    assert main([], parse_and_run) == 143
 
 
 def test_endless_imports_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "_MAX_DEFERRAL", 0.05)
     monkeypatch.setattr(interrupts, "is_converted", lambda _: True)
 
-    def read(_: Sequence[str]) -> int:
+    def parse_and_run(_: Sequence[str]) -> int:
         signal.raise_signal(signal.SIGTERM)
         eventually(lambda: False, within=5)
         return 0
 
-    assert main([], read) == 143
+    assert main([], parse_and_run) == 143
 
 
-def _is_in(module: str, join_sleeping_thread: int) -> bool:
-    return bool(sys._current_frames()[join_sleeping_thread].f_globals["__name__"] == module)
+def is_running_module(module: str, thread_id: int) -> bool:
+    return bool(sys._current_frames()[thread_id].f_globals["__name__"] == module)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -250,7 +250,7 @@ def test_other_signals_are_like_ctrl_c(cqrs: Cqrs, number: int, status: int) -> 
 
 
 def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
-    """`nohup` starts a program in this way."""
+    """`nohup` starts a program with SIGHUP ignored."""
 
     def connection(cli: Cli) -> None:
         signal.raise_signal(signal.SIGHUP)

@@ -20,12 +20,12 @@ def table() -> Table:
     return text_table
 
 
-@pytest.mark.parametrize(("times", "content"), [(1, TEXT), (4, table())], ids=["text", "table"])
+@pytest.mark.parametrize(("count", "content"), [(1, TEXT), (4, table())], ids=["text", "table"])
 def test_brackets_are_printed_as_they_are(
-    times: int, content: object, capsys: pytest.CaptureFixture[str]
+    count: int, content: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Printer().stdout.print(content)
-    assert capsys.readouterr().out.count(TEXT) == times
+    assert capsys.readouterr().out.count(TEXT) == count
 
 
 def test_errors_console_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> None:

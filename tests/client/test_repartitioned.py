@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def two_counters(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return counters(connection, prefix, tmp_path)
 
 
@@ -38,14 +38,14 @@ def repartition(harness: TopicHarness) -> None:
 
 
 def test_client_waits_for_the_final_outcome(
-    connection: Connection, prefix: str, two_counters: TopicHarness
+    connection: Connection, prefix: str, harness: TopicHarness
 ) -> None:
     """The client also gets the outcome of a repeated command that was decided before the repartitioning."""
     with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
-        with running_owners(two_counters.plan(once=False)):
+        with running_owners(harness.plan(once=False)):
             assert all(client.send(subject, Increment(), id=f"{subject}-0").wait().ok for subject in SUBJECTS)
-        repartition(two_counters)
-        with running_owners(two_counters.plan(once=False)):
+        repartition(harness)
+        with running_owners(harness.plan(once=False)):
             repeated = [client.send(subject, Increment(), id=f"{subject}-0") for subject in SUBJECTS]
             assert {command.wait().status for command in repeated} == {"duplicate"}
             assert {client.recorded(command.wait())[0] for command in repeated} == {0, 1}
@@ -53,35 +53,35 @@ def test_client_waits_for_the_final_outcome(
             outcomes = [command.wait() for command in commands]
         assert [outcome.version for outcome in outcomes] == [2] * len(SUBJECTS)
         assert [outcome.partition for outcome in outcomes] == [
-            two_counters.partition_of(subject) for subject in SUBJECTS
+            harness.partition_of(subject) for subject in SUBJECTS
         ]
 
 
-def test_waiter_learns_of_a_repartitioning_once(connection: Connection, two_counters: TopicHarness) -> None:
+def test_waiter_learns_of_a_repartitioning_once(connection: Connection, harness: TopicHarness) -> None:
     """Commands in flight stay in order. Without commands in flight, a command goes to the new partition at once."""
-    topics = {"counter": two_counters.topics}
+    topics = {"counter": harness.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
-        assert producer.partition_count(two_counters.topics.commands) == 2
-        repartition(two_counters)
-        with running_owners(two_counters.plan(once=False)):
+        assert producer.partition_count(harness.topics.commands) == 2
+        repartition(harness)
+        with running_owners(harness.plan(once=False)):
             for number in range(3):
                 batches = send_and_wait(producer, waiter, topics, ready_commands(number), 30)
                 outcomes = [outcome for batch in batches for outcome in batch]
                 assert [outcome.envelope.data.status for outcome in outcomes] == ["accepted"] * len(SUBJECTS)
                 assert sorted(outcome.envelope.subject or "" for outcome in outcomes) == sorted(SUBJECTS)
-    moved_count = sum(count_reasons(two_counters, partition)["MOVED"] for partition in (0, 1))
-    assert moved_count == len([subject for subject in SUBJECTS if two_counters.partition_of(subject) > 1])
+    moved_count = sum(count_reasons(harness, partition)["MOVED"] for partition in (0, 1))
+    assert moved_count == len([subject for subject in SUBJECTS if harness.partition_of(subject) > 1])
 
 
-def test_waiter_learns_of_two_repartitionings(connection: Connection, two_counters: TopicHarness) -> None:
+def test_waiter_learns_of_two_repartitionings(connection: Connection, harness: TopicHarness) -> None:
     """The second repartitioning comes between the first moved command and the next sent command."""
-    topics = {"counter": two_counters.topics}
+    topics = {"counter": harness.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
-        assert producer.partition_count(two_counters.topics.commands) == 2
-        repartition(two_counters)
+        assert producer.partition_count(harness.topics.commands) == 2
+        repartition(harness)
         for number in range(2):
-            with running_owners(two_counters.plan(once=False)):
+            with running_owners(harness.plan(once=False)):
                 batches = send_and_wait(producer, waiter, topics, ready_commands(number), 30)
                 assert sum(map(len, batches)) == len(SUBJECTS)
-            repartition_topics(two_counters, two_counters.partitions * 2)
-    assert producer.partition_count(two_counters.topics.commands) == 8
+            repartition_topics(harness, harness.partitions * 2)
+    assert producer.partition_count(harness.topics.commands) == 8

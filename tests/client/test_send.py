@@ -19,7 +19,7 @@ class FakeProducer:
     def __init__(self, fails_at: int = -1) -> None:
         self.fails_at = fails_at
         self.sent = self.delivered = 0
-        self.stopped = False
+        self.discarded = False
 
     def send(self, topic: str, key: bytes, value: bytes) -> None:
         if self.delivered == self.fails_at:
@@ -30,7 +30,7 @@ class FakeProducer:
     def flush(self) -> None: ...
 
     def discard_queued(self) -> None:
-        self.stopped = True
+        self.discarded = True
 
 
 def send(commands: Iterable[ReadyCommand], producer: FakeProducer) -> SentCommands:
@@ -60,7 +60,7 @@ def test_lost_brokers_name_the_sent_count() -> None:
     producer = FakeProducer(fails_at=2)
     with pytest.raises(UnavailableError, match="no broker; 2 commands were sent; start one"):
         send(read_lines([VALID_LINE] * 5, ["a"]), producer)
-    assert producer.stopped
+    assert producer.discarded
 
 
 def test_ctrl_c_discards_the_queue() -> None:
@@ -71,7 +71,7 @@ def test_ctrl_c_discards_the_queue() -> None:
     producer = FakeProducer()
     with pytest.raises(KeyboardInterrupt):
         send(interrupted_commands(), producer)
-    assert producer.stopped
+    assert producer.discarded
 
 
 def test_byte_order_mark_is_named() -> None:

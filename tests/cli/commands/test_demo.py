@@ -42,9 +42,9 @@ def broker_pid(project: Path) -> int | None:
 @pytest.fixture(scope="module")
 def first_run(project: Path) -> subprocess.CompletedProcess[str]:
     """The first run in an empty folder."""
-    completed = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
+    process = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
     assert broker_pid(project) is None, "the broker it started was left running"
-    return completed
+    return process
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +52,14 @@ def second_document(project: Path, first_run: object) -> dict[str, Any]:
     """The document of a second run with JSON output, while the first run's broker is in use."""
     broker = embedded.start_broker(demo_folder(project))
     try:
-        completed = subprocess.run(
+        process = subprocess.run(
             [*DEMO, "-q", "-o", "json"], cwd=project, env=ENVIRONMENT, capture_output=True
         )
         assert broker_pid(project) == broker.pid, "a broker that ran before was stopped"
     finally:
         embedded.stop_broker(demo_folder(project))
-    assert (completed.returncode, completed.stderr) == (0, b"")
-    return dict(json.loads(completed.stdout))
+    assert (process.returncode, process.stderr) == (0, b"")
+    return dict(json.loads(process.stdout))
 
 
 def test_demo_prints_its_results(first_run: subprocess.CompletedProcess[str]) -> None:

@@ -163,12 +163,12 @@ def test_limits_are_shown(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.kafka
 def test_only_missing_topics_exit_3(doctor: Doctor, connection: Connection, prefix: str) -> None:
-    broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
-    assert doctor(*broker) == 3
+    broker_flags = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+    assert doctor(*broker_flags) == 3
     assert doctor.checks("topics")[0][0] == "fail"
-    assert main(["init", *broker, "-q", "-o", "json"]) == 0
+    assert main(["init", *broker_flags, "-q", "-o", "json"]) == 0
     doctor.capfd.readouterr()
-    assert doctor(*broker) == 0
+    assert doctor(*broker_flags) == 0
     assert doctor.checks("topics") == [("ok", "counter: 4 partitions, with correct settings")]
     assert [doctor.checks(name)[0][0] for name in ("broker", "data path", "transactions", "acls")] == [
         "ok"
@@ -222,27 +222,29 @@ def test_event_without_upcaster_exits_5(
     doctor: Doctor, root: Path, connection: Connection, prefix: str
 ) -> None:
     """A class was renamed, and its upcaster is missing."""
-    broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
-    assert main(["init", *broker, "-q", "-o", "json"]) == 0
+    broker_flags = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+    assert main(["init", *broker_flags, "-q", "-o", "json"]) == 0
     producer = clients.producer(connection)
-    old = {"id": "0/0/0", "type": "counter.Counted", "subject": "a", "time": "", "causationid": "c"}
+    attributes = {"id": "0/0/0", "type": "counter.Counted", "subject": "a", "time": "", "causationid": "c"}
     numbers = {"aggregateversion": 1, "eventindex": 0, "eventcount": 1, "data": {"by": 1}}
-    producer.produce(f"{prefix}counter.events", json.dumps({**old, **numbers}).encode(), b"a", 0)
+    producer.produce(f"{prefix}counter.events", json.dumps({**attributes, **numbers}).encode(), b"a", 0)
     producer.flush()
     doctor.capfd.readouterr()
-    assert doctor(*broker) == 5
+    assert doctor(*broker_flags) == 5
     ((status, detail),) = doctor.checks("events")
     assert status == "fail"
     assert detail.startswith(f"{prefix}counter.events:0@0: the code knows no event counter.Counted")
     shutil.copy(COUNTER, root / "aggregates" / "tally.py")  # its topics are missing
-    assert doctor(*broker) == 3
+    assert doctor(*broker_flags) == 3
     assert [status for status, _ in doctor.checks("events")] == ["fail"]
     (root / "aggregates" / "tally.py").unlink()
     upcaster = "initial=Counter(), upcasters={'Counted': lambda old: Incremented(old['by'])})"
     source = COUNTER.read_text().replace("initial=Counter())", upcaster)
     (root / "aggregates" / "counter.py").write_text(source)
     process = subprocess.run(
-        [sys.executable, "-m", "cqrs_cli", "doctor", *broker, "-o", "json"], capture_output=True, check=False
+        [sys.executable, "-m", "cqrs_cli", "doctor", *broker_flags, "-o", "json"],
+        capture_output=True,
+        check=False,
     )
     checks = {check["name"]: check["status"] for check in json.loads(process.stdout)["checks"]}
     assert (process.returncode, checks["events"]) == (0, "ok")

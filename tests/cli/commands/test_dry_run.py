@@ -47,7 +47,7 @@ def command_count(cqrs: Cqrs) -> int:
 def test_dry_run_equals_the_decision(cqrs_on_broker: Cqrs, owner: SimpleOwner) -> None:
     open_, close = ("Open", "owner=Ada"), ("Close",)
     deposit, withdraw = ("Deposit", "amount=5"), ("Withdraw", "amount=9")
-    for number, (command, status) in enumerate(
+    for count_before, (command, status) in enumerate(
         [
             ((*deposit, "--id", "a"), 7),
             ((*open_, "--id", "b", "--expect", "none"), 0),
@@ -60,7 +60,7 @@ def test_dry_run_equals_the_decision(cqrs_on_broker: Cqrs, owner: SimpleOwner) -
     ):
         call = ("send", "bank_account", "acc-42", *command, *JSON)
         dry_run = cqrs_on_broker(*call, "--dry-run")
-        assert (dry_run.status, command_count(cqrs_on_broker)) == (status, number)
+        assert (dry_run.status, command_count(cqrs_on_broker)) == (status, count_before)
         cqrs_on_broker(*call)
         owner.decide()
         outcome = cqrs_on_broker("tail", "bank_account", "outcomes", *JSON).lines[-1]["message"]
@@ -91,8 +91,8 @@ def test_commands_of_a_file_follow_each_other(cqrs_on_broker: Cqrs, tmp_path: Pa
         ("a", "Withdraw", {"amount": 5}),
     ]
     text = "".join(
-        json.dumps({"type": f"bank_account.{kind}", "subject": subject, "data": data}) + "\n"
-        for subject, kind, data in lines
+        json.dumps({"type": f"bank_account.{command_name}", "subject": subject, "data": data}) + "\n"
+        for subject, command_name, data in lines
     )
     (tmp_path / "many.ndjson").write_text(text)
     result = cqrs_on_broker("send", "--file", "many.ndjson", "--dry-run", *JSON)

@@ -79,11 +79,11 @@ def cqrs_with_rotated_keyring(
     """`cqrs` on a topic with a key under each of two KEKs. The keyring was rotated."""
     topics = Topics("bank_account", prefix)
     cqrs_on_broker("keys", "init")
-    old = load_keyring(f"file:{keyring_file}")
+    old_keyring = load_keyring(f"file:{keyring_file}")
     cqrs_on_broker("keys", "rotate")
     with Admin(connection) as admin:
         create_extra(admin, topics, "keys", 2)
-    write_wrapped_key(connection, topics, "a", old)
+    write_wrapped_key(connection, topics, "a", old_keyring)
     write_wrapped_key(connection, topics, "b", load_keyring(f"file:{keyring_file}"))
     return cqrs_on_broker
 

@@ -119,7 +119,7 @@ def test_impossible_filters_end_with_2(
 
 
 def test_following_starts_at_the_end(cqrs_on_decisions: Cqrs, connection: Connection, prefix: str) -> None:
-    """As for `tail`: first the last N records, or without -n only new records."""
+    """Like `tail -f`: first the last N records with -n, otherwise only new records."""
     broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json")
     program = [sys.executable, "-m", "cqrs_cli", "tail", "bank_account", "commands", "-f", *broker_flags]
     with (
@@ -128,7 +128,7 @@ def test_following_starts_at_the_end(cqrs_on_decisions: Cqrs, connection: Connec
     ):
         assert tail_of_last.stdout is not None and tail_of_new.stdout is not None
         assert json.loads(tail_of_last.stdout.readline())["key"] == "x"
-        for attempt in count():  # it is unknown when `tail_of_new` has started to read
+        for attempt in count():  # the test cannot know when `tail_of_new` starts to read
             cqrs_on_decisions("send", "bank_account", f"new{attempt}", "Close")
             assert json.loads(tail_of_last.stdout.readline())["key"] == f"new{attempt}"
             if select([tail_of_new.stdout], [], [], 0.5)[0]:

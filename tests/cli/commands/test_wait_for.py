@@ -1,4 +1,4 @@
-"""`cqrs send --wait-for`: a query that begins after it sees the rows of the command's events."""
+"""`cqrs send --wait-for` waits until queries see the rows of the command's events."""
 
 import threading
 from collections.abc import Iterator

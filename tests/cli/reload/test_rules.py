@@ -1,4 +1,4 @@
-"""The changes with which a run may continue."""
+"""The changes of code with which a run may continue."""
 
 import dataclasses
 from typing import Any
@@ -36,12 +36,12 @@ def evolve(tally: Tally, event: Counted) -> Tally:
 
 
 DECIDER = cqrs.Decider(decide, evolve, initial=Tally())
-BEFORE = contract_of(Aggregate.of("tally", DECIDER))
+OLD_CONTRACT = contract_of(Aggregate.of("tally", DECIDER))
 
 
 def objections_to(**fields: Any) -> list[str]:
     decider = dataclasses.replace(DECIDER, **fields)
-    return objections({"tally": BEFORE}, {"tally": contract_of(Aggregate.of("tally", decider))})
+    return objections({"tally": OLD_CONTRACT}, {"tally": contract_of(Aggregate.of("tally", decider))})
 
 
 def test_another_decide_may_be_reloaded() -> None:
@@ -50,18 +50,18 @@ def test_another_decide_may_be_reloaded() -> None:
 
 
 def test_another_evolve_needs_a_revision() -> None:
-    changed_contract = {**BEFORE, "fold": "another digest"}
-    (objection,) = objections({"tally": BEFORE}, {"tally": changed_contract})
+    changed_contract = {**OLD_CONTRACT, "fold": "another digest"}
+    (objection,) = objections({"tally": OLD_CONTRACT}, {"tally": changed_contract})
     assert objection.startswith(
         "tally: evolve changed, but its shards hold states of the old code; raise the revision: "
     )
     assert objection.endswith("Decider(…, revision=2)")
-    assert objections({"tally": BEFORE}, {"tally": {**changed_contract, "revision": 2}}) == []
-    assert objections({"tally": BEFORE}, {"tally": changed_contract}, in_memory=True) == []
+    assert objections({"tally": OLD_CONTRACT}, {"tally": {**changed_contract, "revision": 2}}) == []
+    assert objections({"tally": OLD_CONTRACT}, {"tally": changed_contract}, in_memory=True) == []
 
 
 def contract_without(part: str) -> dict[str, Any]:
-    return {**BEFORE, part: {}}
+    return {**OLD_CONTRACT, part: {}}
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def contract_without(part: str) -> dict[str, Any]:
     [(contract_without("events"), ["event Counted is gone"]), (contract_without("commands"), [])],
 )
 def test_events_stay_and_commands_may_go(new_contract: dict[str, Any], messages: list[str]) -> None:
-    new_objections = objections({"tally": BEFORE}, {"tally": new_contract})
+    new_objections = objections({"tally": OLD_CONTRACT}, {"tally": new_contract})
     assert [objection.partition("; ")[0] for objection in new_objections] == [
         f"tally: {message}" for message in messages
     ]
 
 
 def test_aggregates_may_be_added_and_removed() -> None:
-    assert objections({}, {"tally": BEFORE}) == objections({"tally": BEFORE}, {}) == []
+    assert objections({}, {"tally": OLD_CONTRACT}) == objections({"tally": OLD_CONTRACT}, {}) == []

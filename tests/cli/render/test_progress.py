@@ -33,24 +33,24 @@ def progress_lines(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> l
     return [line.partition(" · ")[2] for line in capfd.readouterr().err.splitlines()]
 
 
-def line(decided: int, lag: int = 0) -> str:
+def counts_text(decided: int, lag: int = 0) -> str:
     return f"lag {lag} · accepted {decided} · rejected 0 · duplicate 0 · failed 0"
 
 
 def test_last_line_has_all_commands(capfd: pytest.CaptureFixture[str]) -> None:
     """Commands that are decided soon after a line are shown by the next line."""
     snapshots = [snapshot(1, 15, lag=5), snapshot(2, 20), *(snapshot(n, 20) for n in range(3, 60))]
-    assert progress_lines(capfd, *snapshots) == [line(15, lag=5), line(20)]
+    assert progress_lines(capfd, *snapshots) == [counts_text(15, lag=5), counts_text(20)]
 
 
 def test_lines_have_a_minimal_interval(capfd: pytest.CaptureFixture[str]) -> None:
     snapshots = [snapshot(number, number) for number in range(1, 2 * int(PLAIN_INTERVAL) + 1)]
-    assert progress_lines(capfd, *snapshots) == [line(1), line(1 + int(PLAIN_INTERVAL))]
+    assert progress_lines(capfd, *snapshots) == [counts_text(1), counts_text(1 + int(PLAIN_INTERVAL))]
 
 
 def test_growing_lag_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     snapshots = [snapshot(0, 1), snapshot(PLAIN_INTERVAL, 1, lag=7)]
-    assert progress_lines(capfd, *snapshots) == [line(1), line(1, lag=7)]
+    assert progress_lines(capfd, *snapshots) == [counts_text(1), counts_text(1, lag=7)]
 
 
 def test_idle_run_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
 
     result = cqrs("run", "counter", connect=connection)
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {line(20)}\n", result.err)
+    assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {counts_text(20)}\n", result.err)
 
 
 def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
@@ -125,7 +125,7 @@ def test_results_have_no_zeros() -> None:
 
 def test_line_begins_with_the_rebuild() -> None:
     text = progress_line(rebuilding_snapshot(0, 3000, decided=5), 0.0)
-    assert text == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {line(5)}"
+    assert text == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {counts_text(5)}"
 
 
 def stream_lines(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: bool = False) -> list[Any]:
@@ -162,8 +162,8 @@ def test_stream_reports_rebuilding(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_stream_names_partitions_without_owner(capfd: pytest.CaptureFixture[str]) -> None:
     unowned = replace(snapshot(0, 5), unowned=(Partition("counter", 1),))
-    _, before, after = stream_lines(capfd, unowned, snapshot(5, 5), snapshot(9, 5))
-    assert (before["waiting"], after["waiting"]) == ({"counter:1": "no owner"}, {})
+    _, without_owner, with_owner = stream_lines(capfd, unowned, snapshot(5, 5), snapshot(9, 5))
+    assert (without_owner["waiting"], with_owner["waiting"]) == ({"counter:1": "no owner"}, {})
 
 
 def test_quiet_stream_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -176,8 +176,8 @@ def print_one_note(cli: Cli) -> None:
 
 def test_run_streams_unless_once(cqrs: Cqrs) -> None:
     assert cqrs("run", "counter", "-o", "json", connect=print_one_note).lines[0]["text"] == "noted"
-    once = cqrs("run", "counter", "--once", "-o", "json", connect=print_one_note)
-    assert once.out == "" and "info: noted" in once.err
+    result = cqrs("run", "counter", "--once", "-o", "json", connect=print_one_note)
+    assert result.out == "" and "info: noted" in result.err
 
 
 TERMINAL_PROGRAM = """
@@ -208,22 +208,22 @@ def test_notes_stay_above_live_line() -> None:
     )
     output = ""
     try:
-        for live in ("rebuilding 2 shards from 20,000 events, 10 %", "accepted 7", "accepted 7"):
-            child.expect_exact(live)
+        for live_text in ("rebuilding 2 shards from 20,000 events, 10 %", "accepted 7", "accepted 7"):
+            child.expect_exact(live_text)
             output += str(child.before) + str(child.after)
             child.sendline()
         child.expect(pexpect.EOF)
         output += str(child.before)
     finally:
         child.close(force=True)
-    assert [line for line in screen(output) if line] == [
+    assert [line for line in screen_lines(output) if line] == [
         "first note",
         "rebuilt 2 shards from 20,000 events",
         "second note",
     ]
 
 
-def screen(output: str) -> list[str]:
+def screen_lines(output: str) -> list[str]:
     """Return the lines that a terminal finally shows."""
     lines, row, column = [""], 0, 0
     for part in re.findall(r"\x1b\[[?\d;]*[a-zA-Z]|.|\n", output):

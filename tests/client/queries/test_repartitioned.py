@@ -18,24 +18,24 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def two_counters(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """One decided and one deferred command for each counter, both from before the repartitioning."""
-    two_counters = counters(connection, prefix, tmp_path)
-    run_first_rounds(two_counters)
-    repartition_topics(two_counters, 4)
-    return two_counters
+def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Counters that are being repartitioned, each with a decided and a deferred command from before."""
+    harness = counters(connection, prefix, tmp_path)
+    run_first_rounds(harness)
+    repartition_topics(harness, 4)
+    return harness
 
 
-def test_deferred_commands_are_listed_once(two_counters: TopicHarness) -> None:
+def test_deferred_commands_are_listed_once(harness: TopicHarness) -> None:
     for _ in range(2):  # before and after the partitions split
-        deferred = deferred_commands(two_counters.connection, two_counters.topics, "murmur2", lambda _: True)
+        deferred = deferred_commands(harness.connection, harness.topics, "murmur2", lambda _: True)
         assert sorted(command.subject for command in deferred) == sorted(SUBJECTS)
-        run_plan(two_counters.plan())
+        run_plan(harness.plan())
 
 
-def test_simulation_knows_earlier_decisions(two_counters: TopicHarness) -> None:
+def test_simulation_knows_earlier_decisions(harness: TopicHarness) -> None:
     """The simulation knows states, decisions and deferred commands."""
-    run_plan(two_counters.plan())
+    run_plan(harness.plan())
     values_by_round = {
         number: [record.value or b"" for record in round_commands(number)] for number in range(3)
     }
@@ -46,13 +46,13 @@ def test_simulation_knows_earlier_decisions(two_counters: TopicHarness) -> None:
         ]
         for number, values in values_by_round.items()
     }
-    commands = [command for round_commands in commands_by_round.values() for command in round_commands]
+    all_commands = [command for commands in commands_by_round.values() for command in commands]
     decision_settings = DecisionSettings("murmur2", 86_400_000, 20)
     simulation = Simulation(
-        two_counters.connection, two_counters.topics, two_counters.aggregate, decision_settings, commands
+        harness.connection, harness.topics, harness.aggregate, decision_settings, all_commands
     )
     statuses = {
-        number: {simulation.decide(command).envelope.data.status for command in round_commands}
-        for number, round_commands in commands_by_round.items()
+        number: {simulation.decide(command).envelope.data.status for command in commands}
+        for number, commands in commands_by_round.items()
     }
     assert statuses == {0: {"duplicate"}, 1: {"duplicate"}, 2: {"accepted"}}
