@@ -28,6 +28,6 @@ def history_mismatch(log: PartitionLog, last_event: Evidence | None, last_outcom
             continue
         start, end = log.bounds(kind)
         offset = evidence.offset
-        if start <= offset < end and not evidence.holds(log.first_record(kind, offset, offset + 1)):
+        if start <= offset < end and not evidence.matches(log.first_record(kind, offset, offset + 1)):
             return f"{log.log_name(kind)} has another record at {offset} than the record that was folded"
     return ""

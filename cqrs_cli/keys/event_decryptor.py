@@ -29,15 +29,15 @@ from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKe
 class DecryptorKeys(NamedTuple):
     """The keys of a reader: the keyring, and the log with the data keys."""
 
-    ring: KeyRingAddress
+    keyring: KeyRingAddress
     log: EventsLog
 
 
 class EventDecryptor:
     """Decrypts the events of one aggregate; thread-safe. It reads no keys before the first encrypted member.
 
-    An `Erased` takes effect for the whole batch that contains it. `marks`: the personal-data annotations; None for an
-    aggregate without personal fields. `keys`: None for a reader without a keyring. `only`: the only aggregate id to
+    An `Erased` takes effect for the whole batch that contains it. `personal`: the personal-data annotations; None for
+    an aggregate without personal fields. `keys`: None for a reader without a keyring. `only`: the only aggregate id to
     decrypt; None for all. `max_key_age`: seconds after which known keys are read again before use; None for a reader
     that moves forward, and therefore reads the `Erased` of each key that it knows.
     """
@@ -45,15 +45,15 @@ class EventDecryptor:
     def __init__(
         self,
         topic: str,
-        marks: PersonalMembers | None,
+        personal: PersonalMembers | None,
         keys: DecryptorKeys | None = None,
         only: str | None = None,
         max_key_age: float | None = None,
     ) -> None:
-        self._topic, self._marks, self._keys, self._only = topic, marks, keys, only
+        self._topic, self._personal, self._keys, self._only = topic, personal, keys, only
         self._max_key_age = max_key_age
-        self._parts: dict[int, PartitionKeys] = {}  # by partition of the keys topic
-        self._count = 0  # partitions of the keys topic, 0 until known
+        self._partitions: dict[int, PartitionKeys] = {}  # by partition of the keys topic
+        self._key_partition_count = 0  # of the keys topic; 0 until it is known
         self._lock = threading.Lock()
 
     def view_events(self, partition: int, records: list[Record]) -> list[Record]:
@@ -61,7 +61,7 @@ class EventDecryptor:
 
         Raises `ContradictionError` if a member cannot be decrypted with its own key, and errors of reading the keys.
         """
-        if self._marks is None:
+        if self._personal is None:
             return records
         read = ((number, read_encrypted_event(record.value)) for number, record in enumerate(records))
         marked = {number: event for number, event in read if event is not None}
@@ -82,16 +82,16 @@ class EventDecryptor:
 
     def may_change(self, value: bytes | None) -> bool:
         """False if an event with this value certainly has no encrypted members and is no `Erased`: a cheap test."""
-        return self._marks is not None and may_be_encrypted(value)
+        return self._personal is not None and may_be_encrypted(value)
 
     def current_key(self, partition: int, subject: str) -> DataKey | None:
         """Return the current data key of an aggregate; None if it has no key, or the reader has no keyring."""
-        if self._marks is None or self._keys is None:
+        if self._personal is None or self._keys is None:
             return None
         with self._lock:
             known = self._partition_keys(self._keys.log, partition)
             known.read_to_end()
-            return known.current_key(keyring_at(self._keys.ring), subject)
+            return known.current_key(keyring_at(self._keys.keyring), subject)
 
     def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
@@ -100,21 +100,21 @@ class EventDecryptor:
         that it erases. So this method also searches the events that were not read.
         """
         with self._lock:
-            for number, known in self._parts.items():
+            for number, known in self._partitions.items():
                 if known.unresolved_keys:
                     self._search_erasures(known, number)
                     known.check_all_resolved()
 
     def close(self) -> None:
         """Drop the keys and close their log. Idempotent."""
-        self._parts.clear()
+        self._partitions.clear()
         if self._keys is not None:
             self._keys.log.close()
 
     def _key_uses(self, partition: int, record: Record, event: EncryptedEvent) -> list[KeyUse]:
         try:
             return [KeyUse(event.subject, kid, record.offset) for kid in event.kids()]
-        except ValueError as error:  # not a valid encrypted value
+        except ValueError as error:  # a malformed encrypted value
             raise self._fault(partition, record, error) from None
 
     def _learn(
@@ -123,7 +123,7 @@ class EventDecryptor:
         """Apply the `Erased` of these events and read the keys that they need. Return the known keys; None for a reader
         without a keyring, and before any key is needed.
         """
-        if self._keys is None or (not self._parts and not uses):
+        if self._keys is None or (not self._partitions and not uses):
             return None
         known = self._partition_keys(self._keys.log, partition)
         self._end_keys(known, events)
@@ -140,7 +140,7 @@ class EventDecryptor:
         """Search the events, also of target partitions, for an `Erased` of the unresolved keys."""
         assert self._keys is not None
         log, start_offsets = self._keys.log, known.unresolved_offsets()
-        for partition in range(keys_partition, log.event_partitions(), self._count):
+        for partition in range(keys_partition, log.event_partitions(), self._key_partition_count):
             if partition < min(start_offsets):
                 continue
             for records in log.events_from(partition, start_offsets.get(partition, 0)):
@@ -149,23 +149,23 @@ class EventDecryptor:
                 )
 
     def _partition_keys(self, log: KeysLog, partition: int) -> PartitionKeys:
-        self._count = self._count or log.partition_count()
-        number = partition % self._count
-        return self._parts.setdefault(number, PartitionKeys(log, number, self._only, self._max_key_age))
+        self._key_partition_count = self._key_partition_count or log.partition_count()
+        number = partition % self._key_partition_count
+        return self._partitions.setdefault(number, PartitionKeys(log, number, self._only, self._max_key_age))
 
     def _find(self, known: PartitionKeys | None, partition: int, use: KeyUse) -> DataKey | None:
         if known is None or self._keys is None or self._only not in (None, use.subject):
             return None
-        return known.find(keyring_at(self._keys.ring), partition, use)
+        return known.find(keyring_at(self._keys.keyring), partition, use)
 
     def _decrypt(
         self, partition: int, record: Record, event: EncryptedEvent, keys: dict[str, DataKey | None]
     ) -> Record:
-        if not keys or self._marks is None:
+        if not keys or self._personal is None:
             return record
         try:
             return replace(
-                record, value=decrypt_event(self._marks, record.value or b"", event, keys.__getitem__)
+                record, value=decrypt_event(self._personal, record.value or b"", event, keys.__getitem__)
             )
         except DecryptionError as error:
             raise self._fault(partition, record, error) from None
@@ -180,23 +180,23 @@ class EventDecryptor:
 class EventRedactor:
     """Redacts the personal fields of events, for readers that want no personal values. It needs no key.
 
-    Unlike an opener without a keyring, it also redacts events that were written before a field was annotated. `marks`:
-    the personal-data annotations; None for an aggregate without personal fields.
+    Unlike an `EventDecryptor` without a keyring, it also redacts events that were written before a field was annotated.
+    `personal`: the personal-data annotations; None for an aggregate without personal fields.
     """
 
-    def __init__(self, marks: PersonalMembers | None) -> None:
-        self._marks = marks
+    def __init__(self, personal: PersonalMembers | None) -> None:
+        self._personal = personal
 
     def view_events(self, partition: int, records: list[Record]) -> list[Record]:
         """Return the events with redacted values."""
-        marks = self._marks
-        if marks is None:
+        personal = self._personal
+        if personal is None:
             return records
-        return [replace(one, value=redact_event(marks, one.value or b"")) for one in records]
+        return [replace(record, value=redact_event(personal, record.value or b"")) for record in records]
 
     def may_change(self, value: bytes | None) -> bool:
         """False if an event with this value has no personal fields."""
-        return self._marks is not None
+        return self._personal is not None
 
     def current_key(self, partition: int, subject: str) -> None:
         """Return None, since no key is read."""

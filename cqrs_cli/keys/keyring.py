@@ -22,22 +22,22 @@ from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, aes_si
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.keys.topic import WrappedKey, unwrap_key, wrap_key
 
-#: Allowed sizes of a KEK in bytes, as AES-SIV requires.
+#: The sizes of a KEK that AES-SIV accepts, in bytes.
 SIZES = (32, 48, 64)
 
 #: Timeout in seconds for a command that prints the keyring.
 COMMAND_TIMEOUT = 30.0
 
-_FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current one first'
-_TRY = "run it by hand: it must print the keyring, and nothing else"
-_PLACES = "write file:PATH, env:NAME or exec:COMMAND"
+_FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current key first'
+_RUN_HINT = "run it by hand: it must print the keyring, and nothing else"
+_ADDRESS_FORM = "write file:PATH, env:NAME or exec:COMMAND"
 
 
 class Keyring:
     """KEKs by name; the first is the current KEK."""
 
     def __init__(self, keks: Mapping[str, bytes], reread: "Callable[[], Keyring] | None" = None) -> None:
-        """`reread` returns the keyring as it is now: a KEK may have been added since, by `cqrs keys rotate`."""
+        """`reread` loads the keyring again: `cqrs keys rotate` may have added a KEK."""
         self._ciphers = {name: aes_siv(kek) for name, kek in keks.items()}
         self.current = next(iter(self._ciphers))
         self._reread = reread
@@ -77,8 +77,8 @@ class Keyring:
         """Return True if the keyring has this KEK. Before it returns False, it reads the keyring again."""
         if master not in self._ciphers and self._reread is not None:
             with suppress(ConfigurationError):
-                found = self._reread()
-                self._ciphers, self.current = found._ciphers, found.current
+                keyring = self._reread()
+                self._ciphers, self.current = keyring._ciphers, keyring.current
         return master in self._ciphers
 
 
@@ -105,14 +105,14 @@ def load_keyring(address: str, root: Path = Path()) -> Keyring:
         case "exec" if rest:
             text = _run_command(rest)
         case _:
-            raise ConfigurationError("the setting keyring does not name a keyring", _PLACES)
+            raise ConfigurationError("the setting keyring does not name a keyring", _ADDRESS_FORM)
     return parse_keyring(text, address, partial(load_keyring, address, root))
 
 
 def parse_keyring(text: str | bytes, address: str, reread: Callable[[], Keyring] | None = None) -> Keyring:
     """Parse a keyring from a JSON document; `address`: its address for errors. Raises `ConfigurationError`.
 
-    `reread` returns the keyring as it is at a later time.
+    `reread` loads the keyring again at a later time.
     """
     try:
         pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would drop a repeated name
@@ -123,7 +123,7 @@ def parse_keyring(text: str | bytes, address: str, reread: Callable[[], Keyring]
         raise ConfigurationError(f"{shown_address(address)} does not contain a keyring", _FORM) from None
     if not keks or len(keks) < len(pairs):
         raise ConfigurationError(
-            f"the keyring of {shown_address(address)} has no keys, or two keys of one name", _FORM
+            f"the keyring of {shown_address(address)} has no keys, or two keys with the same name", _FORM
         )
     for number, (name, kek) in enumerate(keks.items(), 1):  # the error omits the name: it may be a key
         if not name or len(kek) not in SIZES:
@@ -152,7 +152,7 @@ def _read_environment(name: str) -> str:
 def _run_command(command: str) -> bytes:
     """Return the output of a command, which runs without a shell."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             shlex.split(command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -160,14 +160,16 @@ def _run_command(command: str) -> bytes:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        raise ConfigurationError(f"the command of keyring ended with {error.returncode}", _TRY) from None
+        raise ConfigurationError(
+            f"the command of keyring ended with exit code {error.returncode}", _RUN_HINT
+        ) from None
     except subprocess.TimeoutExpired:
         raise ConfigurationError(
-            f"the command of keyring took more than {COMMAND_TIMEOUT:g} s", _TRY
+            f"the command of keyring took more than {COMMAND_TIMEOUT:g} s", _RUN_HINT
         ) from None
     except (OSError, ValueError, IndexError) as error:  # IndexError: the command is empty
-        raise ConfigurationError(f"the command of keyring cannot be run: {error}", _TRY) from None
-    return done.stdout
+        raise ConfigurationError(f"the command of keyring cannot be run: {error}", _RUN_HINT) from None
+    return process.stdout
 
 
 def shown_address(address: str) -> str:

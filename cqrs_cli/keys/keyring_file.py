@@ -52,7 +52,7 @@ def rotate_keyring_file(path: Path, month: str, secret: bytes) -> str:
 
 
 def free_name(month: str, taken: Iterable[str]) -> str:
-    """Return the name of a new KEK: its month, with a number if the name is taken: `2026-11-2`."""
+    """Return the name of a new KEK: its month, with a number if the name is taken, such as `2026-11-2`."""
     known = set(taken)
     return next(
         name
@@ -74,7 +74,7 @@ def _replace_keyring(path: Path) -> Iterator[IO[bytes]]:
             yield file
     except FileExistsError:
         raise ConfigurationError(
-            f"{partial} exists: another program is writing the keyring, or died while it wrote",
+            f"{partial} exists: another program is writing the keyring, or died while it wrote the file",
             "remove the file if no such program is running",
         ) from None
     except OSError as error:
@@ -87,8 +87,8 @@ def _kek_text(secret: bytes) -> str:
     return b64encode(secret).decode()
 
 
-def _document(masters: dict[str, str]) -> bytes:
-    return json.dumps(masters, indent=2).encode() + b"\n"
+def _document(keks: dict[str, str]) -> bytes:
+    return json.dumps(keks, indent=2).encode() + b"\n"
 
 
 def _file_error(verb: str, path: Path, error: OSError) -> ConfigurationError:

@@ -12,14 +12,14 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import KeyTable, Treatment, WrappedKey, read_key
 
-#: Limit of the cache of decrypted data keys, which is emptied when it is full.
+#: The maximal number of decrypted data keys in the cache, which is emptied when it is full.
 _MAX_UNWRAPPED = 10_000
 
 #: Age in seconds from which keys are read from the start again: compaction may have removed a tombstone by then. The
 #: keys topic keeps a tombstone for a day (`delete.retention.ms`).
 _REREAD_AFTER = 3600.0
 
-_NOTHING = KeyTable()
+_NO_KEYS = KeyTable()
 
 
 class KeysLog(Protocol):
@@ -92,14 +92,15 @@ class PartitionKeys:
         self._known: dict[str, KeyTable] = {}
         self._unwrapped: dict[str, DataKey] = {}
         self._next_offset = 0  # the offset up to which the keys were read
-        self._end: int | None = None  # their high watermark at the last request
-        self._seen: dict[int, int] = {}  # earlier events were committed before then
+        self._end: int | None = None  # the high watermark of the keys at the last request
+        #: By partition of the events: events below this offset were committed before the last request of `_end`.
+        self._seen: dict[int, int] = {}
         #: Unresolved keys by key id: the key is gone, and no `Erased` has named it yet.
         self.unresolved_keys: dict[str, UnresolvedKey] = {}
 
     def end_key(self, subject: str, kid: str) -> None:
         """Drop a key that an `Erased` names, and never use it again."""
-        self._known[subject] = self._known.get(subject, _NOTHING).with_erased(kid)
+        self._known[subject] = self._known.get(subject, _NO_KEYS).with_erased(kid)
         self._unwrapped.pop(kid, None)
         self.unresolved_keys.pop(kid, None)
 
@@ -108,17 +109,18 @@ class PartitionKeys:
 
         All events that are committed when the end of the keys is requested count as seen, so a replay requests it once.
 
-        Raises `ContradictionError` if the topic has no record: compaction leaves at least one, so these keys were lost.
+        Raises `ContradictionError` if the topic has no record: compaction leaves at least one record, so keys were
+        lost.
         """
         if uses:
             self._refresh()
-        unknown = [use for use in uses if self._treatment(events_partition, use) == "wait"]
-        if not unknown:
+        unclassified = [use for use in uses if self._treatment(events_partition, use) == "wait"]
+        if not unclassified:
             return
-        seen = max(self._log.end_of_events(events_partition), *(use.offset + 1 for use in uses))
+        seen_end = max(self._log.end_of_events(events_partition), *(use.offset + 1 for use in uses))
         if not self.read_to_end():
-            raise self._lost(unknown[0])
-        self._seen[events_partition] = seen
+            raise self._lost_keys_error(unclassified[0])
+        self._seen[events_partition] = seen_end
 
     def _refresh(self) -> None:
         """Drop the keys that were erased since the last read, if that is older than `max_age`."""
@@ -145,13 +147,13 @@ class PartitionKeys:
             raise ContradictionError(
                 f"{self._log.topic} partition {self._partition} ends at {end}, "
                 f"before the {self._next_offset} that was read",
-                "the topic was truncated or replaced: restore it before anything is read by its keys",
+                "the topic was truncated or replaced: restore it before you read events with its keys",
             )
         for records in self._log.read(self._partition, max(start, self._next_offset), end):
             for subject, wrapped in self._own_records(records):
-                before = self._known.get(subject, _NOTHING)
-                self._known[subject] = after = before.with_record(wrapped)
-                if before.current is not None and after.is_erased(before.current.kid):
+                before = self._known.get(subject, _NO_KEYS)
+                self._known[subject] = table = before.with_record(wrapped)
+                if before.current is not None and table.is_erased(before.current.kid):
                     self._unwrapped.pop(before.current.kid, None)
         self._next_offset = self._end = end
         return start < end
@@ -161,14 +163,14 @@ class PartitionKeys:
         treatment = self._treatment(events_partition, use)
         assert treatment != "wait"
         if treatment == "erased":
-            if use.kid not in self._known.get(use.subject, _NOTHING).ended:
+            if use.kid not in self._known.get(use.subject, _NO_KEYS).ended:
                 self.unresolved_keys[use.kid] = UnresolvedKey(use.subject, events_partition, use.offset)
             return None
         return self._unwrapped.get(use.kid) or self.current_key(keyring, use.subject)
 
     def wrapped(self, subject: str) -> WrappedKey | None:
         """Return the encrypted data key of an aggregate, as far as the keys were read; None if it has no key."""
-        return self._known.get(subject, _NOTHING).current
+        return self._known.get(subject, _NO_KEYS).current
 
     def current_key(self, keyring: Keyring, subject: str) -> DataKey | None:
         """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""
@@ -196,7 +198,7 @@ class PartitionKeys:
                 "restore its record; without a keyring, everything except personal data can be read",
             )
 
-    def _lost(self, use: KeyUse) -> ContradictionError:
+    def _lost_keys_error(self, use: KeyUse) -> ContradictionError:
         return ContradictionError(
             f"{self._log.topic} partition {self._partition} has no records, not even key {use.kid} of"
             f" {use.subject!r}, and it was not erased",
@@ -204,13 +206,13 @@ class PartitionKeys:
         )
 
     def _treatment(self, events_partition: int, use: KeyUse) -> Treatment:
-        """Return how to treat a value. An end of the keys from before the value was seen proves nothing."""
+        """Return how to treat a value. The end of the keys counts only if it was requested after the value was seen."""
         end = self._end if use.offset < self._seen.get(events_partition, 0) else None
-        return self._known.get(use.subject, _NOTHING).treatment(use.kid, self._next_offset, end)
+        return self._known.get(use.subject, _NO_KEYS).treatment(use.kid, self._next_offset, end)
 
     def _own_records(self, records: Iterable[Record]) -> Iterator[tuple[str, WrappedKey | None]]:
-        found = key_records(self._log.topic, self._partition, records)
-        return ((subject, wrapped) for subject, wrapped in found if self._only in (None, subject))
+        keys = key_records(self._log.topic, self._partition, records)
+        return ((subject, wrapped) for subject, wrapped in keys if self._only in (None, subject))
 
 
 def key_records(

@@ -31,11 +31,12 @@ from cqrs_cli.core.personal.encryption import (
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-#: How a reader treats an encrypted value: it decrypts it, redacts it, or reads more keys first.
+#: How a reader treats an encrypted value: it decrypts the value, redacts the value, or reads more keys first.
 Treatment = Literal["open", "erased", "wait"]
 
 
-#: A compaction tick, (value, subject): a record without a key, as no subject is empty. It lets Kafka compact the keys.
+#: A compaction tick, (value, subject): a record that lets Kafka compact the earlier records. Its subject is empty,
+#: which no aggregate id is, and its value is a tombstone.
 COMPACTION_TICK: tuple[None, bytes] = None, b""
 
 
@@ -97,17 +98,17 @@ class KeyTable(Struct, frozen=True):
         current = None if self.current is not None and self.current.kid == kid else self.current
         return KeyTable(current, self.ended | {kid})
 
-    def treatment(self, kid: str, read: int, end: int | None) -> Treatment:
+    def treatment(self, kid: str, read_until: int, end: int | None) -> Treatment:
         """Return how to treat a value that is encrypted with this key.
 
-        `read`: the offset up to which the keys were read. `end`: the high watermark of the keys, requested after the
-        value was seen; None if it was not requested since. The last stable offset is not enough, since transactions may
-        be open.
+        `read_until`: the offset up to which the keys were read. `end`: the high watermark of the keys, requested after
+        the value was seen; None if it was not requested since. The last stable offset is not enough, since transactions
+        may be open.
         """
         if self.current is not None and self.current.kid == kid:
             return "open"
-        is_read = end is not None and read >= end
-        return "erased" if kid in self.ended or is_read else "wait"
+        is_fully_read = end is not None and read_until >= end
+        return "erased" if kid in self.ended or is_fully_read else "wait"
 
     def is_erased(self, kid: str) -> bool:
         """True if the key is not in force. Owners know all keys of their partitions, so its values are erased."""

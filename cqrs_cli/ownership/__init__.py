@@ -6,16 +6,16 @@ share the first steps and the loop, and differ in the content of a batch and in 
 
 | subject | module |
 |---|---|
-| claims, and how an owner judges the committed claim | `claim` |
+| claims, and the comparison of the committed claim with the own claim | `claim` |
 | the clients of an owner, batch admission, the claim in each commit | `session.Session` |
 | the loop: poll, work, commit | `loop.Loop` |
 | the reaction to an error | `supervisor.Supervisor` |
-| records on which workers die, or whose code does not end | `trials`, `watchdog` |
+| records on which workers die, or on which the user's code hangs | `trials`, `watchdog` |
 | ending a run from outside | `retire` |
 
 | error | reaction of the supervisor |
 |---|---|
-| `LaterClaim`: a later run has claimed | `TakenOverError`; the run ends once all its partitions are taken, or no more |
+| `LaterClaim`: a later run has claimed | `TakenOverError`; the run ends when no further partition is taken over |
 | … in standby mode | waits for the next takeover |
 | `LaterClaim`: a later attempt of the same run has claimed | ends without an error |
 | `ClaimLost`: an older run came back, or the offset is gone | starts another owner |
@@ -35,7 +35,7 @@ share the first steps and the loop, and differ in the content of a batch and in 
 | an ACL is missing | ends the run; the error names the ACL |
 | `KafkaException`, `UnavailableError`, also after a fence or a timeout | starts another owner |
 | a call never returns | ends the whole task, which the driver submits again |
-| the user's code does not end | the task names the record in the claim, and ends; the driver submits it again |
+| the user's code hangs | the task names the record in the claim, and ends; the driver submits it again |
 | the process dies | no report: the next owner suspects its records, `trials.suspects` |
 | any other error | ends the run |
 """

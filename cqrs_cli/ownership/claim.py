@@ -17,16 +17,13 @@ MAX_METADATA = 4096
 #: The attempt of a terminal claim, which ends its run. No task has so high an attempt.
 TERMINAL = 2**31 - 1
 
-#: In place of a topic id: the claim replaced a commit without a claim, so it is unknown which topic its offset belongs
-#: to.
+#: Replaces a topic id: the claim replaced a commit without a claim, so the topic of its offset is unknown.
 UNKNOWN_TOPIC = ""
 UNKNOWN_TOPICS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 
 
 class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An owner's decisions since its run began, by status. `first`: the time when the first batch began; `last`: the
-    time of the last commit (ms since the epoch).
-    """
+    """The number of an owner's decisions since its run began, by status."""
 
     accepted: int = 0
     unchanged: int = 0
@@ -35,15 +32,17 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
     duplicate: int = 0
     failed: int = 0
     events: int = 0
-    first: int = 0
-    last: int = 0
+    first: int = 0  # the time at which the first batch began, ms
+    last: int = 0  # the time of the last commit, ms
 
     @property
     def commands(self) -> int:
         return self.accepted + self.unchanged + self.rejected + self.deferred + self.duplicate + self.failed
 
     def add_batch(self, batch_counts: dict[str, int], batch_began: int, now: int) -> "Counts":
-        """Return the sums with a batch's counts by status. The batch began and was committed at these times (ms)."""
+        """Return the sums after a batch with these counts by status, which began at `batch_began` and is committed
+        `now` (ms).
+        """
         sums = {name: getattr(self, name) + count for name, count in batch_counts.items()}
         return Counts(**sums, first=self.first or batch_began, last=now)
 
@@ -56,8 +55,8 @@ class Accepted(Struct, frozen=True, rename={"offset": "at"}):
     """
 
     offset: int  # in the commands topic
-    events: tuple[int, int]  # start and end
-    outcomes: int  # end
+    events: tuple[int, int]  # start and end of the events
+    outcomes: int  # end of the outcomes
 
 
 class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "generation", "suspects": "trial"}):
@@ -68,19 +67,19 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     """
 
     run_epoch: int
-    run: str
-    submission: int
-    attempt: int
+    run: str  # the id of the run
+    submission: int  # the number of the Spark job within the run
+    attempt: int  # Spark's number of the attempt at the task
     n: int
-    topic_id: str
-    partitions: int
+    topic_id: str  # of the commands
+    partitions: int  # the partition's effective count
     counts: Counts = Counts()
     accepted: Accepted | None = None
     other_ids: tuple[str, str] = UNKNOWN_TOPICS  # topic ids of the events and the outcomes
     deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
-    untried: bool = False  # no command was decided under this claim yet
+    untried: bool = False  # True until a command is decided under this claim
     suspects: Suspects | None = None  # poison-record detection, while it is in progress
-    lineage: int = 0  # 1: its owner waits for splits, which owners of older versions would not do
+    lineage: int = 0  # 1: its owner waits for splits; 0: an owner of an older version
 
     def metadata(self) -> str:
         """Return the JSON text for the metadata of an offset commit."""
@@ -105,10 +104,10 @@ def parse_claim(metadata: str | None) -> Claim | None:
 class Judgement(Enum):
     """The relation of the committed claim to an owner's own claim."""
 
-    OWN = "mine"  # my run and attempt; `n` may differ
+    OWN = "own"  # this run and attempt; `n` may differ
     LATER_RUN = "taken over"  # a later run: return; the run ends with exit code 6
-    LATER_ATTEMPT = "straggler"  # a later attempt of my run: return without an error
-    EARLIER = "behind"  # an older run or attempt, or no claim: continue
+    LATER_ATTEMPT = "straggler"  # a later attempt of this run: return without an error
+    EARLIER = "earlier"  # an older run or attempt, or no claim: continue
 
     @property
     def must_return(self) -> bool:
@@ -117,26 +116,27 @@ class Judgement(Enum):
 
 
 def judge(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
-    """Judge the committed claim by run and attempt, never by `n` alone: `n` also rises when an older run comes back."""
+    """Compare the committed claim with the own claim by run and attempt, never by `n`, which older runs raise, too."""
     if committed_claim is None:
         return Judgement.EARLIER
-    run, other = (own_claim.run_epoch, own_claim.run), (committed_claim.run_epoch, committed_claim.run)
-    if other > run:
+    own_run = (own_claim.run_epoch, own_claim.run)
+    committed_run = (committed_claim.run_epoch, committed_claim.run)
+    if committed_run > own_run:
         return Judgement.LATER_RUN
-    if other < run:
+    if committed_run < own_run:
         return Judgement.EARLIER
-    attempt, another = (
+    own_attempt, committed_attempt = (
         (own_claim.submission, own_claim.attempt),
         (committed_claim.submission, committed_claim.attempt),
     )
-    if another > attempt:
+    if committed_attempt > own_attempt:
         return Judgement.LATER_ATTEMPT
-    return Judgement.OWN if another == attempt else Judgement.EARLIER
+    return Judgement.OWN if committed_attempt == own_attempt else Judgement.EARLIER
 
 
 def successor_claim(own_claim: Claim, committed_claim: Claim | None, token: str) -> Claim:
-    """Return my claim as the successor of the committed claim, over a shard with this token. Its `n` is above the `n`
-    of my claim, of the committed claim and of the token.
+    """Return the own claim as the successor of the committed claim; `token` is the token of the shard. The new `n` is
+    above the `n` of the own claim, of the committed claim and of the token.
 
     The topic ids, the partition count and the accepted loss of the committed claim are copied unchecked. Step 3
     (`deciding.position`) compares them with the log when the owner starts.
@@ -163,10 +163,10 @@ def successor_claim(own_claim: Claim, committed_claim: Claim | None, token: str)
 
 
 def with_suspects(own_claim: Claim, committed_claim: Claim | None, batch_limit: int) -> Claim:
-    """Return my claim before any decision, with the suspects that I take over from the committed claim.
+    """Return the own claim before any decision, with the suspects of the committed claim.
 
     The previous owner did not die if it ran in this process, or if its run was ended by a terminal claim.
-    `batch_limit`: commands in a batch.
+    `batch_limit`: the maximal number of commands in a batch.
     """
     if committed_claim is None:
         return replace(own_claim, untried=True)
@@ -179,9 +179,9 @@ def with_suspects(own_claim: Claim, committed_claim: Claim | None, batch_limit: 
     )
 
 
-def after_batch(claim: Claim, counts: Counts, decided: int, end: int) -> Claim:
-    """Return the claim to commit with a batch of `decided` commands, all below the offset `end`."""
-    suspects = None if claim.suspects is None else claim.suspects.after_decided(decided, end)
+def after_batch(claim: Claim, counts: Counts, decided_count: int, end: int) -> Claim:
+    """Return the claim to commit with a batch of `decided_count` commands, all below the offset `end`."""
+    suspects = None if claim.suspects is None else claim.suspects.after_decided(decided_count, end)
     return replace(claim, counts=counts, untried=False, suspects=suspects)
 
 
@@ -197,8 +197,8 @@ def is_shard_idle(token: str, committed_claim: Claim | None) -> bool:
     """Return True if the shard may be folded without a fence: the owner named by its token has been superseded. The
     token must be read before the committed claim.
 
-    A living owner would find its shard at other positions, and would have to start again. The claim of an owner that
-    has just started may not be visible yet.
+    Otherwise the owner could be alive: it would find its shard at other positions, and would have to start again. If
+    its claim is not visible yet, it has just started.
     """
     return not token or (committed_claim is not None and committed_claim.n > _number(token))
 
@@ -206,8 +206,8 @@ def is_shard_idle(token: str, committed_claim: Claim | None) -> bool:
 def is_inconsistency_real(own_claim: Claim, has_claimed: bool, committed_claim: Claim | None) -> bool:
     """Return True if an inconsistency is real; call it after the inconsistency was found.
 
-    It is real only while the committed claim is mine, or while there is no claim and I have not claimed yet. Otherwise
-    another owner took over while I was reading.
+    It is real only if the committed claim is the own claim, or if there is no claim and this owner has not claimed yet.
+    Otherwise another owner took over while this owner was reading.
     """
     if committed_claim is None:
         return not has_claimed
@@ -215,7 +215,7 @@ def is_inconsistency_real(own_claim: Claim, has_claimed: bool, committed_claim: 
 
 
 def terminal_claim(committed_claim: Claim | None, run: str) -> Claim | None:
-    """Return the terminal claim of `run`; None if the committed claim is another run's, or is terminal already."""
+    """Return the terminal claim of `run`; None if the committed claim belongs to another run, or is terminal."""
     if committed_claim is None or committed_claim.run != run:
         return None
     if committed_claim.attempt == TERMINAL:

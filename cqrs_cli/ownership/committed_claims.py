@@ -37,7 +37,7 @@ class ClaimSlot(NamedTuple):
 
 
 class CommittedClaim(NamedTuple):
-    """The commit at a claim slot; `offset` is None if there is none, or if it expired."""
+    """The commit at a claim slot; `offset` is None if there is no commit, or if it expired."""
 
     offset: int | None
     claim: Claim | None
@@ -52,8 +52,8 @@ class UnchangedTimer:
     """Measures for how long polls have returned an equal value, by this process's clock alone."""
 
     def __init__(self) -> None:
-        self._last: object = None
-        self._since = 0.0
+        self._last_value: object = None
+        self._first_answer_at = 0.0
 
     def seconds_unchanged(self, value: object, requested_at: float, answered_at: float) -> float:
         """Record the value of a poll, never None, and return the seconds for which it has not changed.
@@ -61,9 +61,9 @@ class UnchangedTimer:
         The seconds count from the first response with the value (`answered_at`) to the last request that returned it
         (`requested_at`). So a pause of this process itself is not counted.
         """
-        if value != self._last:
-            self._last, self._since = value, answered_at
-        return max(0.0, requested_at - self._since)
+        if value != self._last_value:
+            self._last_value, self._first_answer_at = value, answered_at
+        return max(0.0, requested_at - self._first_answer_at)
 
 
 class ClaimReader(Generic[_P]):
@@ -116,19 +116,19 @@ class ClaimReader(Generic[_P]):
         return {key: runs.get(slot.group, ()) for key, slot in self._slots.items()}
 
     def read_silence(self, runs: Iterable[str]) -> dict[str, float]:
-        """Return the seconds without a heartbeat of each of these runs that is silent; raises the errors of
+        """Return the silent runs among these runs, each with the seconds since its last heartbeat; raises the errors of
         `read_claims`.
         """
         heartbeat_topics = {(slot.group, slot.heartbeat_topic) for slot in self._slots.values()}
 
-        def read() -> Heartbeats:
-            found: dict[str, int] = {}
+        def read_all_heartbeats() -> Heartbeats:
+            heartbeats: dict[str, int] = {}
             for group, topic in heartbeat_topics:
-                found |= read_heartbeats(self._client(group), topic)
-            return found
+                heartbeats |= read_heartbeats(self._client(group), topic)
+            return heartbeats
 
         try:
-            return self._silence.silent_runs(read, runs)
+            return self._silence.silent_runs(read_all_heartbeats, runs)
         except KafkaException as error:
             self.__exit__()
             raise unreachable_error(self._connection, error) from error
@@ -143,9 +143,9 @@ class ClaimReader(Generic[_P]):
                 for key, slot in self._slots.items()
             }
         except (KafkaException, MissingError) as error:
-            # The clients are closed, never used again: a client that had once met a broker cut off from the others
-            # reported "unknown partition" for minutes after all brokers were back. The owners find out whether a
-            # partition is really missing.
+            # The clients are closed and never used again: a client that was once connected to a broker which was cut
+            # off from the others reported "unknown partition" for minutes after all brokers were back. The owners check
+            # whether a partition is really missing.
             self.__exit__()
             reason: Any = error.message if isinstance(error, MissingError) else error
             raise unreachable_error(self._connection, reason) from error

@@ -1,5 +1,5 @@
-"""Check that no event of a log was deleted. Every reader that folds or copies events calls this check: a reader that
-starts after deleted events would take them for events that never existed.
+"""Checks that no event of a log was deleted. Every reader that folds or copies events calls this check, because a
+reader cannot see that events before its first event were deleted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ def check_complete(
     """
     if position < start and (accepted is None or start > accepted.events[0]):
         raise ContradictionError(
-            f"{log.log_name('events')} begins at {start}: events from offset {position} on were deleted",
+            f"{log.log_name('events')} begins at {start}: the events from offset {position} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
 

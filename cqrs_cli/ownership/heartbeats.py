@@ -23,7 +23,8 @@ SILENT_AFTER = 10.0
 #: heartbeat in less than half of this time.
 CONFIRM_AFTER = 1.0
 
-#: The time in ms of each run's last heartbeat at one place, by run. Sample: `{"3f9ab27c04d1": 1765532418123}`
+#: The time in ms of each run's last heartbeat in one heartbeat topic, by run id. Sample: `{"3f9ab27c04d1":
+#: 1765532418123}`
 Heartbeats = Mapping[str, int]
 
 
@@ -48,21 +49,23 @@ class SilenceReader:
         self._sleep = sleep
         self._old: dict[str, int] = {}  # the heartbeats that looked old when they were last read
 
-    def silent_runs(self, read: Callable[[], Heartbeats], runs: Iterable[str]) -> dict[str, float]:
-        """Return the seconds without a heartbeat of each of these runs that is silent. A run that has never sent a
-        heartbeat is left out.
+    def silent_runs(self, read_heartbeats: Callable[[], Heartbeats], runs: Iterable[str]) -> dict[str, float]:
+        """Return the silent runs among these runs, each with the seconds since its last heartbeat. A run that has never
+        sent a heartbeat is left out.
 
-        It reads twice if a run looks silent for the first time.
+        The heartbeats are read twice if a run looks silent for the first time.
         """
         runs = set(runs)
-        previous, self._old = self._old, self._old_heartbeats(read(), runs)
+        previous, self._old = self._old, self._old_heartbeats(read_heartbeats(), runs)
         if self._old.items() - previous.items():
             self._sleep(CONFIRM_AFTER)
-            again = self._old_heartbeats(read(), runs)
-            self._old = dict(again.items() & self._old.items())
+            confirmed = self._old_heartbeats(read_heartbeats(), runs)
+            self._old = dict(confirmed.items() & self._old.items())
         now = time.time()
-        return {run: now - number / 1000 for run, number in self._old.items()}
+        return {run: now - sent_at / 1000 for run, sent_at in self._old.items()}
 
     def _old_heartbeats(self, heartbeats: Heartbeats, runs: set[str]) -> dict[str, int]:
-        latest = (time.time() - SILENT_AFTER) * 1000
-        return {run: number for run, number in heartbeats.items() if run in runs and number < latest}
+        oldest_active = (time.time() - SILENT_AFTER) * 1000
+        return {
+            run: sent_at for run, sent_at in heartbeats.items() if run in runs and sent_at < oldest_active
+        }

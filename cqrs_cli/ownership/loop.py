@@ -10,7 +10,9 @@ from cqrs_cli.ownership.session import Session
 
 
 class Loop(ABC):
-    """The loop of one owner. `position`: offset of the next record; `target`: offset at which it ends, or None."""
+    """The loop of one owner. `position`: the offset of the next record; `target`: the offset at which the loop ends,
+    None if it runs until it is stopped.
+    """
 
     def __init__(self, session: Session[Any], position: int, target: int | None) -> None:
         self.session, self.position, self.target = session, position, target
@@ -21,22 +23,22 @@ class Loop(ABC):
         """Work until the target is reached or `stopping()` returns True."""
         self.stopping, session, timing = stopping, self.session, self.session.timing
         self.start_polling()
-        claim_checked = offset_committed = time.monotonic()
+        claim_checked_at = offset_committed_at = time.monotonic()
         while self.is_running():
             self.run_due_work()
             if records := self.poll():
                 with session.admit_batch(self.position, records[0].offset):
                     self.process_batch(records)
-                claim_checked = time.monotonic()
+                claim_checked_at = time.monotonic()
                 continue
             self.run_idle_work()
-            if (now := time.monotonic()) - claim_checked >= timing.idle_check_interval:
+            if (now := time.monotonic()) - claim_checked_at >= timing.idle_check_interval:
                 session.check_claim()
-                must_refresh = now - offset_committed > timing.offset_refresh_interval
+                must_refresh = now - offset_committed_at > timing.offset_refresh_interval
                 if session.clear_suspects(self.position) or must_refresh or self.position != session.offset:
                     session.commit_position(self.position)
-                    offset_committed = now
-                claim_checked = now
+                    offset_committed_at = now
+                claim_checked_at = now
         self.run_idle_work()
         if self.position != session.offset:
             session.commit_position(self.position)
@@ -55,12 +57,12 @@ class Loop(ABC):
 
     @abstractmethod
     def poll(self) -> list[Record]:
-        """Return a batch of records; empty if none arrived within a moment."""
+        """Return a batch of records; empty if no record arrived in time."""
 
     @abstractmethod
     def process_batch(self, records: list[Record]) -> None:
-        """Process and commit as many records of a batch as one transaction may have; advances `position`."""
+        """Process and commit as many records of a batch as fit into one transaction; advances `position`."""
 
     def run_idle_work(self) -> None:
-        """Do work that waits for a moment without records: the log has no record now, or the loop ends."""
+        """Do work that may wait until the log has no record, or until the loop ends."""
         return

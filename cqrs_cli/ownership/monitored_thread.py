@@ -1,4 +1,4 @@
-"""A partition's thread, as seen by the task that started it."""
+"""The thread of a partition, which its task monitors."""
 
 import os
 import sys
@@ -30,36 +30,38 @@ class MonitoredThread(ABC):
     timing: Timing
     stopping: threading.Event
     driver: Address | None  # receives its reports
-    owner: Any  # the current owner, or the last
+    owner: Any  # the current or last owner
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
     exit: Callable[[int], object] = staticmethod(os._exit)  # ends the whole process
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.error: CqrsError | None = None  # the error that ended it
+        self.error: CqrsError | None = None  # the error that ended the thread
         self.session: Session[Any] | None = None  # of the current owner
         # The reason why an owner cannot work, and the session of that owner.
         self._blocked: tuple[str, Session[Any] | None] = "", None
         self._last_check = self._resumed_at = self.clock()
 
     def drop_owner(self) -> None:
-        """Drop the last owner, and with it its clients. The owner references its supervisor: in a worker that lives on,
-        this reference cycle would keep the clients' threads.
+        """Drop the last owner with its clients. The owner references its supervisor: in a worker that continues, this
+        reference cycle would keep the clients' threads.
         """
         self.owner = self.session = None
 
     @property
     def ends_task(self) -> bool:
-        """True if its error ends the other threads of the task. A takeover does not: each owner works until its own
-        partition is taken over.
+        """True if the error of this thread ends the other threads of the task. A takeover does not end them: each owner
+        works until its own partition is taken over.
         """
         return self.error is not None and not isinstance(self.error, TakenOverError)
 
     def end_if_stuck(self) -> None:
-        """End the whole process if a call to the broker outlives its timeout, or if another process holds the shard in
-        the middle of a change: neither will ever end. The driver submits a lost task again, and the new task
-        quarantines the shard. Every crash is harmless, and so is this exit. To be called several times a second.
+        """End the whole process if a call to the broker does not return after its timeout, or if another process holds
+        the shard in the middle of a change, since neither will ever end. The task calls this several times a second.
+
+        The driver submits the lost task again, and the new task quarantines the shard. The exit is as harmless as any
+        crash.
         """
         now, last_check, self._last_check = self.clock(), self._last_check, self.clock()
         if now - last_check > self.timing.pause_threshold:
@@ -69,26 +71,26 @@ class MonitoredThread(ABC):
             self.exit(os.EX_SOFTWARE)
 
     def stuck_reason(self, running_for: float) -> str:
-        """Return the reason why its owner waits forever; empty if none is known.
+        """Return the reason why the owner would wait forever; empty if there is no such reason.
 
-        `running_for`: seconds since this process started, or woke from a pause.
+        `running_for`: seconds since this process started, or continued after a pause.
         """
         overdue = 0.0 if self.session is None else self.session.writer.overdue
-        waits = overdue > self.timing.overdue_timeout and running_for > self.timing.pause_threshold
-        return "a call to the broker does not return" if waits else ""
+        is_stuck = overdue > self.timing.overdue_timeout and running_for > self.timing.pause_threshold
+        return "a call to the broker does not return" if is_stuck else ""
 
     def report(self, event: object, reaction: str = "beginning again") -> None:
-        """Write a line to the task's log."""
+        """Write a line to the task's log: the event, and the reaction to it."""
         kind = f"{type(event).__name__}: " if isinstance(event, BaseException) else ""
         print(f"{self.label}: {kind}{event}; {reaction}", file=sys.stderr, flush=True)
 
     def record_blocked(self, reason: str) -> None:
-        """Record why its owner waits, until a later owner has committed a batch."""
+        """Record why the owner cannot work. The reason is valid until a later owner has committed a batch."""
         self._blocked = reason, self.session
 
     @property
     def blocked(self) -> str:
-        """The reason why its owner cannot work; empty if there is none."""
+        """The reason why the owner cannot work; empty if there is no reason."""
         reason, session = self._blocked
         return (
             ""

@@ -24,7 +24,8 @@ def resolution_text(committed: bool) -> str:
 def explain_stall(
     connection: Cluster, partitions: Iterable[tuple[str, int]], error: StalledError
 ) -> UnavailableError:
-    """Return `error` with the open transaction that hides the end of one of these (topic, partition)s, and the remedy.
+    """Return `error` with the open transaction that hides the end of one of these (topic, partition) pairs, and the
+    remedy.
 
     Without such a transaction, return a plain `UnavailableError`: the stall then passes, as after a change of the
     partition's leader. Without a broker, raise `UnavailableError`.

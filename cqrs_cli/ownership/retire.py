@@ -2,7 +2,7 @@
 
 The fence aborts an open transaction at once instead of after its timeout; until the abort, no reader sees the records
 after the transaction. The terminal claim has a higher attempt than any task, so a straggling owner returns without an
-error. If the fence hits a newer run in a race, the newer run judges the terminal claim as older, and continues.
+error. If the fence hits a newer run in a race, the newer run finds that the terminal claim is older, and continues.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.system.concurrent_calls import call_concurrently
 
-#: Attempts at replacing a claim.
+#: The maximal number of attempts to replace a claim.
 _TRIES = 3
 
 _P = TypeVar("_P")
@@ -54,9 +54,9 @@ def retire_partitions(
 def fence_and_replace_claim(open_session: Callable[[], Session[Any]], change: ClaimChange) -> None:
     """Fence a partition's owner, and replace its claim by the result of `change` for the position and the claim.
 
-    `change` is called before and after the fence, which may let a last commit through; None keeps the claim. Without a
-    broker nothing happens. An owner that starts again before it can see the new claim fences this writer: then another
-    attempt follows, at most three in all.
+    `change` is called before the fence and, because a last commit may precede the fence, again after it; if it returns
+    None, the claim stays. Without a broker nothing happens. An owner that starts before the new claim is visible fences
+    this writer: then another attempt follows, at most three in all.
     """
     for _ in range(_TRIES):
         try:

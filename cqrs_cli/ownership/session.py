@@ -34,7 +34,7 @@ class Session(ABC, Generic[_W]):
         timing: Timing,
         batch_limit: int,
     ) -> None:
-        """`batch_limit`: most records in one commit."""
+        """`batch_limit`: the maximal number of records in one commit."""
         self.own_claim, self.timing, self.batch_limit = own_claim, timing, batch_limit
         self.offset: int | None = None  # the group's offset, as last read or committed
         self.has_claimed = False  # True once a commit contains the claim
@@ -60,7 +60,9 @@ class Session(ABC, Generic[_W]):
         after it has started to read.
         """
         self.consumer.list_topics(self.slot.topic, timeout=self.timing.transaction_timeout)
-        watermarks(self.watcher, self.slot.topic, self.slot.partition)  # its leader may have been lost
+        watermarks(
+            self.watcher, self.slot.topic, self.slot.partition
+        )  # finds the leader again if it was lost
 
     def read_commit(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
         """Return the group's offset and its metadata. A read_committed client waits for a pending commit.
@@ -71,7 +73,7 @@ class Session(ABC, Generic[_W]):
 
     @abstractmethod
     def commit_position(self, offset: int) -> None:
-        """Commit an offset with my claim, without any record; raises `KafkaException`."""
+        """Commit an offset with the own claim, without any record; raises `KafkaException`."""
 
     def log_end(self) -> int:
         """Return the high watermark of the log that the owner reads; raises `KafkaException`."""
@@ -79,24 +81,24 @@ class Session(ABC, Generic[_W]):
 
     @abstractmethod
     def logs(self) -> list[tuple[str, int]]:
-        """Return the (topic, partition)s of the logs that determine the position."""
+        """Return the (topic, partition) pairs of the logs that determine the position."""
 
     @abstractmethod
     def position_after_fence(self) -> tuple[int, Claim] | None:
-        """Return the position and its claim as they are after my fence; None if there are none."""
+        """Return the position and its claim after the fence; None if there is no position or no claim."""
 
     @abstractmethod
     def replace_claim(self, offset: int, claim: Claim) -> None:
-        """Replace the claim at this position after my fence, unless the position is outdated."""
+        """Replace the claim at this position, after the fence of this session, unless the position is outdated."""
 
     @property
     def limit(self) -> int:
-        """Most records in the next batch; fewer during poison-record detection."""
+        """The maximal number of records in the next batch, which is lower during poison-record detection."""
         suspects = self.own_claim.suspects
         return self.batch_limit if suspects is None else min(self.batch_limit, suspects.limit)
 
     def current_claim(self) -> Claim:
-        """Return my claim as it is to be committed now."""
+        """Return the own claim for the next commit."""
         return self.own_claim
 
     def read_committed_claim(self) -> Claim | None:
@@ -104,14 +106,16 @@ class Session(ABC, Generic[_W]):
         return parse_claim(self.read_commit(self.watcher).metadata)
 
     def judge(self, committed_claim: Claim | None) -> Judgement:
-        """Judge a claim against mine; raises `LaterClaim` if the owner must return."""
+        """Compare the committed claim with the own claim; raises `LaterClaim` if the owner must return."""
         judgement = judge(self.own_claim, committed_claim)
         if judgement.must_return:
             raise LaterClaim(judgement, committed_claim)
         return judgement
 
     def is_inconsistency_real(self, committed_claim: Claim | None) -> bool:
-        """Return True if an inconsistency is real, and not a successor's work; takes the claim committed now."""
+        """Return True if an inconsistency is real, and not the result of a successor's writes. `committed_claim` must
+        be read after the inconsistency was found.
+        """
         return is_inconsistency_real(self.own_claim, self.has_claimed, committed_claim)
 
     def are_replicas_in_sync(self) -> bool:
@@ -123,13 +127,13 @@ class Session(ABC, Generic[_W]):
 
     def check_claim(self) -> None:
         """Read the committed claim while idle, because an owner that commits nothing would never notice a fence. Raises
-        `ClaimLost` or `LaterClaim` if the claim is not mine, and `KafkaException`.
+        `ClaimLost` or `LaterClaim` if it is not the own claim, and `KafkaException`.
         """
         commit = self.read_commit(self.watcher, COORDINATOR_TIMEOUT)
-        if commit.offset is None:  # it expired, or its topic is gone: the next owner finds out
+        if commit.offset is None:  # it expired, or its topic is gone: the next owner checks this
             raise ClaimLost("the group's offset is gone")
         if self.judge(parse_claim(commit.metadata)) is not Judgement.OWN:
-            raise ClaimLost("an older run came back, or somebody moved the group's offset")
+            raise ClaimLost("an older run came back, or another client changed the group's offset")
 
     @contextmanager
     def admit_batch(self, position: int, first_offset: int) -> Iterator[None]:

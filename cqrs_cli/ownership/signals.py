@@ -1,4 +1,4 @@
-"""Exceptions that end an owner without being errors of the broker, and all errors after which another may start."""
+"""Exceptions that end an owner but are not errors of the broker, and all errors after which an owner may start."""
 
 from confluent_kafka import KafkaException
 
@@ -10,7 +10,7 @@ from cqrs_cli.ownership.claim import Claim, Judgement
 
 
 class LaterClaim(Exception):
-    """The committed claim is a later claim, and the owner must return: `judgement` is TAKEN_OVER or STRAGGLER."""
+    """A later claim is committed, and the owner must return: `judgement` is `LATER_RUN` or `LATER_ATTEMPT`."""
 
     def __init__(self, judgement: Judgement, committed_claim: Claim | None) -> None:
         super().__init__(judgement.value)
@@ -25,8 +25,8 @@ class ClaimLost(Exception):
 class BatchTooLarge(Exception):
     """A batch whose own records prevent its commit. `offset`: its first offset; `size`: the number of its records.
 
-    `late`: the broker may also be the cause, so a single record is not to blame. `undecidable`: all outcomes were
-    `failed`, so the dead letters are to blame.
+    `late`: the commit took too long, so the broker may be the cause, not the records. `undecidable`: all outcomes were
+    `failed`, so the dead letters are too large.
     """
 
     def __init__(self, offset: int, size: int, reason: str, late: bool, undecidable: bool) -> None:

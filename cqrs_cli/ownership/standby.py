@@ -1,9 +1,9 @@
 """Standby mode: keep state warm, and take over when the active run ends, or stops sending heartbeats.
 
 As a heartbeat, the driver of the active run commits a rising number in the metadata of an offset that no owner uses, so
-an idle run is not taken for a dead run. Two runs at work, such as during a repartitioning, have a number each. A false
-alarm is safe: a takeover always fences and claims first, so it costs only a short pause. The epoch of a new claim is
-above the replaced epoch, so a run that was taken over can come back any number of times.
+an idle run is not taken for a dead run. Two runs that are active, such as during a repartitioning, have a number each.
+A false alarm is safe: a takeover always fences and claims first, so it costs only a short pause. The epoch of a new
+claim is above the replaced epoch, so a run that was taken over can come back any number of times.
 """
 
 import random
@@ -30,7 +30,8 @@ _POLL_MARGIN = 0.001
 #: Seconds after which the heartbeat of an ended run is dropped by other runs.
 _DROPPED_AFTER = 10.0
 
-#: Heartbeats within the timeout: a single lost heartbeat must not look like the end of the run.
+#: The number of heartbeats within a timeout. It is greater than 1, since a single lost heartbeat must not look like the
+#: end of the run.
 HEARTBEATS_PER_TIMEOUT = 5
 
 
@@ -49,7 +50,10 @@ def can_take_over(own_claim: Claim, committed_claim: Claim | None, silence: floa
 
 
 def next_claim(own_claim: Claim, committed_claim: Claim | None, clock: int) -> Claim:
-    """Return my claim with an epoch above the committed claim. `clock` (ms) is the epoch of a run that starts now."""
+    """Return the own claim with an epoch above the epoch of the committed claim.
+
+    `clock` (ms) is the epoch of a run that starts now.
+    """
     if committed_claim is None:
         return replace(own_claim, run_epoch=max(own_claim.run_epoch, clock))
     if committed_claim.run == own_claim.run:
@@ -59,7 +63,8 @@ def next_claim(own_claim: Claim, committed_claim: Claim | None, clock: int) -> C
 
 def takeover_timeout(run: str, standby_timeout: float) -> float:
     """Return the seconds of silence after which this run takes over, equal at all its partitions. The timeouts of
-    several standby runs differ by up to a tenth, so that the first run has claimed before the others suspect anything.
+    several standby runs differ by up to a tenth, so that the first run has claimed before the timeouts of the others
+    end.
     """
     return standby_timeout * random.Random(run).uniform(1.0, 1.1)
 
@@ -69,7 +74,7 @@ def wait_for_takeover(
     own_claim: Claim,
     standby_timeout: float,
     stopping: threading.Event,
-    prepare: Callable[[Claim], None],
+    prepare_takeover: Callable[[Claim], None],
     is_ready: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
     poll_interval: float | None = None,
@@ -77,10 +82,10 @@ def wait_for_takeover(
 ) -> Claim | None:
     """Wait until the run may take over a partition. Return its claim from then on; None if it is stopped.
 
-    `prepare` gets the claim of the active run after each poll. `is_ready` returns True if the run can continue from the
-    active run's records. `poll_interval` is in seconds, by default half a heartbeat interval. The last poll comes when
-    the run's timeout ends, not at the next interval. `may_ignore_claim` returns True if this run need not wait for the
-    run of the claim, as for a partition that it splits.
+    `prepare_takeover` gets the claim of the active run after each poll. `is_ready` returns True if the run can continue
+    from the active run's records. `poll_interval` is in seconds, by default half a heartbeat interval. The last poll
+    comes when the run's timeout ends, not at the next interval. `may_ignore_claim` returns True if this run need not
+    wait for the run of the claim, as for a partition that it splits.
     """
     timer, timeout = UnchangedTimer(), takeover_timeout(own_claim.run, standby_timeout)
     interval = standby_timeout / HEARTBEATS_PER_TIMEOUT / 2 if poll_interval is None else poll_interval
@@ -102,14 +107,14 @@ def wait_for_takeover(
             stopping.wait(standby_timeout)
             continue
         assert claim is not None
-        prepare(claim)
+        prepare_takeover(claim)
         stopping.wait(min(interval, timeout - silence + _POLL_MARGIN))
     return None
 
 
 class OtherHeartbeats:
-    """The heartbeats of other runs at the place of this run's heartbeats, such as during a repartitioning. This run
-    keeps them, and drops the last heartbeat of a run that has ended.
+    """The heartbeats of other runs in the same offset metadata, such as during a repartitioning. This run writes them
+    again with its own heartbeat, and drops the last heartbeat of a run that has ended.
     """
 
     def __init__(self, run: str) -> None:
@@ -128,7 +133,7 @@ class OtherHeartbeats:
 
 
 class StandbyPartition(Protocol):
-    """A waiting partition, as `wait_at_slot` uses it."""
+    """A partition of a standby run, for which `wait_at_slot` waits."""
 
     @property
     def stopping(self) -> threading.Event: ...
@@ -175,7 +180,7 @@ class HeartbeatSender:
     """Sends heartbeats for a run at all its claim slots, until it is closed; in standby mode it registers the run there
     instead. Use as a context manager.
 
-    A run that cannot send heartbeats continues; a standby run then suspects it.
+    A run that cannot send heartbeats continues, until a standby run takes over.
     """
 
     def __init__(
@@ -189,7 +194,7 @@ class HeartbeatSender:
         self._connection, self._run, self._is_active = connection, run, is_active
         self._topics = sorted({(slot.group, slot.heartbeat_topic, slot.registry_topic) for slot in slots})
         self._interval, self._closing = standby_timeout / HEARTBEATS_PER_TIMEOUT, threading.Event()
-        self._thread = threading.Thread(target=self._send_repeatedly, name="heart", daemon=True)
+        self._thread = threading.Thread(target=self._send_repeatedly, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -202,10 +207,11 @@ class HeartbeatSender:
     def _send_repeatedly(self) -> None:
         clients: dict[str, Consumer] = {}
         others = {topics: OtherHeartbeats(self._run) for topics in self._topics}
-        while not self._closing.wait(self._interval * random.uniform(0.9, 1.1)):  # no two runs in step
+        # so that two runs do not send at the same time
+        while not self._closing.wait(self._interval * random.uniform(0.9, 1.1)):
             is_active = self._is_active()
             if not is_active and random.random() > 1 / HEARTBEATS_PER_TIMEOUT:
-                continue  # rarely and at random: runs in step would overwrite each other's registration
+                continue  # registers rarely and at random: simultaneous runs would overwrite each other's registration
             now = time.time_ns() // 1_000_000
             for topics in self._topics:
                 group, heartbeat_topic, registry_topic = topics

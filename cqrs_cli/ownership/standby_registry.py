@@ -1,7 +1,8 @@
 """The standby registry: each standby run registers itself about every two seconds, so that other tools can name it.
 
-The registry is the metadata of an offset in the owners' group, like a heartbeat, at a partition of its own. If two runs
-register at once, one registration may be lost until its run registers again. A registration expires after ten seconds.
+The registry is the metadata of an offset in the owners' group, like a heartbeat, in a topic of its own
+(`ClaimSlot.registry_topic`). If two runs register at once, one registration may be lost until its run registers again.
+A registration expires after ten seconds.
 """
 
 import msgspec
@@ -17,7 +18,7 @@ REGISTRY_PARTITION = 0
 #: Milliseconds for which a registration is valid: the run registers five times in this period.
 REGISTRATION_TTL = 10_000
 
-#: Most registrations: the metadata of an offset has at most 4 KiB.
+#: The maximal number of registrations, because the metadata of an offset has at most 4 KiB.
 MAX_REGISTRATIONS = 20
 
 

@@ -69,18 +69,18 @@ class Supervisor(MonitoredThread):
         """Run the thread. Every error becomes part of its result."""
         try:
             self.serve()
-        except CqrsError as known:
-            self.error = known
+        except CqrsError as error:
+            self.error = error
         # A thread that ended without a result would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
-            what = f"{self.label}: {type(bug).__name__}: {bug}"
-            self.error = CqrsError(what, "see the log for the traceback")
+            message = f"{self.label}: {type(bug).__name__}: {bug}"
+            self.error = CqrsError(message, "see the log for the traceback")
         self._blocked = ("", None)
         self.thread_ended()
 
     def serve(self) -> None:
-        """Run owners until one ends by itself. Raises the error that ends the run."""
+        """Run owners until an owner ends by itself. Raises the error that ends the run."""
         is_finished = False
         while not is_finished and self._wait_for_takeover():
             try:
@@ -133,7 +133,7 @@ class Supervisor(MonitoredThread):
     def _handle(self, error: BaseException, session: Session[Any]) -> None:
         """Return if another owner is to start; raise the error that ends the run."""
         if not isinstance(error, ContradictionError):
-            # The answers of failing brokers prove nothing.
+            # Any other error means that the brokers may have failed: then an inconsistency is no proof.
             self.inconsistency_duration = ErrorDuration(self.timing.error_reset_after)
         match error:
             case MemoryError() | OSError() | SystemExit():
@@ -186,7 +186,7 @@ class Supervisor(MonitoredThread):
                 raise LaterClaim(judgement, claim)
 
     def _is_inconsistency_real(self, session: Session[Any]) -> bool:
-        """Return True if an inconsistency is real, and not a successor's work."""
+        """Return True if an inconsistency is real, and not the result of a successor's writes."""
         try:
             return session.is_inconsistency_real(session.read_committed_claim())
         except KafkaException:
@@ -224,7 +224,7 @@ class Supervisor(MonitoredThread):
 
     @abstractmethod
     def resolve_in_doubt(self, offset_pending: bool) -> bool:
-        """Return True if Kafka had left a transaction of the partition's writer open, and it is now resolved."""
+        """Resolve a transaction of the partition's writer that Kafka has left open; return False if there is none."""
 
     def handle_stall(self, error: StalledError) -> None:
         """Raise the error that ends the run, unless the owner may wait for another client's open transaction."""

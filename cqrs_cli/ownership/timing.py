@@ -8,8 +8,9 @@ from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT
 from cqrs_cli.kafka.writer import PRODUCE_TIMEOUT
 from cqrs_cli.state.limits import Limits
 
-#: Commands that may wait to be applied. Larger changes with random ids dirty many pages, and LMDB then keeps hundreds
-#: of MB of anonymous memory (measured: 100,000 commands cost 200 MB per shard, and save 5 % of the time per id).
+#: The maximal number of decisions that wait to be applied to the shard. Larger changes with random ids dirty many
+#: pages, and LMDB then keeps hundreds of MB of anonymous memory (measured: 100,000 commands cost 200 MB per shard, and
+#: save 5 % of the time per id).
 APPLY_EVERY = 5_000
 
 
@@ -17,7 +18,7 @@ APPLY_EVERY = 5_000
 class Timing:
     """Waiting times and batch sizes, a part of a run's plan. Times are in seconds."""
 
-    # The owner's clock. Deferred commands come due by it, as far as the broker's clock is unknown.
+    # The owner's clock. Deferred commands are due by this clock until the broker's clock is known.
     clock: Callable[[], float] = time.time
 
     # After this time without a key record an owner appends one more, so that the last records of the keys topic can be
@@ -38,9 +39,10 @@ class Timing:
     # Interval at which an idle owner commits its offset again: an offset expires after 7 days by default.
     offset_refresh_interval: float = 24 * 3600.0
 
-    # After a batch of more than one command and fewer than `backlog`, the next batch begins this much later: commands
-    # arrive faster than commits return, and every transaction costs the broker the same, large or small. At 1,000
-    # commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate no command is deferred.
+    # After a batch of more than one command and fewer than `backlog_size`, the next batch begins this much later:
+    # commands arrive faster than commits return, and every transaction costs the broker the same, large or small. At
+    # 1,000 commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate no command is
+    # deferred.
     batch_spacing: float = 0.008
     backlog_size: int = 1000
 
@@ -48,7 +50,7 @@ class Timing:
     batch_limit: int = 5_000
 
     # Commands that are decided and produced at a time inside a batch. A batch ends early after a piece if it has taken
-    # `deciding` seconds, or if its events have `batch_bytes`: the transaction is open and the events are in memory
+    # `batch_seconds`, or if its events have `batch_bytes`: the transaction is open and the events are in memory
     # until its end.
     piece_size: int = 250
     batch_seconds: float = 0.3
@@ -80,8 +82,8 @@ class Timing:
     # If another process has held a shard in the middle of a change for this long, it will never release the shard.
     stuck_shard_timeout: float = 30.0
 
-    # A command that is being decided for `slow` seconds is reported. After `decide_timeout`, the setting of this name,
-    # its task is ended.
+    # A command that is being decided for `slow_after` seconds is reported. After `decide_timeout`, the setting of this
+    # name, its task is ended.
     slow_after: float = 5.0
     decide_timeout: float = 60.0
 
@@ -95,15 +97,16 @@ class Timing:
     # Every run sends heartbeats often enough for standby runs with this `standby_timeout`.
     heartbeat_timeout: float = 2.0
 
-    # How long a partition must be missing before the owner believes it: a broker that has just come back lacks the
+    # How long a partition must be missing before the run ends: a broker that has just come back lacks the
     # other brokers' metadata for some time.
     missing_timeout: float = 20.0
 
-    # How long an inconsistency in steps 3 and 4 must persist before the owner believes it. A broker that has just
+    # How long an inconsistency in steps 3 and 4 must persist before the run ends. A broker that has just
     # rejoined its cluster may still consider itself the leader, and serve a truncated log.
     inconsistency_timeout: float = 20.0
 
-    # How long it must persist while a replica of the partition's logs is out of sync, because leaders then change.
+    # How long an inconsistency must persist while a replica of the partition's logs is out of sync, because leaders
+    # then change.
     out_of_sync_timeout: float = 120.0
 
     # An error that was last seen this long ago no longer counts.
@@ -146,7 +149,7 @@ class Timing:
     # Interval at which the driver checks for task slots that have joined or are lost.
     slot_check_interval: float = 2.0
 
-    # A task that has found no slot for this long finds none: the run starts again with the available slots.
+    # If a task has found no slot for this long, the run starts again with the available slots.
     slot_timeout: float = 10.0
 
     # A task on a drained executor has this time to find another slot, because an executor may be started as a
@@ -162,9 +165,9 @@ class Timing:
     close_timeout: float = 5.0
 
     # The longest time between two claims of a later run. Without a claim for this long, the later run counts as dead,
-    # or as content with the partitions that it has. Its owners fence within a moment of each other, except for shards
-    # that are not ready, and for parents in a repartitioning, which wait for their children: 35 s were seen on busy
-    # cores. Until then this run decides for its remaining partitions.
+    # or as a run that takes over no further partition. Its owners fence almost at the same time, except for shards that
+    # are not ready, and for parents in a repartitioning, which wait for their children (measured: 35 s on busy cores).
+    # Until then this run decides for its remaining partitions.
     next_claim_timeout: float = 60.0
 
     # When a run is stopped, a broker that does not answer within this time counts as lost, and nothing is retired: each
@@ -180,12 +183,12 @@ class ErrorDuration:
 
     def __init__(self, reset_after: float) -> None:
         self._reset_after = reset_after
-        self._first = self._last = -reset_after
+        self._first_at = self._last_at = -reset_after
 
     def persists_for(self, seconds: float) -> bool:
         """Record that the error occurs now; return True once it has occurred for this many seconds."""
         now = time.monotonic()
-        if now - self._last >= self._reset_after:
-            self._first = now
-        self._last = now
-        return now - self._first >= seconds
+        if now - self._last_at >= self._reset_after:
+            self._first_at = now
+        self._last_at = now
+        return now - self._first_at >= seconds

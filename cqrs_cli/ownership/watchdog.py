@@ -1,4 +1,4 @@
-"""Ends a task whose user code does not end, and records the command or event in the claim."""
+"""Ends a task if the user's code hangs, and records the command or event in the claim."""
 
 import faulthandler
 import os
@@ -23,8 +23,8 @@ class CodeWatch:
         self._is_reported = False
 
     def check_current_record(self) -> None:
-        """Check the current record; to be called several times a second. Reports a slow record, and ends the whole
-        process if a record takes longer than `Timing.decide_timeout`, because a thread cannot be ended alone.
+        """Check the current record; the task calls this several times a second. Reports a slow record, and ends the
+        whole process if a record takes longer than `Timing.decide_timeout`, because a thread cannot be ended alone.
         """
         thread = self._thread
         now, last_check, self._last_check = thread.clock(), self._last_check, thread.clock()
@@ -34,13 +34,13 @@ class CodeWatch:
             self._report_end()
         if record is None:
             return
-        took = now - self._since
-        if took > self._timing.slow_after and not self._is_reported:
+        seconds = now - self._since
+        if seconds > self._timing.slow_after and not self._is_reported:
             self._is_reported = True
-            event = f"{thread.noun} {record.offset} {thread.doing} for {took:.0f} s"
+            event = f"{thread.noun} {record.offset} {thread.doing} for {seconds:.0f} s"
             thread.report(event, "waiting")
-            write_slow_command(thread.folder, record.offset, took)
-        if took > self._timing.decide_timeout and self._record_hang(record.offset, round(took)):
+            write_slow_command(thread.folder, record.offset, seconds)
+        if seconds > self._timing.decide_timeout and self._record_hang(record.offset, round(seconds)):
             thread.report(f"{thread.noun} {record.offset} does not end", "ending the task")
             thread.exit(os.EX_SOFTWARE)
 
@@ -50,21 +50,21 @@ class CodeWatch:
             write_slow_command(self._thread.folder, None)
 
     def _record_hang(self, offset: int, seconds: int) -> bool:
-        """Fence the owner, and commit a claim that blames the record. Return False if the record was committed before.
+        """Fence the owner, and commit a claim that blames the record. Return False if the record is committed already.
 
-        Without a broker return True, and the task ends all the same: its end then counts as any other death.
+        Without a broker return True, so that the task ends: its end then counts as any other death.
         """
-        has_passed = False
+        is_committed = False
 
         def claim_with_hang(position: int, claim: Claim) -> Claim | None:
-            nonlocal has_passed
-            has_passed = position > offset
-            if has_passed or judge(self._thread.own_claim, claim) is not Judgement.OWN:
+            nonlocal is_committed
+            is_committed = position > offset
+            if is_committed or judge(self._thread.own_claim, claim) is not Judgement.OWN:
                 return None
             return with_hung_command(claim, offset, seconds)
 
         self._thread.replace_claim(claim_with_hang)
-        return not has_passed
+        return not is_committed
 
 
 class Watchdog:

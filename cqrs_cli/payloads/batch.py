@@ -53,7 +53,9 @@ def first_payloads(
     limits: PayloadLimits = BATCH_LIMITS,
     count_repeats: bool = False,
 ) -> WantedPayloads:
-    """Return how many records fit into the limits. `count_repeats`: a payload counts once for each of its records."""
+    """Return the number of records that fit into the limits, and their payloads. `count_repeats`: a payload counts once
+    for each record that refers to it.
+    """
     wanted: dict[PayloadReference, None] = {}
     total = number = 0
     for number, reference in enumerate(references, 1):

@@ -1,6 +1,6 @@
 """Downloads the payloads of records, so that readers get the records with their data.
 
-Events must have their data: a reader that skipped them would compute a wrong state. The payload of a command may be
+Events must have their data: a reader that skipped an event would compute a wrong state. The payload of a command may be
 lost, as the command's outcome then reports; such a command is shown with its reference.
 """
 
@@ -59,11 +59,11 @@ def download_available(
         return records, []
     references = [command_reference(record) if may_refer(record) else None for record in records]
     results = _with_payloads(store, topic, records, references)
-    shown = [
+    available = [
         result if isinstance(result, Record) else record
         for record, result in zip(records, results, strict=False)
     ]
-    return shown, records[len(shown) :]
+    return available, records[len(available) :]
 
 
 def _with_payloads(

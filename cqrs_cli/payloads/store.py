@@ -16,9 +16,9 @@ from cqrs_cli.storage.private import atomic_write, make_folder
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-#: Seconds of age up to which an existing payload is not written again. An older payload is written again, which makes
-#: it young: `payloads gc` spares young payloads, so it deletes no payload whose record is about to be written.
-_YOUNG = 30 * 60
+#: The age in seconds up to which an existing payload is not written again. An older payload is written again, which
+#: sets its age to 0: `payloads gc` spares young payloads, so it deletes no payload whose record is about to be written.
+_MAX_REUSED_AGE = 30 * 60
 
 #: Limit in bytes for one read.
 _CHUNK = 8 * 1024 * 1024
@@ -62,11 +62,14 @@ class PayloadStore:
         return bool(found.type.name == "Directory" or filesystem.type_name == "s3")
 
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
-        """Write a payload unless a young copy exists. The write is atomic; a local file is synced to disk."""
+        """Write a payload, unless it exists and is younger than `_MAX_REUSED_AGE`.
+
+        The write is atomic; a local file is synced to disk.
+        """
         filesystem, base = self._filesystem_and_path
         path = f"{base}/{folder}/{reference.sha256}"
         (found,) = filesystem.get_file_info([path])
-        if found.is_file and found.size == reference.size and _age(found.mtime) < _YOUNG:
+        if found.is_file and found.size == reference.size and _age(found.mtime) < _MAX_REUSED_AGE:
             return
         if filesystem.type_name == "local":
             make_folder(Path(path).parent)
@@ -79,7 +82,10 @@ class PayloadStore:
             stream.write(data)
 
     def get(self, folder: str, reference: PayloadReference) -> bytes:
-        """Return the payload, checked; raises `FileNotFoundError` or `AlteredError`. Reads one byte beyond its size."""
+        """Return a payload after checking its size and SHA-256; raises `FileNotFoundError` or `AlteredError`.
+
+        It reads one byte more than the size in the reference, so a longer file is detected.
+        """
         try:
             data = self._read(f"{folder}/{reference.sha256}", reference.size + 1)
         except FileNotFoundError:
@@ -89,13 +95,13 @@ class PayloadStore:
             raise AlteredError(f"its {len(data)} bytes differ from the bytes that were stored")
         return data
 
-    def _read(self, path: str, limit: int) -> bytes:
+    def _read(self, path: str, max_bytes: int) -> bytes:
         filesystem, base = self._filesystem_and_path
         parts: list[bytes] = []
         with filesystem.open_input_stream(f"{base}/{path}", compression=None) as stream:
-            while limit and (part := stream.read(min(limit, _CHUNK))):
+            while max_bytes and (part := stream.read(min(max_bytes, _CHUNK))):
                 parts.append(part)
-                limit -= len(part)
+                max_bytes -= len(part)
         return b"".join(parts)
 
     def list_payloads(self, folder: str) -> Iterator[StoredPayload]:
@@ -116,18 +122,21 @@ class PayloadStore:
         filesystem.delete_file(f"{base}/{folder}/{name}")
 
     def move(self, source: str, folder: str, name: str) -> None:
-        """Move a file to another folder, which makes it young. It is in at least one of the folders at any time."""
+        """Move a file to another folder, and set its age to 0.
+
+        At any time, the file is in at least one of the folders.
+        """
         filesystem, base = self._filesystem_and_path
-        before, after = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
+        source_path, target_path = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
         if filesystem.type_name == "local":
-            make_folder(Path(after).parent)
-            os.utime(before)
-            filesystem.move(before, after)
+            make_folder(Path(target_path).parent)
+            os.utime(source_path)
+            filesystem.move(source_path, target_path)
         else:
-            filesystem.copy_file(before, after)
-            filesystem.delete_file(before)
+            filesystem.copy_file(source_path, target_path)
+            filesystem.delete_file(source_path)
 
 
 def _age(modified: datetime | None) -> float:
-    """Return the seconds since a modification time. If the store reports no time, files count as young."""
+    """Return the seconds since a modification time. If the store reports no time, the age is 0."""
     return 0.0 if modified is None else time.time() - modified.astimezone(UTC).timestamp()

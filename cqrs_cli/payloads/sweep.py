@@ -26,8 +26,8 @@ class Swept(NamedTuple):
     """The result of a sweep: the number of kept payloads, and the payloads that were moved or deleted."""
 
     kept: int
-    put_aside: list[StoredPayload]
-    brought_back: list[StoredPayload]
+    put_aside: list[StoredPayload]  # moved to the subfolder of unused payloads
+    brought_back: list[StoredPayload]  # moved back, because a record refers to them
     deleted: list[StoredPayload]
 
 
@@ -39,7 +39,7 @@ class Sweep:
         self._transfer: PayloadTransfer = payload_transfer(address)
         self._store, self._folder, self._aside = self._transfer.store, folder, f"{folder}/{ASIDE}"
         self._listed = self._list(self._folder)
-        self._put_aside = [one for one in self._list(self._aside) if _NAME.fullmatch(one.name)]
+        self._put_aside = [file for file in self._list(self._aside) if _NAME.fullmatch(file.name)]
 
     def _list(self, folder: str) -> list[StoredPayload]:
         """Return the files of a folder. This has no timeout, since a store lists only 1,000 files with one request."""
@@ -51,28 +51,28 @@ class Sweep:
     @property
     def candidate_digests(self) -> set[str]:
         """The SHA-256 sums to search for in the records."""
-        return {one.name for one in [*self._old(), *self._put_aside]}
+        return {file.name for file in [*self._old(), *self._put_aside]}
 
     def _old(self) -> list[StoredPayload]:
-        return [one for one in self._listed if _NAME.fullmatch(one.name) and one.age > SPARED]
+        return [file for file in self._listed if _NAME.fullmatch(file.name) and file.age > SPARED]
 
     def sweep(self, referenced: Collection[str], dry_run: bool) -> Swept:
         """Move and delete files, unless this is a dry run. `referenced`: the sums of `candidate_digests` that records
         contain.
         """
-        unused = [one for one in self._old() if one.name not in referenced]
-        used = [one for one in self._put_aside if one.name in referenced]
-        expired = [one for one in self._put_aside if one.name not in referenced and one.age > SPARED]
-        drafts = [one for one in self._listed if _DRAFT.fullmatch(one.name) and one.age > SPARED]
+        unused = [file for file in self._old() if file.name not in referenced]
+        used = [file for file in self._put_aside if file.name in referenced]
+        expired = [file for file in self._put_aside if file.name not in referenced and file.age > SPARED]
+        drafts = [file for file in self._listed if _DRAFT.fullmatch(file.name) and file.age > SPARED]
         if not dry_run:
-            unused = [one for one in unused if self._is_moved(one)]
-            for one in used:
-                self._call(partial(self._store.move, self._aside, self._folder, one.name))
-            for one in expired:
-                self._call(partial(self._store.remove, self._aside, one.name))
-            for one in drafts:
-                self._call(partial(self._store.remove, self._folder, one.name))
-        kept = sum(_NAME.fullmatch(one.name) is not None for one in self._listed) - len(unused) + len(used)
+            unused = [file for file in unused if self._is_moved(file)]
+            for file in used:
+                self._call(partial(self._store.move, self._aside, self._folder, file.name))
+            for file in expired:
+                self._call(partial(self._store.remove, self._aside, file.name))
+            for file in drafts:
+                self._call(partial(self._store.remove, self._folder, file.name))
+        kept = sum(_NAME.fullmatch(file.name) is not None for file in self._listed) - len(unused) + len(used)
         return Swept(kept, unused, used, [*expired, *drafts])
 
     def _is_moved(self, payload: StoredPayload) -> bool:

@@ -12,8 +12,8 @@ from cqrs_cli.payloads.store import AlteredError, PayloadStore
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.storage.reasons import StoreReason, explain_store_error
 
-#: Number of concurrent calls to a store, for each process.
-_AT_ONCE = 8
+#: The maximal number of concurrent calls to a store, for each process.
+_MAX_THREADS = 8
 
 #: Seconds before the first retry. Each pause is twice as long as the pause before, up to `_LONGEST_PAUSE`.
 _FIRST_PAUSE = 0.1
@@ -32,13 +32,13 @@ class PayloadTransfer:
     def __init__(self, address: PayloadStoreAddress) -> None:
         self.address = address
         self.store = PayloadStore(address.uri)
-        self._pool = TransferPool(_AT_ONCE)
+        self._pool = TransferPool(_MAX_THREADS)
 
-    def fetch(self, folder: str, wanted: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
-        """Return for each payload its bytes, or the reason why it is unavailable."""
-        calls = {reference: partial(self.store.get, folder, reference) for reference in wanted}
-        done, failed = self._call(calls)
-        return {**done, **{reference: _reason(error).text for reference, error in failed.items()}}
+    def fetch(self, folder: str, references: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
+        """Download payloads. Return for each payload its bytes, or the reason why it is unavailable."""
+        calls = {reference: partial(self.store.get, folder, reference) for reference in references}
+        results, failed = self._call(calls)
+        return {**results, **{reference: _reason(error).text for reference, error in failed.items()}}
 
     def upload(self, folder: str, payloads: Mapping[PayloadReference, bytes]) -> None:
         """Upload payloads; raises `PayloadUnavailableError` if an upload fails."""
@@ -55,10 +55,10 @@ class PayloadTransfer:
 
     def call_with_retries(self, call: Callable[[], _T]) -> _T:
         """Make one call, with retries, and return its result; raises `PayloadUnavailableError`."""
-        done, failed = self._call({"": partial(call)})
+        results, failed = self._call({"": partial(call)})
         for error in failed.values():
             raise unusable(self.store.uri, error)
-        return done[""]
+        return results[""]
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
         """Make calls, with retries. Return the results, and for each failed call its last error, None for a timeout."""
@@ -98,7 +98,10 @@ def unusable(uri: str, error: Exception | None) -> PayloadUnavailableError:
 def _reason(error: Exception | None) -> StoreReason:
     match error:
         case None:
-            return StoreReason("the store does not answer", "check that the store is up, and its address")
+            return StoreReason(
+                "the store does not answer",
+                "check that the store is running, and that its address is correct",
+            )
         case FileNotFoundError():
             return StoreReason("it is missing", "check the store with cqrs doctor")
         case AlteredError():

@@ -15,7 +15,7 @@ class _Round(Generic[_K, _V]):
 
     def __init__(self, calls: Mapping[_K, Callable[[], _V]], deadline: float) -> None:
         self.calls = calls
-        self.deadline = deadline
+        self.deadline = deadline  # monotonic
         self.results: dict[_K, _V | Exception] = {}
         self.changed = threading.Condition()
 
@@ -36,17 +36,17 @@ class _Round(Generic[_K, _V]):
         """Return the results of the calls that have returned in time."""
         with self.changed:
             while len(self.results) < len(self.calls):
-                left = self.deadline - time.monotonic()
-                if left <= 0 or not self.changed.wait(left):
+                seconds_left = self.deadline - time.monotonic()
+                if seconds_left <= 0 or not self.changed.wait(seconds_left):
                     break
             return dict(self.results)
 
 
 class TransferPool:
-    """At most `most` threads, which are started on demand and end with the process."""
+    """At most `max_threads` threads, which are started on demand and end with the process."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
         self._lock = threading.Lock()
         self._threads = 0
         self._unfinished = 0  # jobs that are queued or running
@@ -54,15 +54,15 @@ class TransferPool:
 
     def call(self, calls: Mapping[_K, Callable[[], _V]], timeout: float) -> dict[_K, _V | Exception]:
         """Make the calls; return the result or exception of each call that has returned after `timeout` seconds."""
-        round = _Round(calls, time.monotonic() + timeout)
+        call_round = _Round(calls, time.monotonic() + timeout)
         for name in calls:
-            self._submit(lambda name=name: round.make_call(name))  # type: ignore[misc]
-        return round.wait_for_results()
+            self._submit(lambda name=name: call_round.make_call(name))  # type: ignore[misc]
+        return call_round.wait_for_results()
 
     def _submit(self, job: Callable[[], None]) -> None:
         with self._lock:
             self._unfinished += 1
-            if self._threads < min(self._unfinished, self._most):
+            if self._threads < min(self._unfinished, self._max_threads):
                 self._threads += 1
                 threading.Thread(target=self._work, name="payloads", daemon=True).start()
         self._jobs.put(job)

@@ -10,8 +10,8 @@ CACHED_STATES = 20_000
 
 #: The estimated bytes of Python objects for a state. Measured: 430 for 33 bytes of JSON; for 20 KB of JSON between 1 (a
 #: single text) and 8 (a list of integers, a dict) for each byte, and 26 for lists of short lists.
-_FIXED = 500
-_PER_BYTE = 8
+_FIXED_BYTES = 500
+_BYTES_PER_JSON_BYTE = 8
 
 
 class DecodedStates:
@@ -25,16 +25,18 @@ class DecodedStates:
         self._total = 0  # an upper bound of the bytes of all states
         self.get = self._states.get
 
-    def put_all(self, states: Mapping[str, VersionedState], encoded: Iterable[int]) -> int:
-        """Add states; `encoded` are the bytes of their JSON. The oldest states are dropped if there is no room.
+    def put_all(self, states: Mapping[str, VersionedState], json_sizes: Iterable[int]) -> int:
+        """Add states; `json_sizes` are the bytes of their JSON. The oldest states are dropped if there is no room.
 
-        Returns the estimated bytes of objects of the added states.
+        Returns the estimated bytes of the Python objects of the added states.
         """
-        sizes = dict(zip(states, [_FIXED + _PER_BYTE * size for size in encoded], strict=True))
+        sizes = dict(
+            zip(states, [_FIXED_BYTES + _BYTES_PER_JSON_BYTE * size for size in json_sizes], strict=True)
+        )
         total = sum(sizes.values())
         self._sizes.update(sizes)
         self._states.update(states)
-        self._total += total  # replaced states count twice, until `_forget` computes the exact sum
+        self._total += total  # replaced states count twice, until `_evict` computes the exact sum
         if self._total > self._budget or len(self._states) > self._capacity:
             self._evict(next(reversed(sizes)))
         return total

@@ -14,7 +14,7 @@ from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.state.encoding import dedup_key
 from cqrs_cli.state.lmdb_types import Database, Transaction
 
-_ENTRY, _DUE, _SAID, _ID = b"e", b"d", b"k", b"i"
+_ENTRY, _DUE, _RESUBMITTED, _ID = b"e", b"d", b"k", b"i"
 _NUMBER = Struct(">Q")
 _AFTER_NUMBER = 1 + _NUMBER.size
 
@@ -29,27 +29,27 @@ class DeferredTable:
         return self._entry(key.encode())
 
     def find_by_command_id(self, subject: str, command_id: str) -> Deferral | None:
-        found = self._entry(self._txn.get(_id_key(subject, command_id), None, self._db))
-        return found if found is not None and (found.subject, found.id) == (subject, command_id) else None
+        entry = self._entry(self._txn.get(_id_key(subject, command_id), None, self._db))
+        return entry if entry is not None and (entry.subject, entry.id) == (subject, command_id) else None
 
     def find_resubmitted_at(self, topic: str, offset: int) -> Deferral | None:
-        return self._entry(self._txn.get(_said_key(topic, offset), None, self._db))
+        return self._entry(self._txn.get(_resubmitted_key(topic, offset), None, self._db))
 
     def resubmitted_entries(self) -> list[Deferral]:
-        return list(self._entries(_SAID))
+        return list(self._entries(_RESUBMITTED))
 
     def due_entries(self, until: int, max_entries: int) -> list[Deferral]:
-        found: list[Deferral] = []
+        entries: list[Deferral] = []
         with self._txn.cursor(self._db) as cursor:
-            there = cursor.set_range(_DUE)
-            while there and len(found) < max_entries and cursor.key().startswith(_DUE):
+            has_item = cursor.set_range(_DUE)
+            while has_item and len(entries) < max_entries and cursor.key().startswith(_DUE):
                 if _NUMBER.unpack_from(cursor.key(), 1)[0] > until:
                     break
                 entry = self._entry(cursor.key()[_AFTER_NUMBER:])
                 assert entry is not None
-                found.append(entry)
-                there = cursor.next()
-        return found
+                entries.append(entry)
+                has_item = cursor.next()
+        return entries
 
     def next_due(self) -> int | None:
         with self._txn.cursor(self._db) as cursor:
@@ -76,18 +76,20 @@ class DeferredTable:
         if entry.resubmitted_offset is None:
             self._txn.put(_DUE + _NUMBER.pack(max(0, entry.due)) + key, b"", db=self._db)
         else:
-            self._txn.put(_said_key(entry.resubmitted_topic, entry.resubmitted_offset), key, db=self._db)
+            self._txn.put(
+                _resubmitted_key(entry.resubmitted_topic, entry.resubmitted_offset), key, db=self._db
+            )
 
     def _remove(self, entry: Deferral) -> None:
         key = entry.key.encode()
         self._txn.delete(_ENTRY + key, db=self._db)
-        by_id = _id_key(entry.subject, entry.id)
-        if self._txn.get(by_id, None, self._db) == key:  # not a later command with this id
-            self._txn.delete(by_id, db=self._db)
+        id_key = _id_key(entry.subject, entry.id)
+        if self._txn.get(id_key, None, self._db) == key:  # not a later command with this id
+            self._txn.delete(id_key, db=self._db)
         if entry.resubmitted_offset is None:
             self._txn.delete(_DUE + _NUMBER.pack(max(0, entry.due)) + key, db=self._db)
         else:
-            self._txn.delete(_said_key(entry.resubmitted_topic, entry.resubmitted_offset), db=self._db)
+            self._txn.delete(_resubmitted_key(entry.resubmitted_topic, entry.resubmitted_offset), db=self._db)
 
     def _entry(self, key: bytes | None) -> Deferral | None:
         value = None if key is None else self._txn.get(_ENTRY + key, None, self._db)
@@ -95,17 +97,17 @@ class DeferredTable:
 
     def _entries(self, index: bytes) -> Iterator[Deferral]:
         with self._txn.cursor(self._db) as cursor:
-            there = cursor.set_range(index)
-            while there and cursor.key().startswith(index):
+            has_item = cursor.set_range(index)
+            while has_item and cursor.key().startswith(index):
                 entry = self._entry(cursor.value())
                 assert entry is not None
                 yield entry
-                there = cursor.next()
+                has_item = cursor.next()
 
 
 def _id_key(subject: str, command_id: str) -> bytes:
     return _ID + blake2b(dedup_key(subject, command_id), digest_size=32).digest()
 
 
-def _said_key(topic: str, offset: int) -> bytes:
-    return _SAID + _NUMBER.pack(offset) + topic.encode()
+def _resubmitted_key(topic: str, offset: int) -> bytes:
+    return _RESUBMITTED + _NUMBER.pack(offset) + topic.encode()

@@ -30,29 +30,33 @@ CODEC: Final = (
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
-_NO_BOUND = "\U0010ffff" * 1025
+_NO_BOUND = "\U0010ffff" * 1025  # greater than every command id
 _STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
 _INHERITED = 0x80  # a flag in the status: the value ends with the partition that made the decision
 
-_SAVED = Struct("<QQI")
-_REMEMBERED = Struct("<qQQIBI")
+_STATE_HEAD = Struct("<QQI")  # version, offset, index of the last event
+_DEDUP_ENTRY = Struct("<qQQIBI")  # timestamp, offset, version, events, status, fingerprint
 _PARTITION = Struct("<I")
 _LENGTH = Struct("<I")
 
 #: A UUID in canonical lower case.
 _UUID_TEXT = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
-_stored: Callable[..., StoredState] = StoredState
-_OWN: frozenset[int | None] = frozenset({None})
+_make_state: Callable[..., StoredState] = StoredState
+_NO_PARTITION: frozenset[int | None] = frozenset({None})
 _partition_of: Callable[[DedupEntry], int | None] = attrgetter("partition")
 _POSITIONS = Struct("<5q q32s q32s")  # then offset and SHA-256 of the last event, and of the last outcome
 
 # Bound once, because they are called once or twice for each command.
-_pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size
-_pack_remembered, _unpack_remembered, _after_remembered = (
-    _REMEMBERED.pack,
-    _REMEMBERED.unpack_from,
-    _REMEMBERED.size,
+_pack_state_head, _unpack_state_head, _state_head_size = (
+    _STATE_HEAD.pack,
+    _STATE_HEAD.unpack_from,
+    _STATE_HEAD.size,
+)
+_pack_dedup, _unpack_dedup, _dedup_size = (
+    _DEDUP_ENTRY.pack,
+    _DEDUP_ENTRY.unpack_from,
+    _DEDUP_ENTRY.size,
 )
 
 
@@ -71,8 +75,8 @@ def decode_head(head: bytes) -> tuple[Positions, str]:
     return positions, head[_POSITIONS.size :].decode()
 
 
-def _evidence_fields(found: Evidence | None) -> tuple[int, bytes]:
-    return (-1, b"") if found is None else (found.offset, bytes.fromhex(found.digest))
+def _evidence_fields(evidence: Evidence | None) -> tuple[int, bytes]:
+    return (-1, b"") if evidence is None else (evidence.offset, bytes.fromhex(evidence.digest))
 
 
 def _evidence(offset: int, hash: bytes) -> Evidence | None:
@@ -99,7 +103,10 @@ def dedup_key(subject: str, command_id: str) -> bytes:
 
 
 def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tuple[bytes, bytes]]:
-    """Return decisions as LMDB keys and values. UUIDs alone are encoded at once, in a third of the time."""
+    """Return decisions as LMDB keys and values.
+
+    If all ids are UUIDs, they are encoded together, in a third of the time.
+    """
     ids = [command_id for _, command_id in remembered]
     if (raw := _uuids(ids)) is not None:
         keys = [
@@ -109,13 +116,20 @@ def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tupl
     else:
         keys = [dedup_key(subject, command_id) for subject, command_id in remembered]
     values = [
-        _pack_remembered(
-            one.timestamp, one.offset, one.version, one.events, _STATUS_CODES[one.status], one.fingerprint
+        _pack_dedup(
+            entry.timestamp,
+            entry.offset,
+            entry.version,
+            entry.events,
+            _STATUS_CODES[entry.status],
+            entry.fingerprint,
         )
-        for one in remembered.values()
+        for entry in remembered.values()
     ]
-    if not _OWN.issuperset(map(_partition_of, remembered.values())):
-        values = [_with_partition(*one) for one in zip(values, remembered.values(), strict=True)]
+    if not _NO_PARTITION.issuperset(map(_partition_of, remembered.values())):
+        values = [
+            _with_partition(value, entry) for value, entry in zip(values, remembered.values(), strict=True)
+        ]
     if max(map(len, keys), default=0) > MAX_KEY:
         return [_shortened(key, value) for key, value in zip(keys, values, strict=True)]
     return list(zip(keys, values, strict=True))
@@ -126,7 +140,7 @@ def _uuids(ids: Sequence[str]) -> bytes | None:
     text, dashes = "".join(ids), "-" * len(ids)
     if set(map(len, ids)) != {36} or text.lower() != text or text.count("-") != 4 * len(ids):
         return None
-    if any(text[place::36] != dashes for place in (8, 13, 18, 23)):
+    if any(text[position::36] != dashes for position in (8, 13, 18, 23)):
         return None
     try:
         return unhexlify(text.replace("-", ""))
@@ -154,37 +168,40 @@ def shorten(key: bytes) -> bytes:
 def state_entries(states: Mapping[str, StoredState]) -> list[tuple[bytes, bytes]]:
     """Return aggregates as LMDB keys and values."""
     entries = [
-        (aggregate_id.encode(), _pack_saved(saved.version, saved.offset, saved.eventindex) + saved.state)
-        for aggregate_id, saved in states.items()
+        (
+            aggregate_id.encode(),
+            _pack_state_head(stored.version, stored.offset, stored.eventindex) + stored.state,
+        )
+        for aggregate_id, stored in states.items()
     ]
     if max([len(key) for key, _ in entries], default=0) > MAX_KEY:
-        return [_whole_state(key, value) for key, value in entries]
+        return [_shortened_state(key, value) for key, value in entries]
     return entries
 
 
-def _whole_state(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+def _shortened_state(key: bytes, value: bytes) -> tuple[bytes, bytes]:
     """Return the entry; if its key is too long, the key is shortened and the value contains the whole key."""
     if len(key) <= MAX_KEY:
         return key, value
-    head, state = value[:_after_saved], value[_after_saved:]
+    head, state = value[:_state_head_size], value[_state_head_size:]
     return shorten(key), head + _LENGTH.pack(len(key)) + key + state
 
 
-def encode_state(saved: StoredState) -> bytes:
+def encode_state(stored: StoredState) -> bytes:
     """Return an aggregate as the value of an ordinary key."""
-    return _pack_saved(saved.version, saved.offset, saved.eventindex) + saved.state
+    return _pack_state_head(stored.version, stored.offset, stored.eventindex) + stored.state
 
 
 def decode_state(value: bytes) -> StoredState:
     """Return the aggregate in the value of an ordinary key."""
-    return _stored(*_unpack_saved(value), value[_after_saved:])
+    return _make_state(*_unpack_state_head(value), value[_state_head_size:])
 
 
 def decode_long_state(value: bytes) -> tuple[bytes, StoredState]:
     """Return the whole key and the aggregate in the value of a shortened key."""
-    (length,) = _LENGTH.unpack_from(value, _after_saved)
-    start = _after_saved + _LENGTH.size
-    return value[start : start + length], _stored(*_unpack_saved(value), value[start + length :])
+    (length,) = _LENGTH.unpack_from(value, _state_head_size)
+    start = _state_head_size + _LENGTH.size
+    return value[start : start + length], _make_state(*_unpack_state_head(value), value[start + length :])
 
 
 def is_long(key: bytes) -> bool:
@@ -200,17 +217,17 @@ def _with_partition(value: bytes, decision: DedupEntry) -> bytes:
     """Return the value, extended by the partition if another partition made the decision."""
     if decision.partition is None:
         return value
-    timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
-    marked = _pack_remembered(timestamp, offset, version, events, status | _INHERITED, fingerprint)
-    return marked + _PARTITION.pack(decision.partition)
+    timestamp, offset, version, events, status, fingerprint = _unpack_dedup(value)
+    flagged = _pack_dedup(timestamp, offset, version, events, status | _INHERITED, fingerprint)
+    return flagged + _PARTITION.pack(decision.partition)
 
 
 def decode_dedup(value: bytes) -> DedupEntry:
     """Return the decision in a value."""
-    timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
+    timestamp, offset, version, events, status, fingerprint = _unpack_dedup(value)
     partition = None
     if status & _INHERITED:
-        (partition,), status = _PARTITION.unpack_from(value, _after_remembered), status ^ _INHERITED
+        (partition,), status = _PARTITION.unpack_from(value, _dedup_size), status ^ _INHERITED
     return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint, partition)
 
 
@@ -221,12 +238,12 @@ def decode_whole_dedup(value: bytes, whole: bytes) -> DedupEntry:
     """
     decision = decode_dedup(value)
     if len(whole) > MAX_KEY:
-        after = _after_remembered + (0 if decision.partition is None else _PARTITION.size)
-        check_whole_key(value[after:], whole)
+        key_start = _dedup_size + (0 if decision.partition is None else _PARTITION.size)
+        check_whole_key(value[key_start:], whole)
     return decision
 
 
-def check_whole_key(found: bytes, key: bytes) -> None:
-    """Raise `ContradictionError` if the entry of a shortened key belongs to another key (`found`)."""
-    if found != key:
+def check_whole_key(stored_key: bytes, key: bytes) -> None:
+    """Raise `ContradictionError` if the entry of a shortened key belongs to another key, `stored_key`."""
+    if stored_key != key:
         raise ContradictionError("two ids longer than 500 bytes share one digest", "use shorter ids")

@@ -78,7 +78,7 @@ def write_growing(
 
 def check_not_truncated(env: lmdb.Environment, path: Path) -> None:
     """Raise `CorruptError` for a truncated file before any page is read: a read after the file's end is a SIGBUS."""
-    needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    found = (path / DATA_FILE).stat().st_size
-    if found < needed:
-        raise CorruptError(f"{path / DATA_FILE} has {found} of {needed} bytes", REBUILD)
+    expected_size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    size = (path / DATA_FILE).stat().st_size
+    if size < expected_size:
+        raise CorruptError(f"{path / DATA_FILE} has {size} of {expected_size} bytes", REBUILD)

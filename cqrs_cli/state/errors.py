@@ -29,8 +29,8 @@ class CorruptError(ConfigurationError):
 
 
 class AheadError(CorruptError):
-    """The file is intact, but contains decisions that the log has lost: it is ahead of the log, or of a log that was
-    replaced by a backup.
+    """The file is intact, but contains decisions that are not in the log: the log has lost them, or was restored from a
+    backup.
     """
 
 
@@ -49,13 +49,14 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise _folder_error(path, error.errno or 0, error.strerror or str(error)) from error
     except lmdb.LockError as error:  # LMDB locks a byte for its own process id
         raise ConfigurationError(
-            f"the state in {path} is open in another process with this one's id, {os.getpid()}, so in another "
+            f"the state in {path} is open in another process with the same id, {os.getpid()}, in another "
             f"container ({error})",
             f"run both in one PID namespace, or {_ELSEWHERE}",
         ) from error
     except lmdb.ReadersFullError as error:
         raise UnavailableError(
-            f"too many processes read the state in {path} ({error})", "end some, then try again"
+            f"too many processes read the state in {path} ({error})",
+            "end some of these processes, then try again",
         ) from error
     except lmdb.Error as error:
         raise _folder_error(path, error.code, str(error)) from error
@@ -69,7 +70,7 @@ def _folder_error(path: Path, code: int, text: str) -> ConfigurationError:
             f"the disk is full or failing under the state in {path} ({text})", _FREE_SPACE
         )
     if "already open in this process" in text:
-        return ConfigurationError(f"the state in {path} is open in this process already", "open it once")
+        return ConfigurationError(f"the state in {path} is already open in this process", "open it only once")
     return ConfigurationError(f"the state folder {path} cannot be used ({text})", _ELSEWHERE)
 
 
@@ -84,9 +85,7 @@ def reject_network_file_system(path: Path, mounts: Path = MOUNTS) -> None:
     """
     kind = _file_system(path, mounts)
     if kind.startswith(_NETWORK):
-        raise ConfigurationError(
-            f"the state folder {path} lies on a network file system ({kind})", _ELSEWHERE
-        )
+        raise ConfigurationError(f"the state folder {path} is on a network file system ({kind})", _ELSEWHERE)
 
 
 def _file_system(path: Path, mounts: Path) -> str:

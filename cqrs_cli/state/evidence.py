@@ -18,14 +18,17 @@ _offset: Callable[[Record], int] = attrgetter("offset")
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The last record of a log before a position. In another log, this offset has another record, or none."""
+    """The offset and the hash of the last folded record.
+
+    In another log, another record is at this offset, or no record.
+    """
 
     offset: int
     digest: str  # SHA-256, hexadecimal
 
-    def holds(self, there: Record | None) -> bool:
-        """Return True if `there`, the record that is now at the offset, is the record of this evidence."""
-        return there is not None and self == evidence(there)
+    def matches(self, record: Record | None) -> bool:
+        """Return True if `record`, the present record at the offset, is the record of this evidence."""
+        return record is not None and self == evidence(record)
 
 
 def evidence(record: Record) -> Evidence:
@@ -34,6 +37,6 @@ def evidence(record: Record) -> Evidence:
     return Evidence(record.offset, sha256(content).hexdigest())
 
 
-def evidence_at(stored: Sequence[Record], offset: int) -> Evidence:
-    """Return the evidence of the record at `offset` among records as they are stored, in the order of their offsets."""
-    return evidence(stored[bisect_left(stored, offset, key=_offset)])
+def evidence_at(log_records: Sequence[Record], offset: int) -> Evidence:
+    """Return the evidence of the record at `offset`; `log_records` are unchanged records of the log, by offset."""
+    return evidence(log_records[bisect_left(log_records, offset, key=_offset)])

@@ -25,13 +25,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             return "it has no identity"
         own_members = msgspec.to_builtins(self)
         changed = sorted(
-            k
-            for k in own_members.keys() | stored_members.keys()
-            if own_members.get(k) != stored_members.get(k)
+            name
+            for name in own_members.keys() | stored_members.keys()
+            if own_members.get(name) != stored_members.get(name)
         )
         advice = ": give each cluster a state_dir of its own" if "cluster_id" in changed else ""
         changed = ["cluster_id"] if advice else changed
         return (
-            ", ".join(f"{k} was {stored_members.get(k)} and is {own_members.get(k)}" for k in changed)
+            ", ".join(
+                f"{name} was {stored_members.get(name)} and is {own_members.get(name)}" for name in changed
+            )
             + advice
         )

@@ -136,12 +136,12 @@ class KeyCache:
         """
         # Sorted, because neighbouring keys share pages, so each page is looked up once. The sort is stable: the changes
         # of an aggregate keep their order.
-        listed = sorted(((_key(change.subject), change) for change in changes), key=_by_key)
+        sorted_changes = sorted(((_key(change.subject), change) for change in changes), key=_by_key)
 
         def work(txn: Transaction) -> None:
             if (found := self._offsets(txn)) != start:
                 raise _unexpected_offsets(str(self._path), found, start)
-            for key, change in listed:
+            for key, change in sorted_changes:
                 txn.put(key, encode_json(apply_change(_read_keys(txn, key), change)))
             txn.put(_HEAD, encode_json(end))
 
@@ -161,9 +161,9 @@ class KeyCache:
 
     def _delete_all(self, txn: Transaction) -> None:
         with txn.cursor() as cursor:
-            there = cursor.first()
-            while there:
-                there = cursor.delete()
+            has_item = cursor.first()
+            while has_item:
+                has_item = cursor.delete()
 
     def _write(self, work: Callable[[Transaction], None]) -> None:
         with translate_errors(self._path):
@@ -179,8 +179,8 @@ def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
         return KeyCache(path, topics)
 
 
-def _unexpected_offsets(place: str, found: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
-    return NotOwnerError(f"the keys in {place} are at {found}, not at {start}")
+def _unexpected_offsets(location: str, offsets: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
+    return NotOwnerError(f"the keys in {location} are at {offsets}, not at {start}")
 
 
 def _key(subject: str) -> bytes:
@@ -193,9 +193,10 @@ def _read_keys(txn: Transaction, key: bytes) -> KeyTable:
     return KeyTable() if value is None else msgspec.json.decode(value, type=KeyTable)
 
 
-def apply_change(known: KeyTable, change: KeyChange) -> KeyTable:
+def apply_change(table: KeyTable, change: KeyChange) -> KeyTable:
+    """Return the keys of an aggregate after a change."""
     match change:
         case KeyRecord():
-            return known.with_record(change.wrapped)
+            return table.with_record(change.wrapped)
         case EndedKey():
-            return known.with_erased(change.kid)
+            return table.with_erased(change.kid)

@@ -12,8 +12,8 @@ def iterate_aggregates(txn: Transaction, states: Database) -> Iterator[tuple[str
     with txn.cursor(states) as cursor:
         for key, value in cursor:
             if encoding.is_long(key):
-                whole, saved = encoding.decode_long_state(value)
-                yield whole.decode(), saved
+                whole, stored = encoding.decode_long_state(value)
+                yield whole.decode(), stored
             else:
                 yield key.decode(), encoding.decode_state(value)
 
@@ -22,14 +22,14 @@ def read_page(
     txn: Transaction, states: Database, prefix: str, after: str, limit: int
 ) -> list[tuple[str, StoredState]]:
     """Return at most `limit` aggregates with the `prefix` whose ids are greater than `after`, in the order of UTF-8."""
-    first, beyond = max(prefix.encode(), after.encode()), after.encode()
-    found: list[tuple[str, StoredState]] = []
+    first_key, after_key = max(prefix.encode(), after.encode()), after.encode()
+    page: list[tuple[str, StoredState]] = []
     with txn.cursor(states) as cursor:
-        if limit < 1 or not cursor.set_range(first):
-            return found
+        if limit < 1 or not cursor.set_range(first_key):
+            return page
         for key, value in cursor:
-            if encoding.is_long(key) or not key.startswith(prefix.encode()) or len(found) == limit:
+            if encoding.is_long(key) or not key.startswith(prefix.encode()) or len(page) == limit:
                 break
-            if key > beyond:
-                found.append((key.decode(), encoding.decode_state(value)))
-    return found
+            if key > after_key:
+                page.append((key.decode(), encoding.decode_state(value)))
+    return page

@@ -88,7 +88,7 @@ class LmdbStore:
 
     def take_ownership(self, token: str, expected: str) -> None:
         def write(txn: Transaction) -> None:
-            positions = self._owned(txn, expected)
+            positions = self._check_owner(txn, expected)
             txn.put(_HEAD, encoding.encode_head(positions, token), db=self._meta)
 
         self._write(write)
@@ -104,14 +104,14 @@ class LmdbStore:
 
     def set_value(self, name: str, value: bytes, token: str) -> None:
         def write(txn: Transaction) -> None:
-            self._owned(txn, token)
+            self._check_owner(txn, token)
             txn.put(name.encode(), value, db=self._meta)
 
         self._write(write)
 
     def drop_aggregates(self, names: Collection[str], token: str) -> None:
         def write(txn: Transaction) -> None:
-            self._owned(txn, token)
+            self._check_owner(txn, token)
             for key in map(str.encode, names):
                 txn.delete(key if len(key) <= encoding.MAX_KEY else encoding.shorten(key), db=self._states)
 
@@ -130,11 +130,11 @@ class LmdbStore:
 
     def apply(self, change: WriteBatch) -> None:
         check_clock(change)
-        before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
+        last_segment, segment = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, because neighbouring keys share pages, so each page is looked up and copied once.
         states = sorted(encoding.state_entries(change.states), key=_by_key)
         ids = [
-            (self._ids[(now - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
+            (self._ids[(segment - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
             for age, remembered in enumerate(by_segment(change, self._window_ms))
         ]
         expected = encoding.encode_head(change.start, change.token)
@@ -145,7 +145,7 @@ class LmdbStore:
                 raise NotOwnerError(
                     f"the shard is at {encoding.decode_head(head)}, not {encoding.decode_head(expected)}"
                 )
-            self._drop_segments(txn, before, now)
+            self._drop_segments(txn, last_segment, segment)
             _put(txn, self._states, states)
             for db, entries in ids:
                 _put(txn, db, entries)
@@ -180,8 +180,8 @@ class LmdbStore:
 
     @property
     def seconds_waiting_for_lock(self) -> float:
-        asked = self._begin_requested_at
-        return 0.0 if asked is None else time.monotonic() - asked
+        requested_at = self._begin_requested_at
+        return 0.0 if requested_at is None else time.monotonic() - requested_at
 
     def sync(self) -> None:
         """Write all changes to disk."""
@@ -212,16 +212,19 @@ class LmdbStore:
         """Return positions and token as one value. Every write requires that it is unchanged."""
         return txn.get(_HEAD, _EMPTY_HEAD, self._meta)
 
-    def _owned(self, txn: Transaction, token: str) -> Positions:
+    def _check_owner(self, txn: Transaction, token: str) -> Positions:
+        """Return the positions; raises `NotOwnerError` for a wrong token."""
         positions, owner = encoding.decode_head(self._head(txn))
         if owner != token:
             raise NotOwnerError(f"the token is {owner!r}, not {token!r}")
         return positions
 
-    def _drop_segments(self, txn: Transaction, before: int, now: int) -> None:
-        """Empty the databases for the segments `now` and `now - 1`, unless they already contain these segments."""
-        for segment in (now, now - 1):
-            if segment > before:
+    def _drop_segments(self, txn: Transaction, last: int, current: int) -> None:
+        """Empty the databases for the segment `current` and the previous segment, unless they contain these segments
+        already. `last` is the current segment before the change.
+        """
+        for segment in (current, current - 1):
+            if segment > last:
                 txn.drop(self._ids[segment % 2], delete=False)
 
     def _read(self, read: Callable[[Transaction], _T]) -> _T:

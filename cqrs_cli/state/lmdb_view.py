@@ -12,7 +12,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 class LmdbView:
     """A `StateView` in one read transaction, which begins with the `with` block."""
 
-    __slots__ = ("_begin", "_deferred", "_get", "_greatest_id", "_ids", "_states", "_txn", "_where")
+    __slots__ = ("_begin", "_deferred", "_get", "_greatest_id", "_ids", "_segments", "_states", "_txn")
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class LmdbView:
         # A cursor that is already at the right page finds the next key in this page (UUIDv7: twice as fast).
         cursors = [txn.cursor(db) for db in self._ids]
         # Each cursor with its greatest key: new ids in order of time are greater, so a comparison replaces the lookup.
-        self._where = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
-        self._greatest_id = encoding.greatest_id([greatest for _, greatest in self._where])
+        self._segments = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
+        self._greatest_id = encoding.greatest_id([greatest for _, greatest in self._segments])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,28 +42,28 @@ class LmdbView:
     def find_state(self, aggregate_id: str) -> StoredState | None:
         key = aggregate_id.encode()
         if len(key) > encoding.MAX_KEY:
-            return self._long_saved(key)
+            return self._find_long_key(key)
         value = self._get(key)
         return None if value is None else encoding.decode_state(value)
 
-    def _long_saved(self, key: bytes) -> StoredState | None:
+    def _find_long_key(self, key: bytes) -> StoredState | None:
         value = self._get(encoding.shorten(key))
         if value is None:
             return None
-        whole, saved = encoding.decode_long_state(value)
+        whole, stored = encoding.decode_long_state(value)
         encoding.check_whole_key(whole, key)
-        return saved
+        return stored
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         if command_id > self._greatest_id:
-            return None  # greater than every remembered id, so it is new, and no key has to be encoded
+            return None  # greater than every entry id, so it is new, and no key has to be encoded
         whole = key = encoding.dedup_key(subject, command_id)
         if len(whole) > encoding.MAX_KEY:
             key = encoding.shorten(whole)
-        found: DedupEntry | None = None
-        for cursor, greatest in self._where:
+        latest: DedupEntry | None = None
+        for cursor, greatest in self._segments:
             if key <= greatest and cursor.set_key(key):
-                remembered = encoding.decode_whole_dedup(cursor.value(), whole)
-                if found is None or remembered.timestamp > found.timestamp:
-                    found = remembered
-        return found
+                entry = encoding.decode_whole_dedup(cursor.value(), whole)
+                if latest is None or entry.timestamp > latest.timestamp:
+                    latest = entry
+        return latest

@@ -18,7 +18,7 @@ from cqrs_cli.state import encoding
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
 #: The bytes of a dict entry without key and value: 30 in a full dict, 60 after the dict was enlarged.
-_SLOT = 60
+_SLOT_BYTES = 60
 
 _K = TypeVar("_K", str, bytes)
 
@@ -35,16 +35,16 @@ class MemoryBudget:
         self._lock = threading.Lock()
         self.used = 0
 
-    def reserve(self, more: int) -> None:
-        """Reserve `more` bytes, or release bytes if it is negative; raises `StoreFullError`, with nothing reserved."""
+    def reserve(self, size: int) -> None:
+        """Reserve `size` bytes, or release bytes if it is negative; raises `StoreFullError`, with nothing reserved."""
         with self._lock:
-            if more > 0 and self.used + more > self._limit:
+            if size > 0 and self.used + size > self._limit:
                 raise StoreFullError(
                     f"the states and remembered ids of this process need more than store_limit, "
                     f"{self._limit / (1 << 20):,.0f} MiB",
                     'raise store_limit, or keep them on disk: store = "lmdb"; a shorter dedup_window needs less',
                 )
-            self.used += more
+            self.used += size
 
 
 class MemoryStore:
@@ -56,7 +56,7 @@ class MemoryStore:
         self._window_ms = window_ms
         self._budget = budget or MemoryBudget()
         self._token = ""
-        self._code = ""
+        self._code_digest = ""
         self._positions = Positions()
         self._values: dict[str, bytes] = {}
         self._states: _Table[str] = _Table()
@@ -72,11 +72,11 @@ class MemoryStore:
         self._token = token
 
     def code_digest(self) -> str:
-        return self._code
+        return self._code_digest
 
     def set_code_digest(self, code: str, token: str) -> None:
         self._check_owner(token)
-        self._code = code
+        self._code_digest = code
 
     def get_value(self, name: str) -> bytes:
         return self._values.get(name, b"")
@@ -97,13 +97,13 @@ class MemoryStore:
     @contextmanager
     def view(self) -> Iterator[StateView]:
         with self._count_open_view():
-            segments = [one.entries for one in self._segments.values()]
+            segments = [segment.entries for segment in self._segments.values()]
             yield _MemoryView(self._states.entries, segments, self._deferred)
 
     def apply(self, change: WriteBatch) -> None:
         """Make the change. Also raises `StoreFullError`, with nothing changed."""
         check_clock(change)
-        states = {name: encoding.encode_state(saved) for name, saved in change.states.items()}
+        states = {name: encoding.encode_state(stored) for name, stored in change.states.items()}
         ids = [dict(encoding.dedup_entries(remembered)) for remembered in by_segment(change, self._window_ms)]
         failpoints.reached("apply.before")
         self._check_owner(change.token)
@@ -111,7 +111,7 @@ class MemoryStore:
             raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
         current = change.end.clock // self._window_ms
         segments: dict[int, _Table[bytes]] = {
-            s: self._segments.get(s, _Table()) for s in (current, current - 1)
+            number: self._segments.get(number, _Table()) for number in (current, current - 1)
         }
         is_viewed = self._open_views > 0
         with ExitStack() as undo:  # a change that fails half-way, for lack of memory, is undone
@@ -119,15 +119,15 @@ class MemoryStore:
             self._states.put(states, undo, is_viewed)
             for age, entries in enumerate(ids):
                 segments[current - age].put(entries, undo, is_viewed)
-            more = (
+            added_bytes = (
                 self._states.bytes
-                + sum(one.bytes for one in segments.values())
+                + sum(segment.bytes for segment in segments.values())
                 + self._deferred.bytes
                 - before
             )
-            more += self._deferred.added_bytes(change.deferred)
-            self._budget.reserve(more)
-            undo.callback(self._budget.reserve, -more)
+            added_bytes += self._deferred.added_bytes(change.deferred)
+            self._budget.reserve(added_bytes)
+            undo.callback(self._budget.reserve, -added_bytes)
             failpoints.reached("apply.inside")
             undo.pop_all()
         if change.deferred:
@@ -147,8 +147,8 @@ class MemoryStore:
     @property
     def size(self) -> int:
         """The size of the store in bytes."""
-        ids = sum(one.bytes for one in self._segments.values())
-        return self._states.bytes + ids + self._deferred.bytes
+        id_bytes = sum(segment.bytes for segment in self._segments.values())
+        return self._states.bytes + id_bytes + self._deferred.bytes
 
     def close(self) -> None:
         self._budget.reserve(-self.size)
@@ -185,7 +185,7 @@ class _Table(Generic[_K]):
         if is_viewed:
             self.entries = dict(self.entries)
         self.bytes += sum(
-            getsizeof(value) + (_SLOT + getsizeof(key) if before is None else -getsizeof(before))
+            getsizeof(value) + (_SLOT_BYTES + getsizeof(key) if before is None else -getsizeof(before))
             for (key, value), before in zip(new.items(), old.values(), strict=True)
         )
         self.entries.update(new)
@@ -194,8 +194,10 @@ class _Table(Generic[_K]):
         """Return a new table without these entries; this table is unchanged, because a view may be open."""
         table: _Table[_K] = _Table()
         table.entries = {key: value for key, value in self.entries.items() if key not in keys}
-        gone = ((key, self.entries[key]) for key in keys if key in self.entries)
-        table.bytes = self.bytes - sum(_SLOT + getsizeof(key) + getsizeof(value) for key, value in gone)
+        removed = ((key, self.entries[key]) for key in keys if key in self.entries)
+        table.bytes = self.bytes - sum(
+            _SLOT_BYTES + getsizeof(key) + getsizeof(value) for key, value in removed
+        )
         return table
 
     def _restore(self, entries: dict[_K, bytes], old: Mapping[_K, bytes | None], size: int) -> None:
@@ -231,5 +233,5 @@ class _MemoryView:
         whole = encoding.dedup_key(subject, command_id)
         key = whole if len(whole) <= encoding.MAX_KEY else encoding.shorten(whole)
         values = [segment[key] for segment in self._segments if key in segment]
-        found = [encoding.decode_whole_dedup(value, whole) for value in values]
-        return max(found, key=lambda one: one.timestamp, default=None)
+        entries = [encoding.decode_whole_dedup(value, whole) for value in values]
+        return max(entries, key=lambda entry: entry.timestamp, default=None)

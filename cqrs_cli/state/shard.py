@@ -91,7 +91,7 @@ def install_shard(
                 raise CorruptError(f"the new shard for {path} differs: {differences}", REBUILD)
             store.take_ownership("", store.token())
         if path.exists():
-            _quarantine(path, reason, add_note, "for a new one") if reason else shutil.rmtree(path)
+            _quarantine(path, reason, add_note, "for a new shard") if reason else shutil.rmtree(path)
         prepared.rename(path)
         failpoints.reached("checkpoint.installed")
         return _create(path, identity, limits)
@@ -145,31 +145,31 @@ class Shard(LmdbStore):
 class _ShardOpener(threading.Thread):
     """Opens a shard in a thread, because LMDB waits for its lock without a timeout, and a stopped process keeps it."""
 
-    def __init__(self, path: Path, make: Callable[[], Shard]) -> None:
+    def __init__(self, path: Path, open_file: Callable[[], Shard]) -> None:
         super().__init__(name=f"opening {path}", daemon=True)
-        self._made: Future[Shard] = Future()
-        self._make = make
+        self._future: Future[Shard] = Future()
+        self._open_file = open_file
         self.start()
 
     def run(self) -> None:
         try:
-            shard = self._make()
+            shard = self._open_file()
         except Exception as error:
-            if self._made.set_running_or_notify_cancel():
-                self._made.set_exception(error)
+            if self._future.set_running_or_notify_cancel():
+                self._future.set_exception(error)
             return
-        if self._made.set_running_or_notify_cancel():
-            self._made.set_result(shard)
+        if self._future.set_running_or_notify_cancel():
+            self._future.set_result(shard)
         else:
             shard.close_without_sync()
 
-    def result(self, within: float) -> Shard | None:
-        """Return the shard, None after `within` seconds: the thread then closes a shard that it opens late.
+    def result(self, timeout: float) -> Shard | None:
+        """Return the shard; None after `timeout` seconds. Then the thread closes a shard that it opens too late.
 
         Raises the error of the thread.
         """
-        self.join(within)
-        return None if self._made.cancel() else self._made.result()
+        self.join(timeout)
+        return None if self._future.cancel() else self._future.result()
 
 
 def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
@@ -202,7 +202,9 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
         store.set_identity(encode_json(identity))
         store.sync()
         failpoints.reached("shard.opening")
-        write_marker(folder, "working")  # a crash before this leaves no marker, so no trust
+        write_marker(
+            folder, "working"
+        )  # after a crash before this line, the shard has no marker, so it is not trusted
         undo.pop_all()
         return store
 
@@ -210,12 +212,12 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
 def _quarantine(
     path: Path, reason: str, add_note: Callable[[str], None], purpose: str = "to be rebuilt from the log"
 ) -> Path:
-    """Quarantine a shard by renaming its folder; processes that have it open continue. Keep the newest
-    `KEPT_QUARANTINED`.
+    """Quarantine a shard by renaming its folder; processes that have it open continue. Only the newest
+    `KEPT_QUARANTINED` quarantined shards are kept.
     """
-    when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
-    quarantined = path.with_name(f"{path.name}.aside-{when}-{why}")
+    time_text = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    reason_text = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
+    quarantined = path.with_name(f"{path.name}.aside-{time_text}-{reason_text}")
     path.rename(quarantined)
     add_note(f"state in {path} quarantined as {quarantined.name}, {purpose}: {reason}")
     for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_QUARANTINED]:

@@ -36,8 +36,8 @@ class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     boot: str
     device: int
     inode: int
-    length: int
-    changed: int  # ns since the epoch
+    length: int  # bytes
+    changed: int  # modification time, ns since the epoch
 
 
 def write_marker(folder: int, state: ShutdownState) -> None:

@@ -31,9 +31,9 @@ class Positions(NamedTuple):
         """The next outcome to fold, in the same way."""
         return 0 if self.last_outcome is None else self.outcomes
 
-    def after_event(self, stored: Sequence[Record], offset: int) -> "Positions":
-        """Return the positions after the event at `offset`, among events as they are in the log."""
-        return self._replace(events=offset + 1, last_event=evidence_at(stored, offset))
+    def after_event(self, log_records: Sequence[Record], offset: int) -> "Positions":
+        """Return the positions after the event at `offset`; `log_records` are unchanged records of the log."""
+        return self._replace(events=offset + 1, last_event=evidence_at(log_records, offset))
 
 
 class WriteBatch(NamedTuple):
@@ -127,17 +127,17 @@ def by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remember
     Raises `ValueError` for a decision in a segment after the clock's.
     """
     current = change.end.clock // window_ms
-    ages = {current - one.timestamp // window_ms for one in change.remembered.values()}
+    ages = {current - entry.timestamp // window_ms for entry in change.remembered.values()}
     if ages <= {0}:  # nearly always, because a batch is shorter than the window
         return change.remembered, {}
     if min(ages) < 0:
-        latest = max(one.timestamp for one in change.remembered.values())
+        latest = max(entry.timestamp for entry in change.remembered.values())
         raise ValueError(f"remembered at {latest}, after the clock {change.end.clock}")
-    now, before = (
-        {ids: one for ids, one in change.remembered.items() if one.timestamp // window_ms == segment}
+    current_entries, previous_entries = (
+        {ids: entry for ids, entry in change.remembered.items() if entry.timestamp // window_ms == segment}
         for segment in (current, current - 1)
     )
-    return now, before
+    return current_entries, previous_entries
 
 
 def check_clock(change: WriteBatch) -> None:

@@ -19,8 +19,8 @@ from cqrs_cli.state.environment import begin_transaction, write_growing
 from cqrs_cli.state.lmdb_types import Transaction
 
 #: The limits of entries and bytes for one transaction that appends.
-TRACES_TOGETHER = 5_000
-BYTES_TOGETHER = 4 << 20
+MAX_APPENDED_ENTRIES = 5_000
+MAX_APPENDED_BYTES = 4 << 20
 
 #: The size of the map: address space, not disk. It is doubled when it is full.
 _MAP_SIZE = 16 << 30
@@ -34,9 +34,11 @@ _T = TypeVar("_T")
 class TraceIndex:
     """An index in the folder `path`, which must exist. Not thread-safe."""
 
-    def __init__(self, path: Path, together: int = TRACES_TOGETHER, map_size: int = _MAP_SIZE) -> None:
-        """`together` is the number of entries to append in one transaction."""
-        self._path, self._together = path, together
+    def __init__(
+        self, path: Path, max_entries: int = MAX_APPENDED_ENTRIES, map_size: int = _MAP_SIZE
+    ) -> None:
+        """`max_entries` is the number of entries to append in one transaction."""
+        self._path, self._max_entries = path, max_entries
         self._env = lmdb.open(
             str(path), map_size=map_size, sync=False, metasync=False, lock=False, readahead=True
         )
@@ -52,7 +54,7 @@ class TraceIndex:
         self._greatest = command
         self._waiting.append((_pack(command), trace))
         self._bytes += len(trace)
-        if len(self._waiting) >= self._together or self._bytes >= BYTES_TOGETHER:
+        if len(self._waiting) >= self._max_entries or self._bytes >= MAX_APPENDED_BYTES:
             self._flush()
         return None
 
@@ -119,10 +121,10 @@ class TraceIndex:
         self._flush()
 
         def work(txn: Transaction) -> bytes | None:
-            found: bytes | None = txn.get(key)
-            if found is None:
+            existing: bytes | None = txn.get(key)
+            if existing is None:
                 txn.put(key, trace)
-            return found
+            return existing
 
         return self._write(work)
 
@@ -143,5 +145,5 @@ class TraceIndex:
         except lmdb.Error as error:
             raise ConfigurationError(
                 f"the traces in {self._path} cannot be written ({error})",
-                "make room, or name another folder in TMPDIR",
+                "free disk space, or set TMPDIR to another folder",
             ) from error

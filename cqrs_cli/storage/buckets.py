@@ -5,7 +5,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Timeouts in seconds for connecting to a store, and for a store that sends nothing.
+#: Timeouts in seconds for the connection to a store, and for a store that sends no data.
 _CONNECT_TIMEOUT = 5.0
 STORE_TIMEOUT = 9.0
 
@@ -28,7 +28,9 @@ def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any
         )
     path = f"{parts.netloc}{unquote(parts.path)}".rstrip("/")
     if "//" in path:
-        raise ConfigurationError(f"s3://{path}: a folder has no name", "write one slash in place of two")
+        raise ConfigurationError(
+            f"s3://{path}: a folder in the path has no name", "write one slash in place of two"
+        )
     client = fs.S3FileSystem(
         **options,
         allow_delayed_open=True,  # a small object needs one request only
@@ -50,7 +52,7 @@ def list_files(filesystem: Any, path: str) -> list[Any]:
     """Return Arrow's `FileInfo` of the files directly in a folder; an empty list if the folder does not exist."""
     from pyarrow import fs
 
-    found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    if not found:
+    infos = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    if not infos:
         require_bucket(filesystem, path)
-    return [one for one in found if one.is_file]
+    return [info for info in infos if info.is_file]

@@ -14,7 +14,7 @@ from cqrs_cli.storage.private import atomic_write, make_folder
 from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
 #: The bytes of one read. In an object store, each read is a request.
-_CHUNK = 8 << 20
+_CHUNK_BYTES = 8 << 20
 
 
 class FileUnavailableError(UnavailableError):
@@ -52,8 +52,8 @@ class StorageFolder:
     def files(self) -> list[StoredFile]:
         """Return the files, sorted by name; an empty list if the folder does not exist."""
         with self._translate_errors():
-            found = list_files(self._filesystem, self._path)
-        return sorted(StoredFile(one.base_name, one.size) for one in found)
+            infos = list_files(self._filesystem, self._path)
+        return sorted(StoredFile(info.base_name, info.size) for info in infos)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a small file."""
@@ -63,7 +63,7 @@ class StorageFolder:
     def chunks(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in chunks."""
         with self._translate_errors(), self._filesystem.open_input_stream(self._file_path(name)) as file:
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(_CHUNK_BYTES):
                 yield chunk
 
     def write(self, name: str, content: Iterator[bytes]) -> None:
@@ -127,7 +127,7 @@ class StorageFolder:
 def file_chunks(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a local file in chunks."""
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 
 
@@ -164,7 +164,7 @@ def check_folder(uri: str) -> SplitResult:
     if secret is not None or "secret" in parts.query.lower():
         raise ConfigurationError(
             f"the {parts.scheme} URI of a folder contains a password",
-            "remove the password: credentials come from the environment, as for the store's own tools",
+            "remove the password: cqrs takes credentials from the environment, as the store's own tools do",
         )
     if not uri or "\0" in uri or (parts.scheme == "s3" and not parts.netloc):
         raise ConfigurationError(f"{uri!r} is not a folder", _FORM)

@@ -16,7 +16,7 @@ PRIVATE_FILE: Final = 0o600
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its missing parents."""
-    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 

@@ -11,17 +11,17 @@ class StoreReason(NamedTuple):
     hint: str
 
 
-_LOGIN = "check the credentials in the environment, and the rights that they have"
-_REACH = "is the store up, and its address right?"
+_LOGIN_HINT = "check the credentials in the environment, and their rights"
+_ADDRESS_HINT = "check that the store is running, and that its address is correct"
 
 #: Errors of the S3 protocol, by Arrow's names. The response to a request for an object's size has no body, so wrong
 #: credentials and missing permissions then give the same error.
 _S3 = {
     "NO_SUCH_BUCKET": StoreReason("the bucket does not exist", "create it, or correct the address"),
-    "ACCESS_DENIED": StoreReason("access is denied", _LOGIN),
-    "INVALID_ACCESS_KEY_ID": StoreReason("the access key is unknown", _LOGIN),
-    "SIGNATURE_DOES_NOT_MATCH": StoreReason("the secret key is wrong", _LOGIN),
-    "NETWORK_CONNECTION": StoreReason("it cannot be reached", _REACH),
+    "ACCESS_DENIED": StoreReason("access is denied", _LOGIN_HINT),
+    "INVALID_ACCESS_KEY_ID": StoreReason("the access key is unknown", _LOGIN_HINT),
+    "SIGNATURE_DOES_NOT_MATCH": StoreReason("the secret key is wrong", _LOGIN_HINT),
+    "NETWORK_CONNECTION": StoreReason("it cannot be reached", _ADDRESS_HINT),
 }
 
 _S3_ERROR = re.compile(r"AWS Error (\w+)")
@@ -32,20 +32,21 @@ _TIMED_OUT = "curlCode: 28"
 #: The message of Amazon's client if the bytes do not match the checksum in the store.
 _ALTERED = "checksums mismatch"
 
-_LONGEST = 300
+#: The maximal length of a quoted error, in characters.
+_MAX_LENGTH = 300
 
 
 def explain_store_error(error: Exception) -> StoreReason:
     """Return the reason of a file system's error; the text of an unknown error is quoted."""
     text = " ".join(str(error).split())
-    found = _S3_ERROR.search(text)
-    if found and _TIMED_OUT in text:
-        return StoreReason("it does not answer", _REACH)
+    match = _S3_ERROR.search(text)
+    if match and _TIMED_OUT in text:
+        return StoreReason("it does not answer", _ADDRESS_HINT)
     if is_altered(error):
         return StoreReason("it was altered: the store's own checksum differs", "restore it")
-    if found and found[1] in _S3:
-        return _S3[found[1]]
-    return StoreReason(text[:_LONGEST], "check its address, credentials and rights")
+    if match and match[1] in _S3:
+        return _S3[match[1]]
+    return StoreReason(text[:_MAX_LENGTH], "check its address, credentials and rights")
 
 
 def is_altered(error: Exception) -> bool:

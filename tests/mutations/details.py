@@ -218,7 +218,12 @@ DETAILS = [
     Mutation(
         "a run that stood still itself takes that for the other one's silence",
         "cqrs_cli/ownership/committed_claims.py",
-        (("return max(0.0, requested_at - self._since)", "return answered - self._since"),),
+        (
+            (
+                "return max(0.0, requested_at - self._first_answer_at)",
+                "return answered_at - self._first_answer_at",
+            ),
+        ),
         "tests/ownership/test_standby.py::test_own_pauses_do_not_count_as_silence",
     ),
     Mutation(

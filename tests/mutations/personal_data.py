@@ -165,7 +165,7 @@ PERSONAL_DATA = [
     Mutation(
         "a key that does not show yet is taken for erased",
         "cqrs_cli/keys/topic.py",
-        (("end is not None and read >= end", "True"),),
+        (("end is not None and read_until >= end", "True"),),
         f"{_TOPIC}::test_missing_key_is_erased_only_after_reading",
     ),
     Mutation(

@@ -121,7 +121,7 @@ REPARTITIONING = [
     Mutation(
         "an inherited decision forgets its partition",
         "cqrs_cli/state/encoding.py",
-        (("    if not _OWN.issuperset(", "    if False and not _OWN.issuperset("),),
+        (("    if not _NO_PARTITION.issuperset(", "    if False and not _NO_PARTITION.issuperset("),),
         "tests/state/test_memory.py",
     ),
     Mutation(

@@ -143,8 +143,9 @@ RULES = [
         "cqrs_cli/ownership/claim.py",
         (
             (
-                "run, other = (own_claim.run_epoch, own_claim.run), (committed_claim.run_epoch, committed_claim.run)",
-                'run, other = (own_claim.n, ""), (committed_claim.n, "")',
+                "    own_run = (own_claim.run_epoch, own_claim.run)\n"
+                "    committed_run = (committed_claim.run_epoch, committed_claim.run)\n",
+                '    own_run = (own_claim.n, "")\n    committed_run = (committed_claim.n, "")\n',
             ),
         ),
         "tests/ownership/test_claim.py::test_later_run_has_taken_over",
@@ -241,7 +242,7 @@ RULES = [
     Mutation(
         "a command that was committed meanwhile ends its worker",
         "cqrs_cli/ownership/watchdog.py",
-        (("            has_passed = position > offset\n", "            has_passed = False\n"),),
+        (("            is_committed = position > offset\n", "            is_committed = False\n"),),
         "tests/ownership/test_code_watch.py",
     ),
 ]

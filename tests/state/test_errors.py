@@ -33,8 +33,8 @@ def test_error_says_what_to_do(error: Exception, message: str, hint: str) -> Non
 def test_folder_opens_once_in_a_process(tmp_path: Path) -> None:
     with closing(LmdbStore(tmp_path, 1000)), pytest.raises(ConfigurationError) as raised:
         LmdbStore(tmp_path, 1000)
-    assert raised.value.message == f"the state in {tmp_path} is open in this process already"
-    assert raised.value.hint == "open it once"
+    assert raised.value.message == f"the state in {tmp_path} is already open in this process"
+    assert raised.value.hint == "open it only once"
 
 
 def test_shared_digest_says_what_to_do() -> None:

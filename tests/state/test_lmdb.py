@@ -202,7 +202,7 @@ def test_digest_collision_is_an_error(open_store: OpenStore, monkeypatch: pytest
 
 def test_folder_opens_once_per_process(open_store: OpenStore) -> None:
     open_store()
-    with pytest.raises(ConfigurationError, match="open in this process already"):
+    with pytest.raises(ConfigurationError, match="already open in this process"):
         open_store()
 
 

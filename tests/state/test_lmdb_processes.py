@@ -209,8 +209,6 @@ def test_same_process_id_elsewhere_is_named(open_store: OpenStore, start_python:
         input()
     """)
     assert other.stdout and other.stdout.readline() == "locked\n"
-    with pytest.raises(
-        ConfigurationError, match=f"with this one's id, {os.getpid()}, so in another"
-    ) as raised:
+    with pytest.raises(ConfigurationError, match=f"with the same id, {os.getpid()}, in another") as raised:
         open_store().count()
     assert "PID namespace" in raised.value.hint

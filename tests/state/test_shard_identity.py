@@ -88,5 +88,5 @@ def test_other_bytes_are_no_identity(stored: bytes) -> None:
 
 def test_stuck_opening_holds_no_process(path: Path) -> None:
     """LMDB waits for its lock without a limit, so the interpreter's exit must not wait for this thread."""
-    opened: object = shard._ShardOpener(path, cast(Any, threading.current_thread)).result(within=60)
+    opened: object = shard._ShardOpener(path, cast(Any, threading.current_thread)).result(timeout=60)
     assert isinstance(opened, threading.Thread) and opened.daemon and opened.name == f"opening {path}"

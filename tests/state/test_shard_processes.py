@@ -86,7 +86,7 @@ def test_wait_for_the_parent_lock_ends(
 
 def test_shard_opens_once_per_process(open_test_shard: OpenTestShard) -> None:
     open_test_shard()
-    with pytest.raises(ConfigurationError, match="open in this process already"):
+    with pytest.raises(ConfigurationError, match="already open in this process"):
         open_test_shard()
 
 

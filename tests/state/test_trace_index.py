@@ -48,7 +48,7 @@ def test_first_command_may_be_the_last(index: TraceIndex) -> None:
 
 
 def test_entries_are_flushed_in_batches(tmp_path: Path) -> None:
-    with closing(TraceIndex(tmp_path, together=10)) as index:
+    with closing(TraceIndex(tmp_path, max_entries=10)) as index:
         for command in range(95):
             index.add_entry(command, b"%d" % command)
         assert list(index.entries()) == [(command, b"%d" % command) for command in range(95)]

@@ -77,7 +77,7 @@ def test_wrong_credentials_are_named(
 ) -> None:
     monkeypatch.setenv(variable, "another")
     for error in errors_of(folder):
-        assert error.endswith("; check the credentials in the environment, and the rights that they have")
+        assert error.endswith("; check the credentials in the environment, and their rights")
 
 
 def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,9 @@ def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.Mo
 def test_dead_server_is_named(folder: StorageFolder, object_store: ObjectServer) -> None:
     object_store.kill()
     try:
-        assert errors_of(folder) == {"it cannot be reached; is the store up, and its address right?"}
+        assert errors_of(folder) == {
+            "it cannot be reached; check that the store is running, and that its address is correct"
+        }
     finally:
         object_store.start()
     assert folder.files() == []
@@ -106,7 +108,7 @@ def test_silent_server_is_unavailable(bucket: Bucket) -> None:
     """The server accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         uri = bucket._replace(port=server.getsockname()[1]).uri("in")
-        with pytest.raises(UnavailableError, match="it does not answer; is the store up"):
+        with pytest.raises(UnavailableError, match="it does not answer; check that the store is running"):
             open_folder(uri, Path("/"), timeout=1.0).read("a")
 
 

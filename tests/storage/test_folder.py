@@ -68,7 +68,7 @@ def test_unwritable_folder_is_named(tmp_path: Path) -> None:
         ("s3://me:hidden@bucket/x", "contains a password"),
         ("s3://bucket/x?secret_key=hidden", "contains a password"),
         ("s3://[bucket/x", "cannot be read"),
-        ("s3://bucket//x", "a folder has no name"),
+        ("s3://bucket//x", "a folder in the path has no name"),
     ],
 )
 def test_impossible_folder_is_refused(uri: str, reason: str, tmp_path: Path) -> None:
@@ -81,5 +81,5 @@ def test_silent_store_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     uri = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
-    with pytest.raises(UnavailableError, match="s3://bucket/x cannot be used: it cannot be reached; is the"):
+    with pytest.raises(UnavailableError, match="s3://bucket/x cannot be used: it cannot be reached; check"):
         open_folder(uri, tmp_path).files()

@@ -1,1 +1,1 @@
-"""Poison-record detection: finds the one command that a worker cannot decide, without harm to other commands."""
+"""Poison-record detection: finds the one command that a worker cannot decide, without failing other commands."""

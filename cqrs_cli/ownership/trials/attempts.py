@@ -3,31 +3,32 @@
 import sys
 from collections.abc import Callable, Mapping
 
-#: A command is decided alone this often before it fails because of an error that it may not have caused.
+#: The number of attempts to decide a command alone, before it fails because of an error that it may not have caused.
 ATTEMPTS = 3
 
 
 class Attempts:
-    """The commands of a partition that could not be decided, as known to its supervisor. `add_note` gets texts for the
-    operator.
-    """
+    """The commands of a partition that its owners could not decide. `add_note` gets texts for the operator."""
 
     def __init__(
         self, label: str, add_note: Callable[[str], None], force_failed: frozenset[int] = frozenset()
     ) -> None:
         self.force_failed = force_failed  # offsets of commands that fail without being read
-        self.failing: dict[int, str] = {}  # offset → why the aggregate's code is not called again
+        self.failing: dict[int, str] = {}  # offset → the reason why the aggregate's code is not called again
         self._label = label
         self.add_note = add_note
         self._reported: set[str] = set()  # locations and types of errors that were reported
         self._failed: dict[int, int] = {}  # offset → number of failed attempts at deciding it alone
 
-    def report_raised(self, raised: Mapping[str, str]) -> None:
-        """Report errors of the aggregate's code, once per location and type: a note, and a traceback in the log."""
-        for kind, traceback in raised.items():
-            if kind not in self._reported:
-                self._reported.add(kind)
-                self.add_note(f"{kind} while deciding: such commands fail; the traceback is in the log")
+    def report_raised(self, tracebacks: Mapping[str, str]) -> None:
+        """Report errors of the aggregate's code, once per location and type: by a note, and a traceback in the log.
+
+        `tracebacks` are by location and type, such as `wallet.py:12: KeyError`.
+        """
+        for error, traceback in tracebacks.items():
+            if error not in self._reported:
+                self._reported.add(error)
+                self.add_note(f"{error} while deciding: such commands fail; the traceback is in the log")
                 print(f"{self._label}: {traceback.rstrip()}", file=sys.stderr, flush=True)
 
     def force_fail(self, offset: int, reason: str) -> None:

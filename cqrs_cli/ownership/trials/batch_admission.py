@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 
 class BatchAdmission:
-    """Admits many batches at once, or a single suspect, which goes first."""
+    """Admits many batches at once, or a single suspect. A waiting suspect has priority over batches."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._batches = 0
+        self._batches = 0  # number of admitted batches
         self._waiting_suspects = 0  # number of waiting suspects
         self._has_suspect = False  # True while a suspect is decided
 

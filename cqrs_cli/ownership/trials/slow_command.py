@@ -1,4 +1,4 @@
-"""A file next to the shard names the command on which its owner spends seconds; `cqrs status` reads it."""
+"""A file next to the shard, which names a command that takes seconds to decide; `cqrs status` reads it."""
 
 import os
 import time
@@ -10,10 +10,10 @@ _SUFFIX = ".deciding"
 
 
 class SlowCommand(NamedTuple):
-    """A command that has been in `decide` since a time (seconds since the epoch)."""
+    """A command whose `decide` has been running for some time."""
 
     offset: int
-    since: float
+    since: float  # seconds since the epoch
 
     def __str__(self) -> str:
         return f"command {self.offset} is being decided for {max(0.0, time.time() - self.since):,.0f} s"

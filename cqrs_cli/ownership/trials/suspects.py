@@ -14,16 +14,16 @@ from msgspec.structs import replace
 
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 
-#: Parts in which suspects are decided. A transaction costs milliseconds and a death seconds: 5,000 suspects are reduced
-#: to 78 and then to one, at the price of 142 small transactions.
+#: The number of parts in which suspects are decided. A transaction takes milliseconds, and a death takes seconds: 5,000
+#: suspects are reduced to 78 and then to one by 142 small transactions.
 PARTS = 64
 
-#: In place of an offset: no command is announced.
+#: Replaces an offset if no command is announced.
 NOT_ANNOUNCED = -1
 
 
 class Culprit(NamedTuple):
-    """The command to blame, the reason, and how often it was tried alone.
+    """The command that is blamed, the reason, and the number of attempts to decide it alone.
 
     Sample: `Culprit(4711, "the worker died on it once", 1)`
     """
@@ -42,13 +42,13 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
 
     count: int = 0  # number of suspects
     announced: int = NOT_ANNOUNCED  # offset of the last announced command
-    deaths: int = 0  # workers that died while deciding it alone
-    deciding: bool = False  # True once an owner has begun to decide it
-    seconds: int = 0  # how long it had been in `decide` when its worker was ended; 0 otherwise
+    deaths: int = 0  # the number of workers that died while they decided it alone
+    deciding: bool = False  # True if an owner has begun to decide it
+    seconds: int = 0  # the time in `decide` after which its worker was ended; 0 if it did not hang
 
     @property
     def limit(self) -> int:
-        """Most commands that may be decided at a time."""
+        """The maximal number of commands to decide at a time."""
         return max(1, self.count // PARTS) if self.count else sys.maxsize
 
     @property
@@ -56,7 +56,7 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
         """The announced command, if a worker has died on it; otherwise None."""
         if not self.deaths:
             return None
-        if self.seconds:  # no other command can be the cause: once is enough
+        if self.seconds:  # no other command can be the cause, so one hang is enough
             reason = f"it did not end within {self.seconds} s"
             return Culprit(self.announced, reason, ATTEMPTS + self.deaths - 1)
         return Culprit(self.announced, f"the worker died on it {_times(self.deaths)}", self.deaths)
@@ -75,11 +75,11 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
         """Return the suspects in a log with `log_size` commands left; None if no command is left."""
         return replace(self, count=min(self.count, log_size)) if log_size > 0 else None
 
-    def after_decided(self, decided: int, end: int) -> "Suspects | None":
-        """Return the suspects after `decided` commands below `end` were committed; None if no suspect is left. A
-        command that did not end stays announced until it is below `end`.
+    def after_decided(self, decided_count: int, end: int) -> "Suspects | None":
+        """Return the suspects after `decided_count` commands below `end` were committed; None if no suspect is left. A
+        command that hung stays announced until it is below `end`.
         """
-        remaining = max(0, self.count - decided)
+        remaining = max(0, self.count - decided_count)
         if self.seconds and self.announced >= end:
             return replace(self, count=remaining)
         return Suspects(remaining) if remaining else None
@@ -88,16 +88,15 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
         if self.culprit is not None and self.culprit.attempts >= ATTEMPTS:
             return f"command {self.announced} fails: {self.culprit.reason}"
         if self.deciding or self.deaths:
-            died = f"a worker died on it {_times(self.deaths)}" if self.deaths else "no worker died on it"
-            return (
-                f"command {self.announced} is decided alone: {died} so far, after {ATTEMPTS} deaths it fails"
-            )
+            deaths = f"a worker died on it {_times(self.deaths)}" if self.deaths else "no worker died on it"
+            return f"command {self.announced} is decided alone: {deaths} so far, after {ATTEMPTS} deaths it fails"
         return f"a worker died: the next {self.count} commands are decided {self.limit} at a time"
 
 
 def inherit_suspects(before: Suspects | None, untried: bool, died: bool, batch_limit: int) -> Suspects | None:
     """Return the suspects of an owner whose predecessor had the suspects `before`. `untried`: the predecessor had
-    decided nothing. `died`: no sign that it ended in any other way. `batch_limit`: commands in its largest batch.
+    decided nothing. `died`: it probably died, since nothing shows another end. `batch_limit`: the maximal number of
+    commands in its batches.
     """
     if before is None:
         return Suspects(batch_limit) if died and untried else None

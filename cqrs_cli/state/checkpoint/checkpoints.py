@@ -13,7 +13,7 @@ from cqrs_cli.storage.folder import FileUnavailableError, StorageFolder, file_ch
 
 
 class DamagedError(CqrsError):
-    """The data of a checkpoint does not match its manifest."""
+    """The data of a checkpoint do not match its manifest."""
 
 
 class Checkpoints:
@@ -28,15 +28,15 @@ class Checkpoints:
 
     def manifests(self, add_note: Callable[[str], None] = lambda text: None) -> list[Manifest]:
         """Return the readable manifests, the newest first; `add_note` gets a line for each unreadable manifest."""
-        found = []
+        manifests = []
         for name in self._manifest_names():
             try:
-                found.append(read_manifest(name, self.folder.read(name)))
+                manifests.append(read_manifest(name, self.folder.read(name)))
             except ValueError as error:
                 add_note(f"checkpoint {self.folder.uri}/{name}: {error}")
             except FileUnavailableError as error:  # damaged, or removed since it was listed
                 add_note(f"checkpoint {name}: {error.message}")
-        return found[::-1]
+        return manifests[::-1]
 
     def newest(self) -> Manifest | None:
         """Return the newest readable manifest; None if no manifest is readable."""
@@ -82,7 +82,7 @@ class Checkpoints:
         if downloaded != manifest.size:
             raise DamagedError(f"{manifest} has {downloaded} of {manifest.size} bytes")
         if digest.hexdigest() != manifest.sha256:
-            raise DamagedError(f"{manifest} has another SHA-256 than in its manifest")
+            raise DamagedError(f"{manifest} does not have the SHA-256 of its manifest")
 
     def _remove_old(self, keep: int) -> None:
         """Remove all manifests but the newest `keep`, and all older data, also data of interrupted uploads."""

@@ -32,7 +32,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     platform: str = PLATFORM
     positions: Positions
     loss: str  # the loss that an operator had accepted, as in the claim
-    aggregates: int
+    aggregates: int  # in the shard
     size: int  # bytes of the data
     sha256: str
 
@@ -76,11 +76,11 @@ def mismatch_reason(manifest: Manifest, identity: Identity, loss: str, ends: Map
     if differences := identity.differences(encode_json(manifest.identity)):
         return differences
     if manifest.platform != PLATFORM:
-        return f"it is of a machine with another byte order or word size ({manifest.platform})"
+        return f"it was written on a machine with another byte order or word size ({manifest.platform})"
     if manifest.loss != loss:
-        return "it is from before a loss that was accepted"
+        return "it was written before a loss was accepted"
     for kind, end in ends.items():
-        at = getattr(manifest.positions, kind)
-        if at > end:
-            return f"it is ahead of the log: it has the {kind} up to {at}, the log ends at {end}"
+        position = getattr(manifest.positions, kind)
+        if position > end:
+            return f"it is ahead of the log: it has the {kind} up to {position}, the log ends at {end}"
     return ""

@@ -18,7 +18,7 @@ def temporary_folder(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> 
     Folders that killed processes have left are removed first.
     """
     for leftover in shard.parent.glob(f"{shard.name}.{kind}-*"):
-        _remove_if_left(leftover)
+        _remove_if_abandoned(leftover)
     outer = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
     outer.mkdir(mode=PRIVATE_FOLDER, parents=True)
     folder = os.open(outer, os.O_RDONLY | os.O_DIRECTORY)
@@ -32,13 +32,14 @@ def temporary_folder(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> 
         shutil.rmtree(outer, ignore_errors=True)
 
 
-def _remove_if_left(place: Path) -> None:
+def _remove_if_abandoned(path: Path) -> None:
+    """Remove a folder whose process has ended."""
     try:
-        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return  # another process has just removed it
     try:
         if try_lock(folder):
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(folder)

@@ -115,7 +115,7 @@ def test_store_errors_have_a_hint(
         hint = "the bucket does not exist; create it, or correct the address"
     else:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
-        hint = "check the credentials in the environment, and the rights that they have"
+        hint = "check the credentials in the environment, and their rights"
     for call in (send_large, collect_garbage):
         result = cqrs_on_broker(*call)
         assert (result.status, result.err.count("\n")) == (4, 1) and hint in result.err, result

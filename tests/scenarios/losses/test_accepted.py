@@ -52,7 +52,7 @@ def test_deleted_events_are_a_second_loss(counters: TopicHarness) -> None:
     error = run_plan_for_error(counters.plan(machine="another"))
     assert (
         isinstance(error, ContradictionError)
-        and "begins at 5: events from offset 0 on were deleted" in error.message
+        and "begins at 5: the events from offset 0 on were deleted" in error.message
     )
 
 

@@ -106,7 +106,7 @@ READERS: list[Read] = [
 @pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
 def test_readers_stop_at_deleted_events(shortened: TopicHarness, read: Read) -> None:
-    with pytest.raises(ContradictionError, match="begins at 3: events from offset 0 on were deleted"):
+    with pytest.raises(ContradictionError, match="begins at 3: the events from offset 0 on were deleted"):
         read(shortened)
 
 

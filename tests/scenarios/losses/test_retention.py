@@ -78,4 +78,4 @@ def test_events_have_no_retention(counters: TopicHarness, expire: Expire) -> Non
     run_plan(counters.plan())  # the shard has the states of the deleted events
     error = run_plan_for_error(counters.plan(machine="another"))
     assert isinstance(error, ContradictionError) and error.exit_code == 5
-    assert "events from offset 0 on were deleted" in error.message and "retention" in error.hint
+    assert "the events from offset 0 on were deleted" in error.message and "retention" in error.hint

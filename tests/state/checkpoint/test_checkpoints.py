@@ -183,7 +183,7 @@ def test_replaced_shard_is_quarantined(open_test_shard: OpenTestShard, path: Pat
     notes: list[str] = []
     install_shard(path, prepared, IDENTITY, "rebuilt", notes.append).close()
     (aside,) = path.parent.glob("0.aside-*-rebuilt")
-    assert notes == [f"state in {path} quarantined as {aside.name}, for a new one: rebuilt"]
+    assert notes == [f"state in {path} quarantined as {aside.name}, for a new shard: rebuilt"]
 
 
 def test_install_names_unusable_folder(tmp_path: Path) -> None:

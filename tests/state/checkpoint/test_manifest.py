@@ -89,6 +89,6 @@ _RECORDS = st.builds(
 @pytest.mark.covers("checkpoint")
 @given(first=_RECORDS, second=_RECORDS)
 def test_evidence_holds_for_one_record(first: Record, second: Record) -> None:
-    assert evidence(first).holds(first) and evidence(first).offset == first.offset
-    assert evidence(first).holds(second) == (replace(first, timestamp=0) == replace(second, timestamp=0))
-    assert not evidence(first).holds(None)
+    assert evidence(first).matches(first) and evidence(first).offset == first.offset
+    assert evidence(first).matches(second) == (replace(first, timestamp=0) == replace(second, timestamp=0))
+    assert not evidence(first).matches(None)
