@@ -143,7 +143,7 @@ DETAILS = [
         "a moved offset is not looked into",
         "cqrs_cli/deciding/log_state.py",
         (("        raise inconsistency_error(state, problem, position)\n", "        continue\n"),),
-        "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_it_until_accepted[8]",
+        "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_owner_until_accepted[8]",
     ),
     Mutation(
         "an operator's word goes back behind what is decided",
@@ -155,7 +155,7 @@ DETAILS = [
         "where records come to lie is not looked at",
         "cqrs_cli/kafka/expected_offsets.py",
         (("            self._error = TopicRecreatedError(topic)\n", "            return\n"),),
-        "tests/scenarios/losses/test_topics_lost.py::test_logs_remade_meanwhile_stop_it[50-events]",
+        "tests/scenarios/losses/test_topics_lost.py::test_logs_recreated_during_run_stop_it[50-events]",
     ),
     Mutation(
         "a state is decided on as evolve left it",
@@ -190,7 +190,7 @@ DETAILS = [
         "states that do not fit into memory fence the owner at work",
         "cqrs_cli/deciding/catch_up.py",
         (("except (CorruptError, StoreFullError):", "except CorruptError:"),),
-        "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_nobody_else",
+        "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_no_other_owner",
     ),
     Mutation(
         "a transaction begins behind one that a lost broker may have ended by half",

@@ -117,7 +117,7 @@ OWNERSHIP = [
         "an idle owner waits for a lost coordinator",
         "cqrs_cli/ownership/session.py",
         (("self.read_commit(self.watcher, COORDINATOR_TIMEOUT)", "self.read_commit(self.watcher)"),),
-        "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_asks_briefly",
+        "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_uses_short_request_timeout",
     ),
     Mutation(
         "a run that ends begins a session at every place",
@@ -135,7 +135,7 @@ OWNERSHIP = [
         "logs are read to the last stable offset",
         "cqrs_cli/ownership/session.py",
         (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
-        "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
+        "tests/scenarios/losses/test_loss.py::test_foreign_open_transaction_stops_the_owner",
     ),
     Mutation(
         "an old offset is claimed where the shard does not know better",

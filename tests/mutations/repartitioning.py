@@ -87,7 +87,7 @@ REPARTITIONING = [
         "the shard of an unborn child is folded",
         "cqrs_cli/deciding/catch_up.py",
         (('assigned_keys is not None and assigned_keys.phase == "wait"', "False"),),
-        "tests/scenarios/takeovers/test_races.py::test_a_child_born_meanwhile_stays_cold",
+        "tests/scenarios/takeovers/test_races.py::test_target_activated_meanwhile_is_not_warmed",
     ),
     Mutation(
         "an old shard keeps what it inherited as waiting",

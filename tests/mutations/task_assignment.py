@@ -21,13 +21,13 @@ TASK_ASSIGNMENT = [
                 "other_results = results",
             ),
         ),
-        f"{_TAKEOVERS}::test_driver_fences_nothing_meanwhile",
+        f"{_TAKEOVERS}::test_driver_fences_nothing_during_a_takeover",
     ),
     Mutation(
         "what a later run leaves is kept for ever",
         "cqrs_cli/runs/takeover.py",
         (("self._clock() - self._last_claim_at > after", "False"),),
-        f"{_TAKEOVERS}::test_rest_is_not_kept_for_ever",
+        f"{_TAKEOVERS}::test_earlier_run_gives_up_remaining_partitions",
     ),
     Mutation(
         "places move though all are even",

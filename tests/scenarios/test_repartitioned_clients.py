@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("growing")
-def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_client_waits_for_forwarded_commands(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """A client gets the outcomes of commands that are forwarded over two repartitionings.
 
     The outcome may exist before the client reads.
@@ -32,19 +32,19 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     ):
         eventually(lambda: current_lineage(single).activated == {1, 2, 3})
         for number in (0, 1):
-            for subject, sent in zip(SUBJECTS, round_commands(number), strict=True):
-                waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")
-        outcomes = [subject for batch in waiter.remaining(20) for subject in batch]
-    assert sorted(subject.number for subject in outcomes) == list(range(1, 25)) and not waiter.outstanding
-    assert {subject.envelope.data.status for subject in outcomes} == {"accepted"}
-    assert {subject.envelope.data.partition for subject in outcomes} == {
+            for subject, record in zip(SUBJECTS, round_commands(number), strict=True):
+                waiter.send(single.topics, subject.encode(), record.value or b"", f"{subject}.{number}")
+        outcomes = [outcome for batch in waiter.remaining(20) for outcome in batch]
+    assert sorted(outcome.number for outcome in outcomes) == list(range(1, 25)) and not waiter.outstanding
+    assert {outcome.envelope.data.status for outcome in outcomes} == {"accepted"}
+    assert {outcome.envelope.data.partition for outcome in outcomes} == {
         single.partition_of(subject) for subject in SUBJECTS
     }
     check_decided_once(single, 0, 1)
 
 
 @pytest.mark.slow
-def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_stale_java_producer_loses_no_command(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """The producer caches the partition count for an hour, and hashes as Java does."""
     pair = counters(connection, prefix, tmp_path)
     with stale_java_producer(tmp_path, connection.bootstrap_server, pair.topics.commands) as producer:
@@ -54,7 +54,7 @@ def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_pa
         producer.send(1)
         with running_owners(pair.plan(once=False)):
             eventually(lambda: len(final_statuses(pair)) == 24)
-    assert sum(count_reasons(pair, subject)["MOVED"] for subject in (0, 1)) == sum(
+    assert sum(count_reasons(pair, partition)["MOVED"] for partition in (0, 1)) == sum(
         pair.partition_of(subject) > 1 for subject in SUBJECTS
     )
     check_decided_once(pair, 0, 1)

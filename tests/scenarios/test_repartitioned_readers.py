@@ -22,40 +22,42 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def repartitioned(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Counters decided before and after a repartitioning, and with a second repartitioning that has not split yet."""
-    counters_log = counters(connection, prefix, tmp_path)
-    counters_log.send(*round_commands(0), *round_commands(1))
-    run_plan(counters_log.plan())
-    eventually(lambda: counters_log.is_stable("events"))
-    repartition_topics(counters_log, 4)
-    counters_log.send(*round_commands(2))
-    run_plan(counters_log.plan())
-    repartition_topics(counters_log, 8)
-    return counters_log
+    harness = counters(connection, prefix, tmp_path)
+    harness.send(*round_commands(0), *round_commands(1))
+    run_plan(harness.plan())
+    eventually(lambda: harness.is_stable("events"))
+    repartition_topics(harness, 4)
+    harness.send(*round_commands(2))
+    run_plan(harness.plan())
+    repartition_topics(harness, 8)
+    return harness
 
 
-def test_replay_reads_the_chain(grown: TopicHarness) -> None:
-    plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT)
-    before = replay_total(plan)
-    assert before[:2] == (12, 36)
-    run_plan(grown.plan())
-    assert replay_total(plan) == before and as_hex(before.digest) == grown.digest()
+def test_replay_reads_parent_partitions_too(repartitioned: TopicHarness) -> None:
+    plan = plan_replay(repartitioned.connection, repartitioned.topics, "aggregates", ROOT)
+    total = replay_total(plan)
+    assert total[:2] == (12, 36)
+    run_plan(repartitioned.plan())
+    assert replay_total(plan) == total and as_hex(total.digest) == repartitioned.digest()
 
 
-def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
+def test_past_before_the_repartitioning_is_read(repartitioned: TopicHarness) -> None:
     """The replay uses the positions of the partitions at that time."""
-    positions = {number: sum(1 for _ in grown.records("events", number)) for number in range(2)}
-    plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT, positions=positions)
+    positions = {number: sum(1 for _ in repartitioned.records("events", number)) for number in range(2)}
+    plan = plan_replay(
+        repartitioned.connection, repartitioned.topics, "aggregates", ROOT, positions=positions
+    )
     assert len(plan.tasks) == 2 and replay_total(plan).aggregates == 12
 
 
-def test_history_is_along_the_chain(grown: TopicHarness) -> None:
+def test_history_includes_parent_partitions(repartitioned: TopicHarness) -> None:
     for subject in SUBJECTS:
         key = subject.encode()
-        ranges = find_ranges(grown.connection, grown.topics, key, "murmur2")
-        records = read_records(grown.connection, key, ranges)
-        history = fold_history(grown.aggregate, subject, records, parse_at(None))
+        ranges = find_ranges(repartitioned.connection, repartitioned.topics, key, "murmur2")
+        records = read_records(repartitioned.connection, key, ranges)
+        history = fold_history(repartitioned.aggregate, subject, records, parse_at(None))
         assert [
             (event.aggregateversion, event.causationid) for event in history.events
         ] == expected_histories(0, 1, 2)[subject]
@@ -63,18 +65,18 @@ def test_history_is_along_the_chain(grown: TopicHarness) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_export_has_each_event_once(grown: TopicHarness) -> None:
-    plan = plan_export(grown.connection, grown.topics, "aggregates", ROOT)
+def test_export_has_each_event_once(repartitioned: TopicHarness) -> None:
+    plan = plan_export(repartitioned.connection, repartitioned.topics, "aggregates", ROOT)
     versions: dict[str, list[int]] = {}
-    for home in plan.chains.current_partitions:
-        for batch in exported_rows(plan, home, "jsonl"):
+    for partition in plan.chains.current_partitions:
+        for batch in exported_rows(plan, partition, "jsonl"):
             for line in batch.column(0).to_pylist():
                 event = json.loads(line)
                 versions.setdefault(event["subject"], []).append(event["aggregateversion"])
     assert versions == {subject: [1, 2, 3] for subject in SUBJECTS}
 
 
-def test_growth_by_hand_is_not_read(grown: TopicHarness) -> None:
-    add_partitions_by_hand(grown, 9)
+def test_partitions_added_by_hand_are_refused(repartitioned: TopicHarness) -> None:
+    add_partitions_by_hand(repartitioned, 9)
     with pytest.raises(ConfigurationError, match="have 9 partitions, but its partition history ends with 8"):
-        plan_replay(grown.connection, grown.topics, "aggregates", ROOT)
+        plan_replay(repartitioned.connection, repartitioned.topics, "aggregates", ROOT)

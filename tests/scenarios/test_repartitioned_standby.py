@@ -32,8 +32,8 @@ def free_port() -> int:
 
 def is_ready(port: int, query: str = "") -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz{query}", timeout=5) as answer:
-            return bool(json.load(answer)["ready"])
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz{query}", timeout=5) as response:
+            return bool(json.load(response)["ready"])
     except (urllib.error.URLError, OSError):
         return False
 
@@ -44,8 +44,8 @@ def active_and_standby(project: Project) -> Iterator[tuple[Any, Any, int]]:
     with project.running("run", "counter", *LOCAL_MASTER) as active:
         project.send(counter_increments(20))
         await_decided(project, 20, COUNTER)
-        ready = ["--standby", "--state-dir", "second", "--metrics-address", str(port)]
-        with project.running("run", "counter", *LOCAL_MASTER, *ready) as standby:
+        standby_options = ["--standby", "--state-dir", "second", "--metrics-address", str(port)]
+        with project.running("run", "counter", *LOCAL_MASTER, *standby_options) as standby:
             eventually(lambda: is_ready(port, "?standby"), within=60)
             yield active, standby, port
 

@@ -34,10 +34,10 @@ RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL_MASTER)
 DATABASES = ("before.db", "during.db")
 
 
-class Beside(NamedTuple):
+class Companions(NamedTuple):
     projection: Companion
     gateway: Companion
-    listeners: list[StreamClient]
+    stream_clients: list[StreamClient]
 
 
 @pytest.fixture
@@ -50,22 +50,24 @@ def bank(project: Project) -> TopicHarness:
 
 
 @contextmanager
-def beside(project: Project) -> Iterator[Beside]:
-    """Run a projection and a gateway with one listener while the block lasts."""
+def running_companions(project: Project) -> Iterator[Companions]:
+    """Run a projection and a gateway with one stream client while the block lasts."""
     gateway = Companion(project, "serve", "bank_account", "--port", "0")
-    projection = Companion(project, "project", "stories", *to(DATABASES[0]), "--master", "local[1]")
-    companions = Beside(projection, gateway, [StreamClient(partial(gateway_address, gateway.log))])
+    projection = Companion(
+        project, "project", "stories", *database_options(DATABASES[0]), "--master", "local[1]"
+    )
+    companions = Companions(projection, gateway, [StreamClient(partial(gateway_address, gateway.log))])
     try:
         yield companions
     finally:
-        for listener in companions.listeners:
-            listener.stopping.set()
+        for client in companions.stream_clients:
+            client.stopping.set()
         projection.end()
         gateway.end()
 
 
 @contextmanager
-def deciding(project: Project, name: str) -> Iterator["subprocess.Popen[str]"]:
+def running_decider(project: Project, name: str) -> Iterator["subprocess.Popen[str]"]:
     """Run `cqrs run` while the block lasts. Its output goes to a file, because a pipe without a reader would fill."""
     with (project.folder / f"{name}.log").open("wb") as log:
         run = project.start_logging(log, *RUN)
@@ -77,69 +79,70 @@ def deciding(project: Project, name: str) -> Iterator["subprocess.Popen[str]"]:
             run.wait(timeout=30)
 
 
-def to(database: str) -> tuple[str, str]:
+def database_options(database: str) -> tuple[str, str]:
     return "--to", f"sqlite:///{database}"
 
 
-def followed_once(project: Project, *processes: str) -> None:
-    """Processes that hear all from the beginning, and a projection: begun now, or going on."""
-    named = [word for name in processes for word in ("--process", name)]
-    project.cqrs("run", *named, "--from", "beginning", "--once", *LOCAL_MASTER)
-    project.cqrs("project", "stories", *to(DATABASES[1]), "--once")
+def catch_up(project: Project, *processes: str) -> None:
+    """Let process managers that start at the beginning, and a projection, read all events."""
+    process_options = [option for name in processes for option in ("--process", name)]
+    project.cqrs("run", *process_options, "--from", "beginning", "--once", *LOCAL_MASTER)
+    project.cqrs("project", "stories", *database_options(DATABASES[1]), "--once")
 
 
-def more_rounds(clients: list[Client]) -> None:
+def await_another_round(clients: list[Client]) -> None:
     """Wait until each client has the outcomes of another round."""
-    reached = [client.rounds for client in clients]
+    rounds_before = [client.rounds for client in clients]
     eventually(
-        lambda: all(client.rounds > was for client, was in zip(clients, reached, strict=True)), within=120
+        lambda: all(client.rounds > rounds for client, rounds in zip(clients, rounds_before, strict=True)),
+        within=120,
     )
 
 
-def grow(project: Project, bank: TopicHarness, companions: Beside) -> None:
-    """Repartition during a run, kill the gateway, and add a listener that continues at the position of the first."""
+def repartition_during_run(project: Project, bank: TopicHarness, companions: Companions) -> None:
+    """Repartition, kill the gateway, and add a stream client that resumes at the position of the first."""
     project.cqrs("repartition", "bank_account", "--partitions", "4")
     bank.partitions = 4
-    followed_once(project, "during")
-    companions.listeners.append(
-        StreamClient(partial(gateway_address, companions.gateway.log), companions.listeners[0].events)
+    catch_up(project, "during")
+    companions.stream_clients.append(
+        StreamClient(partial(gateway_address, companions.gateway.log), companions.stream_clients[0].events)
     )
     companions.gateway.kill()
 
 
 @pytest.mark.covers("growing")
-def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> None:
-    with beside(project) as companions, ExitStack() as runs:
-        first = runs.enter_context(deciding(project, "first"))
+def test_subscriptions_survive_a_repartitioning(project: Project, bank: TopicHarness) -> None:
+    with running_companions(project) as companions, ExitStack() as runs:
+        first = runs.enter_context(running_decider(project, "first"))
         positions = ProcessTopics("before", project.prefix)
         eventually(lambda: len(read_positions(project.connection, positions)) == 2, within=120)
         with traffic(bank, clients=2, stale=1) as clients:
-            more_rounds(clients)
-            eventually(companions.listeners[0].versions, within=120)
-            grow(project, bank, companions)
-            second = runs.enter_context(deciding(project, "second"))
+            await_another_round(clients)
+            eventually(companions.stream_clients[0].versions, within=120)
+            repartition_during_run(project, bank, companions)
+            second = runs.enter_context(running_decider(project, "second"))
             assert first.wait(timeout=240) == 6
             eventually(lambda: repartitioning_stages(project, "bank_account") == [None] * 4, within=120)
-            more_rounds(clients)
+            await_another_round(clients)
         assert [client.error for client in clients] == [None] * 2
         check(project, bank, companions)
         second.terminate()
         assert second.wait(timeout=60) == 143
 
 
-def check(project: Project, bank: TopicHarness, companions: Beside) -> None:
+def check(project: Project, bank: TopicHarness, companions: Companions) -> None:
     """Check that each subscription got all versions of each account once, in order."""
     counters, expected = project.harness("counter", 1), logged_versions(bank)
     assert all(versions == [*range(1, len(versions) + 1)] for versions in expected.values())
-    for listener in companions.listeners:
-        eventually(lambda listener=listener: listener.versions() == expected, within=120)  # type: ignore[misc]
+    for client in companions.stream_clients:
+        eventually(lambda client=client: client.versions() == expected, within=120)  # type: ignore[misc]
 
     def is_projected() -> bool:
         companions.projection.revive()  # it ended because the partition count changed
         return projected_versions(project.folder / DATABASES[0]) == expected
 
     eventually(is_projected, within=120)
-    followed_once(project, "during", "after")
+    catch_up(project, "during", "after")
     assert projected_versions(project.folder / DATABASES[1]) == expected
     eventually(lambda: reaction_versions(bank, counters, "before") == expected, within=120)
     assert [reaction_versions(bank, counters, process) for process in ("during", "after")] == [expected] * 2

@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 COUNTER = ["counter"]
 
 
-def round_of_twenty(project: Project, number: int) -> None:
+def send_round(project: Project, number: int) -> None:
     project.send(counter_increments(20))
     await_decided(project, 20 * number, COUNTER)
 
 
-def grow_beside(project: Project) -> None:
+def repartition_during_run(project: Project) -> None:
     """Repartition during a run. Commands on the new partitions wait."""
     preview = project.json("repartition", "counter", "--partitions", "4", "--dry-run")
     assert [partition["children"] for partition in preview["partitions"]] == [
@@ -42,16 +42,16 @@ def check_counters(project: Project, rounds: int) -> None:
 
 
 @pytest.mark.covers("growing")
-def test_aggregate_grows_between_two_runs(project: Project) -> None:
+def test_aggregate_is_repartitioned_between_two_runs(project: Project) -> None:
     project.cqrs("init", "counter", "--partitions", "2")
     with project.running("run", "counter", *LOCAL_MASTER) as first:
-        round_of_twenty(project, 1)
-        grow_beside(project)
+        send_round(project, 1)
+        repartition_during_run(project)
         with project.running("run", "counter", *LOCAL_MASTER) as second:
             assert first.wait(timeout=90) == 6
             await_decided(project, 40, COUNTER)
             eventually(lambda: repartitioning_stages(project, "counter") == [None] * 4, within=60)
-            round_of_twenty(project, 3)
+            send_round(project, 3)
             second.terminate()
             assert second.wait(timeout=60) == 143
     assert project.json("repartition", "counter", "--partitions", "4")["left"] == []

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 #: The failpoints of the command. At each of them the request may exist, and some of the five topics may be extended.
 POINTS = ("grow.lineage:1", "grow.wished:1", *(f"grow.topic:{number}" for number in range(1, 6)))
 
-GROW = ("repartition", "counter", "--partitions", "4")
+REPARTITION = ("repartition", "counter", "--partitions", "4")
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return counters(connection, prefix, tmp_path)
 
 
-def killed(project: Project, point: str) -> bool:
+def dies_at(project: Project, point: str) -> bool:
     """Run the command and return True if it died at this failpoint."""
-    with project.running(*GROW, **{failpoints.VARIABLE: f"{point}:kill"}) as operator:
+    with project.running(*REPARTITION, **{failpoints.VARIABLE: f"{point}:kill"}) as operator:
         operator.communicate(timeout=60)
     return operator.returncode == -signal.SIGKILL
 
@@ -39,8 +39,8 @@ def test_killed_command_is_completed(pair: TopicHarness, project: Project, point
     """Repeating a killed `cqrs repartition` completes it: the next run splits, and no command is lost."""
     with running_owners(pair.plan(once=False)):
         pair.send(*round_commands(0))
-        assert killed(project, point)
-        assert project.json(*GROW)["left"] == [0, 1, 2, 3]
+        assert dies_at(project, point)
+        assert project.json(*REPARTITION)["left"] == [0, 1, 2, 3]
     assert current_lineage(pair).counts == (2, 4)
     pair.partitions = 4
     pair.reconnect()
@@ -49,9 +49,9 @@ def test_killed_command_is_completed(pair: TopicHarness, project: Project, point
     check_decided_once(pair, 0, 1)
 
 
-def test_each_call_comes_a_step_further(pair: TopicHarness, project: Project) -> None:
+def test_each_killed_call_completes_one_step(pair: TopicHarness, project: Project) -> None:
     """No step is repeated: each call extends another topic first."""
     for point in ("grow.lineage:1", "grow.wished:1", *["grow.topic:1"] * 5):
-        assert killed(project, point)
-    assert not killed(project, "grow.topic:1")
+        assert dies_at(project, point)
+    assert not dies_at(project, "grow.topic:1")
     assert current_lineage(pair).counts == (2, 4)

@@ -15,7 +15,7 @@ from cqrs_cli.following.processes.compose import MAX_COMMAND_BYTES
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_acls
-from tests.scenarios.secured.acls import granted
+from tests.scenarios.secured.acls import acls_of_command
 from tests.support import ROOT
 from tests.support.user_code import write_process
 
@@ -38,7 +38,7 @@ def test_command_lines_are_valid(line: str) -> None:
 
 
 def test_page_lists_the_acls() -> None:
-    shown: list[RequiredAcl] = [need for line in GRANTS for need in granted(line)]
+    shown: list[RequiredAcl] = [need for line in GRANTS for need in acls_of_command(line)]
     events, commands = (
         [f"{name}.{kind}" for name in ("order", "payment")] for kind in ("events", "commands")
     )

@@ -24,9 +24,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--no-deps",
         "--use-pep517",  # otherwise an older pip needs the package `wheel` too, which a new venv lacks
     ]
-    for what in (str(ROOT), "pyspark"):
-        constrained = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
-        process = subprocess.run([*pip, *constrained, what], capture_output=True, text=True)
+    for requirement in (str(ROOT), "pyspark"):
+        options = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
+        process = subprocess.run([*pip, *options, requirement], capture_output=True, text=True)
         if process.returncode:
             pytest.fail(f"pip failed; is there a network? {process.stdout}{process.stderr}", pytrace=False)
     return folder

@@ -13,11 +13,11 @@ import pytest
 from tests.support import ROOT
 
 #: Prefixes of variables that would reveal the tests' installation. The paths of caches and mirrors may stay.
-OURS = ("CQRS_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV", "XDG_", "PIPX_", "UV_", "JAVA_HOME")
-KEPT = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
+HIDDEN_PREFIXES = ("CQRS_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV", "XDG_", "PIPX_", "UV_", "JAVA_HOME")
+KEPT_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
 
 #: Timeout in seconds of a command. It covers unpacking PySpark, 450 MB.
-PATIENCE = 900
+COMMAND_TIMEOUT = 900
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,13 @@ class Machine:
     @property
     def environment(self) -> dict[str, str]:
         """A user's environment without Java. All packages get the versions of `constraints`."""
-        theirs = {
-            name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(OURS)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name in KEPT_VARIABLES or not name.startswith(HIDDEN_PREFIXES)
         }
         constraints, wheels = str(self.constraints), str(self.wheels)
-        return theirs | {
+        return environment | {
             "HOME": str(self.home),
             "PATH": f"{self.home}/.local/bin:{_without_java(self.home)}",
             "PIP_CONSTRAINT": constraints,
@@ -57,7 +59,7 @@ class Machine:
             "PIPX_DEFAULT_PYTHON": sys.executable,
         }
 
-    def inside(self, folder: str) -> "Machine":
+    def in_folder(self, folder: str) -> "Machine":
         """Return this machine with a subfolder as working directory."""
         return replace(self, folder=self.folder / folder)
 
@@ -76,7 +78,7 @@ class Machine:
             start_new_session=True,
         )
         try:
-            out, err = process.communicate(timeout=PATIENCE)
+            out, err = process.communicate(timeout=COMMAND_TIMEOUT)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
@@ -98,8 +100,8 @@ def _without_java(home: Path) -> Path:
     folder = home / ".programs"
     if not folder.exists():
         folder.mkdir()
-        for place in os.environ["PATH"].split(os.pathsep):
-            for program in Path(place).iterdir() if Path(place).is_dir() else ():
+        for directory in os.environ["PATH"].split(os.pathsep):
+            for program in Path(directory).iterdir() if Path(directory).is_dir() else ():
                 if not program.name.startswith(("java", "cqrs")) and not (folder / program.name).is_symlink():
                     (folder / program.name).symlink_to(program)
     assert shutil.which("java", path=str(folder)) is None

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: Packages of the extras.
-HEAVY = {"pyspark", "py4j", "lmdb", "numpy", "pandas", "pyarrow"}
+PACKAGES_OF_EXTRAS = {"pyspark", "py4j", "lmdb", "numpy", "pandas", "pyarrow"}
 
 #: The largest size in bytes of all packages together.
-MOST = 60 * 1024 * 1024
+MAX_BYTES = 60 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -32,28 +32,30 @@ def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine
     return machine
 
 
-def packages(machine: Machine) -> Path:
+def site_packages(machine: Machine) -> Path:
     (folder,) = (machine.home / "venv/lib").glob("python3*/site-packages")
     return folder
 
 
 def test_base_is_small(installed: Machine) -> None:
-    folder = packages(installed)
-    assert {path.name for path in folder.iterdir()} & HEAVY == set()
-    own = [path for path in folder.rglob("*") if path.relative_to(folder).parts[0].partition("-")[0] != "pip"]
-    assert sum(path.stat().st_size for path in own if path.is_file()) < MOST
+    folder = site_packages(installed)
+    assert {path.name for path in folder.iterdir()} & PACKAGES_OF_EXTRAS == set()
+    own_files = [
+        path for path in folder.rglob("*") if path.relative_to(folder).parts[0].partition("-")[0] != "pip"
+    ]
+    assert sum(path.stat().st_size for path in own_files if path.is_file()) < MAX_BYTES
 
 
 def test_base_sends_and_reads(installed: Machine, connection: "Connection", prefix: str) -> None:
     cqrs = str(installed.home / "venv/bin/cqrs")
-    common = ["-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json", "-q"]
+    common_options = ["-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json", "-q"]
     installed.run(cqrs, "new", "shop")
-    shop = installed.inside("shop")
-    for words in (["check"], ["init"], ["send", "inventory", "tea", "Receive", "pieces:=10"], ["status"]):
-        shop.run(cqrs, *words, *common)
-    (command,) = shop.run(cqrs, "tail", "inventory", "commands", *common).splitlines()
+    shop = installed.in_folder("shop")
+    for arguments in (["check"], ["init"], ["send", "inventory", "tea", "Receive", "pieces:=10"], ["status"]):
+        shop.run(cqrs, *arguments, *common_options)
+    (command,) = shop.run(cqrs, "tail", "inventory", "commands", *common_options).splitlines()
     assert json.loads(command)["message"]["data"] == {"pieces": 10}
-    checks = json.loads(shop.run(cqrs, "doctor", "--for", "send", *common))["checks"]
+    checks = json.loads(shop.run(cqrs, "doctor", "--for", "send", *common_options))["checks"]
     assert [check["detail"] for check in checks if check["name"] == "spark"] == [
         "without PySpark, which run, replay and verify need"
     ]

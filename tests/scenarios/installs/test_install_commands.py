@@ -22,12 +22,12 @@ PIPX, UV, UVX, PIP = Page("docs/install.md").commands()[0]
 TOOLS = Path(sys.executable).parent
 
 
-def typed(line: str, machine: Machine, tools: Path = TOOLS) -> str:
+def run_line(line: str, machine: Machine, tools: Path = TOOLS) -> str:
     """Run a command line and return its output. This project's wheel replaces the package on PyPI."""
-    program, *words = shlex.split(line)
+    program, *arguments = shlex.split(line)
     wheel = f" @ {machine.wheel.as_uri()}"
-    words = [word + wheel if word.startswith("cqrs-cli") else word for word in words]
-    return machine.run(str(tools / program), *words)
+    arguments = [argument + wheel if argument.startswith("cqrs-cli") else argument for argument in arguments]
+    return machine.run(str(tools / program), *arguments)
 
 
 def check_java(machine: Machine, program: Path) -> None:
@@ -40,14 +40,14 @@ def check_java(machine: Machine, program: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("line", [PIPX, UV])
 def test_tools_install_without_java(machine: Machine, line: str) -> None:
-    typed(line, machine)
+    run_line(line, machine)
     check_java(machine, machine.home / ".local/bin/cqrs")
 
 
 @pytest.mark.nightly
 def test_uvx_shows_the_demo(machine: Machine) -> None:
     try:
-        assert "The accounts, as their events tell them" in typed(UVX, machine)
+        assert "The accounts, as their events tell them" in run_line(UVX, machine)
     finally:
         embedded.stop_broker(machine.folder / ".cqrs/demo")
 
@@ -57,26 +57,28 @@ def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine
     """A machine with pip's installation, shared by all tests."""
     machine = new_machine(tmp_path_factory.mktemp("installed"), wheels)
     venv.create(machine.home / "venv", with_pip=True)
-    typed(PIP, machine, tools_of(machine))
+    run_line(PIP, machine, programs_of(machine))
     return machine
 
 
-def tools_of(machine: Machine) -> Path:
+def programs_of(machine: Machine) -> Path:
     return machine.home / "venv/bin"
 
 
 def test_wheel_decides_in_empty_environment(installed: Machine) -> None:
-    tools = tools_of(installed)
+    tools = programs_of(installed)
     check_java(installed, tools / "cqrs")
-    typed("cqrs new shop", installed, tools)
-    machine = installed.inside("shop")
+    run_line("cqrs new shop", installed, tools)
+    machine = installed.in_folder("shop")
     try:
-        typed("cqrs init", machine, tools)
-        typed("cqrs send inventory tea Receive pieces:=10", machine, tools)
-        typed("cqrs send inventory tea Ship pieces:=3 --expect 1", machine, tools)
-        assert json.loads(typed("cqrs run --once -o json", machine, tools))["accepted"] == 2
-        assert json.loads(typed("cqrs show inventory tea -o json", machine, tools))["state"] == {"pieces": 7}
-        assert json.loads(typed("cqrs kafka stop -o json", machine, tools))["stopped"] is True
+        run_line("cqrs init", machine, tools)
+        run_line("cqrs send inventory tea Receive pieces:=10", machine, tools)
+        run_line("cqrs send inventory tea Ship pieces:=3 --expect 1", machine, tools)
+        assert json.loads(run_line("cqrs run --once -o json", machine, tools))["accepted"] == 2
+        assert json.loads(run_line("cqrs show inventory tea -o json", machine, tools))["state"] == {
+            "pieces": 7
+        }
+        assert json.loads(run_line("cqrs kafka stop -o json", machine, tools))["stopped"] is True
     finally:
         embedded.stop_broker(machine.folder)
 
@@ -84,11 +86,11 @@ def test_wheel_decides_in_empty_environment(installed: Machine) -> None:
 @pytest.mark.nightly
 def test_new_projects_are_complete(installed: Machine, tmp_path: Path) -> None:
     """The new project's Makefile installs, tests and checks it, with an added process manager and projection."""
-    tools, machine = tools_of(installed), replace(installed, folder=tmp_path)
-    typed("cqrs new shop", machine, tools)
-    machine = machine.inside("shop")
-    typed("cqrs add restock --process inventory", machine, tools)
-    typed("cqrs add receipts --projection inventory", machine, tools)
+    tools, machine = programs_of(installed), replace(installed, folder=tmp_path)
+    run_line("cqrs new shop", machine, tools)
+    machine = machine.in_folder("shop")
+    run_line("cqrs add restock --process inventory", machine, tools)
+    run_line("cqrs add receipts --projection inventory", machine, tools)
     assert "8 passed" in machine.run("make", "test")
     machine.run("make", "check")
     machine.run(".venv/bin/python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", ".")

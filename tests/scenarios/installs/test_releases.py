@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
+def project_folder(tmp_path: Path) -> Iterator[Path]:
     """A project's folder, whose broker is stopped after the test."""
     try:
         yield tmp_path
@@ -24,11 +24,11 @@ def root(tmp_path: Path) -> Iterator[Path]:
         embedded.stop_broker(tmp_path)
 
 
-def new_bank(root: Path, release: KafkaRelease) -> Project:
+def new_bank(project_folder: Path, release: KafkaRelease) -> Project:
     """Return a project with a broker of this release, and ten undecided commands."""
-    broker = embedded.start_broker(root, release=release)
+    broker = embedded.start_broker(project_folder, release=release)
     assert (broker.started, broker.version) == (True, release.version)
-    project = new_project(root, Connection(broker.bootstrap_server), "")
+    project = new_project(project_folder, Connection(broker.bootstrap_server), "")
     project.cqrs("init", "bank_account")
     project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(10)])
     return project
@@ -43,16 +43,16 @@ def check_decided(project: Project) -> None:
 @pytest.mark.parametrize(
     "release", sample_cases([OLDEST, EMBEDDED], OLDEST), ids=lambda release: release.version
 )
-def test_commands_are_decided(root: Path, release: KafkaRelease) -> None:
-    check_decided(new_bank(root, release))
+def test_commands_are_decided(project_folder: Path, release: KafkaRelease) -> None:
+    check_decided(new_bank(project_folder, release))
 
 
 @pytest.mark.nightly
-def test_newest_broker_reads_oldest_data(root: Path) -> None:
-    project = new_bank(root, OLDEST)
-    embedded.stop_broker(root)
-    started = embedded.start_broker(root, release=EMBEDDED)
-    assert (started.version, started.bootstrap_server) == (
+def test_newest_broker_reads_oldest_data(project_folder: Path) -> None:
+    project = new_bank(project_folder, OLDEST)
+    embedded.stop_broker(project_folder)
+    newest_broker = embedded.start_broker(project_folder, release=EMBEDDED)
+    assert (newest_broker.version, newest_broker.bootstrap_server) == (
         EMBEDDED.version,
         project.connection.bootstrap_server,
     )

@@ -8,7 +8,7 @@ from tests.support.owners import run_plan
 
 
 @pytest.fixture
-def decided(counters: TopicHarness) -> TopicHarness:
+def decided_counters(counters: TopicHarness) -> TopicHarness:
     """Five increments, decided."""
     counters.send(*increment_commands(5))
     run_plan(counters.plan())

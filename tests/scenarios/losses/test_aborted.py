@@ -21,7 +21,7 @@ def abort_five(harness: TopicHarness) -> int:
     return harness.stable_end("commands")
 
 
-def goes_on(harness: TopicHarness) -> None:
+def check_next_command(harness: TopicHarness) -> None:
     """Let retention delete all commands. Check that the next command is decided."""
     delete_records_before(harness, "commands", harness.stable_end("commands"))
     run_plan(harness.plan())
@@ -32,55 +32,55 @@ def goes_on(harness: TopicHarness) -> None:
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_idle_owner_passes_aborted_records(decided: TopicHarness) -> None:
-    with running_owners(decided.plan(once=False)) as owner:
-        end = abort_five(decided)
-        eventually(lambda: decided.position_and_claim()[0] == end == 11)
+def test_idle_owner_passes_aborted_records(decided_counters: TopicHarness) -> None:
+    with running_owners(decided_counters.plan(once=False)) as owner:
+        end = abort_five(decided_counters)
+        eventually(lambda: decided_counters.position_and_claim()[0] == end == 11)
         assert not owner.has_ended()
-    goes_on(decided)
+    check_next_command(decided_counters)
 
 
-def test_run_once_passes_aborted_records(decided: TopicHarness) -> None:
-    end = abort_five(decided)
-    run_plan(decided.plan())
-    assert decided.position_and_claim()[0] == end
-    goes_on(decided)
+def test_run_once_passes_aborted_records(decided_counters: TopicHarness) -> None:
+    end = abort_five(decided_counters)
+    run_plan(decided_counters.plan())
+    assert decided_counters.position_and_claim()[0] == end
+    check_next_command(decided_counters)
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
+def test_stopping_passes_aborted_records(decided_counters: TopicHarness) -> None:
     """Stopping a run commits an offset after aborted records, even if their owner was killed before."""
-    plan = decided.plan(once=False)
+    plan = decided_counters.plan(once=False)
     assert OwnerProcess(plan, "recover.after:1:kill").was_killed()
-    end = abort_five(decided)
-    assert decided.position_and_claim()[0] == 5
+    end = abort_five(decided_counters)
+    assert decided_counters.position_and_claim()[0] == 5
     retire(plan)
-    assert decided.position_and_claim()[0] == end
-    goes_on(decided)
+    assert decided_counters.position_and_claim()[0] == end
+    check_next_command(decided_counters)
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_stopping_passes_no_command(decided: TopicHarness) -> None:
+def test_stopping_passes_no_command(decided_counters: TopicHarness) -> None:
     """Stopping a run commits no offset after an undecided command that follows aborted records."""
-    abort_five(decided)
-    decided.send(*increment_commands(1, first=5))
-    plan = decided.plan(once=False)
+    abort_five(decided_counters)
+    decided_counters.send(*increment_commands(1, first=5))
+    plan = decided_counters.plan(once=False)
     assert OwnerProcess(plan, "decide.before:1:kill").was_killed()
     retire(plan)
-    offset, claim = decided.position_and_claim()
+    offset, claim = decided_counters.position_and_claim()
     assert offset == 5 and claim is not None and claim.attempt == TERMINAL
-    run_plan(decided.plan())
-    decided.check()
+    run_plan(decided_counters.plan())
+    decided_counters.check()
 
 
-def test_unseen_aborted_records_must_be_accepted(decided: TopicHarness) -> None:
+def test_unseen_aborted_records_must_be_accepted(decided_counters: TopicHarness) -> None:
     """Deleted aborted records cannot be distinguished from commands. The error names the option to use."""
-    end = abort_five(decided)
-    delete_records_before(decided, "commands", end)
-    error = run_plan_for_error(decided.plan())
+    end = abort_five(decided_counters)
+    delete_records_before(decided_counters, "commands", end)
+    error = run_plan_for_error(decided_counters.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert "commands 5 to 10 were deleted" in error.message
     assert "unless they belonged to aborted transactions" in error.message
     assert error.hint.endswith(f"cqrs run --accept-loss counter:0@{end}")
-    run_plan(decided.plan(accept_loss=[f"counter:0@{end}"]))
-    goes_on(decided)
+    run_plan(decided_counters.plan(accept_loss=[f"counter:0@{end}"]))
+    check_next_command(decided_counters)

@@ -28,7 +28,7 @@ def accept(counters: TopicHarness, error: CqrsError | None) -> CqrsError | None:
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_remade_events_are_a_second_loss(counters: TopicHarness) -> None:
+def test_recreated_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     counters.send(*increment_commands(2, "b"))
     delete_records_before(counters, "commands", 7)
@@ -101,15 +101,15 @@ def test_an_old_acceptance_skips_deleted_offset(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
-def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: Kind) -> None:
+def test_acceptance_survives_control_records(counters: TopicHarness, kind: Kind) -> None:
     decide(counters, 5)
     recreate_topics(counters, kind)
     assert accept(counters, run_plan_for_error(counters.plan())) is None
     abort_transaction(counters.connection, counters.topics.commands, [b"?"])  # leaves only control records
     run_plan(counters.plan())
     decide(counters, 2, first=5)
-    begin = 2 if kind == "commands" else 7
-    assert counters.decided_offsets()[-2:] == [begin, begin + 1]
+    first_offset = 2 if kind == "commands" else 7
+    assert counters.decided_offsets()[-2:] == [first_offset, first_offset + 1]
 
 
 @pytest.mark.covers("one-outcome")
@@ -140,14 +140,16 @@ def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
 
 
 @pytest.mark.covers("verifiable")
-@pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
-def test_verify_proves_remade_and_shortened_commands(counters: TopicHarness, old: int, new: int) -> None:
-    decide(counters, old)
+@pytest.mark.parametrize(("count_before", "count_after"), [(5, 8), (1, 3), (5, 3)])
+def test_verify_accepts_recreated_and_shortened_commands(
+    counters: TopicHarness, count_before: int, count_after: int
+) -> None:
+    decide(counters, count_before)
     recreate_topics(counters, "commands")
-    counters.send(*increment_commands(new, first=old))
+    counters.send(*increment_commands(count_after, first=count_before))
     assert accept(counters, run_plan_for_error(counters.plan())) is None
-    assert counters.decided_offsets()[old:] == list(range(new))
+    assert counters.decided_offsets()[count_before:] == list(range(count_after))
     assert counters.violations() == []
     delete_records_before(counters, "commands", 2)
-    decide(counters, 1, first=old + new)
+    decide(counters, 1, first=count_before + count_after)
     assert counters.violations() == []

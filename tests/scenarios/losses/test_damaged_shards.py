@@ -21,10 +21,10 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 PAGE = 4096
-KILLED = "shard.closing:1:kill"
+KILL_WHILE_CLOSING = "shard.closing:1:kill"
 
 
-def invert(path: Path, start: int, end: int | None = None) -> None:
+def invert_pages(path: Path, start: int, end: int | None = None) -> None:
     """Flip every bit of these pages."""
     data = path.read_bytes()
     part = data[start * PAGE : None if end is None else end * PAGE]
@@ -33,42 +33,42 @@ def invert(path: Path, start: int, end: int | None = None) -> None:
         file.write(bytes(255 - byte for byte in part))
 
 
-def zero(path: Path, start: int, end: int) -> None:
+def zero_pages(path: Path, start: int, end: int) -> None:
     with path.open("r+b") as file:
         file.seek(start * PAGE)
         file.write(bytes((end - start) * PAGE))
 
 
 DAMAGE: dict[str, Callable[[Path], None]] = {
-    "first head zeroed": lambda path: zero(path, 0, 1),
-    "second head zeroed": lambda path: zero(path, 1, 2),
-    "both heads zeroed": lambda path: zero(path, 0, 2),
-    "all pages behind the heads flipped": lambda path: invert(path, 2),
-    "all pages behind the heads zeroed": lambda path: zero(path, 2, path.stat().st_size // PAGE),
+    "first head zeroed": lambda path: zero_pages(path, 0, 1),
+    "second head zeroed": lambda path: zero_pages(path, 1, 2),
+    "both heads zeroed": lambda path: zero_pages(path, 0, 2),
+    "all pages after the heads flipped": lambda path: invert_pages(path, 2),
+    "all pages after the heads zeroed": lambda path: zero_pages(path, 2, path.stat().st_size // PAGE),
     "cut in the middle": lambda path: os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE),
 }
 
 
 @pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize(
-    "how",
-    sample_cases(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle"),
+    "damage",
+    sample_cases(DAMAGE, "both heads zeroed", "all pages after the heads flipped", "cut in the middle"),
 )
-def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) -> None:
+def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, damage: str) -> None:
     commands = list(mixed_commands(900))
     bank.send(*commands[:600])
-    assert OwnerProcess(bank.plan(), KILLED).was_killed()
+    assert OwnerProcess(bank.plan(), KILL_WHILE_CLOSING).was_killed()
     assert bank.shutdown_marker() == bank.shutdown_marker(partition=1) == "working"
-    DAMAGE[how](bank.shard_path() / "data.mdb")
+    DAMAGE[damage](bank.shard_path() / "data.mdb")
     bank.send(*commands[600:])
-    damaged, sound = run_plan_task(bank.plan())
-    assert (damaged.error, sound.error) == (None, None)
-    assert ("quarantined" in damaged.notes[0] and "damaged" in damaged.notes[0]) or "bytes" in damaged.notes[
-        0
-    ]
-    assert sound.notes == ()
-    (aside,) = bank.shard_path().parent.glob("0.aside-*")
-    assert (aside / "data.mdb").exists()
+    damaged_result, intact_result = run_plan_task(bank.plan())
+    assert (damaged_result.error, intact_result.error) == (None, None)
+    assert (
+        "quarantined" in damaged_result.notes[0] and "damaged" in damaged_result.notes[0]
+    ) or "bytes" in damaged_result.notes[0]
+    assert intact_result.notes == ()
+    (quarantined,) = bank.shard_path().parent.glob("0.aside-*")
+    assert (quarantined / "data.mdb").exists()
     bank.check()
 
 
@@ -77,8 +77,8 @@ def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) ->
 def test_flipped_pages_change_no_decision(bank: TopicHarness, first: int) -> None:
     commands = list(mixed_commands(900))
     bank.send(*commands[:600])
-    assert OwnerProcess(bank.plan(), KILLED).was_killed()
-    invert(bank.shard_path() / "data.mdb", first, first + 3)
+    assert OwnerProcess(bank.plan(), KILL_WHILE_CLOSING).was_killed()
+    invert_pages(bank.shard_path() / "data.mdb", first, first + 3)
     bank.send(*commands[600:])
     run_plan(bank.plan())
     bank.check()
@@ -88,12 +88,12 @@ def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
     commands = list(mixed_commands(900))
     bank.send(*commands[:600])
     run_plan(bank.plan())
-    path, other, between = bank.shard_path(), bank.shard_path(partition=1), bank.shard_path(partition=2)
-    path.rename(between)
+    path, other, temporary = bank.shard_path(), bank.shard_path(partition=1), bank.shard_path(partition=2)
+    path.rename(temporary)
     other.rename(path)
-    between.rename(other)
+    temporary.rename(other)
     bank.send(*commands[600:])
-    notes = [verdict.notes[0] for verdict in run_plan_task(bank.plan())]
+    notes = [result.notes[0] for result in run_plan_task(bank.plan())]
     assert "partition was 1 and is 0" in notes[0] and "partition was 0 and is 1" in notes[1]
     bank.check()
 
@@ -101,15 +101,15 @@ def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
 def test_another_applications_shard_is_rebuilt(
     bank: TopicHarness, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    theirs = TopicHarness(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
-    for harness in (bank, theirs):
+    other_bank = TopicHarness(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
+    for harness in (bank, other_bank):
         harness.send(*mixed_commands(300))
         run_plan(harness.plan())
     shutil.rmtree(bank.shard_path())
-    theirs.shard_path().rename(bank.shard_path())
+    other_bank.shard_path().rename(bank.shard_path())
     bank.send(*list(mixed_commands(600))[300:])
-    verdict, _ = run_plan_task(bank.plan())
-    assert "topics was" in verdict.notes[0]
+    result, _ = run_plan_task(bank.plan())
+    assert "topics was" in result.notes[0]
     bank.check()
 
 
@@ -121,10 +121,10 @@ def test_an_old_shard_catches_up(bank: TopicHarness) -> None:
     files = {path: (path.read_bytes(), path.stat()) for path in bank.shard_path().iterdir()}
     bank.send(*commands[300:600])
     run_plan(bank.plan())
-    for path, (data, was) in files.items():
+    for path, (data, status) in files.items():
         with path.open("r+b") as file:
             file.truncate(file.write(data))
-        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     bank.send(*commands[600:])
     run_plan(bank.plan())
     bank.check()
@@ -143,8 +143,8 @@ def test_deleted_state_folder_costs_a_rebuild(counters: TopicHarness) -> None:
 
 
 def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {**(LmdbStore.__init__.__kwdefaults__ or {}), "map_size": 128 << 10}
-    monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", small)
+    small_map = {**(LmdbStore.__init__.__kwdefaults__ or {}), "map_size": 128 << 10}
+    monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", small_map)
     bank.send(*(command("bank_account.Open", f"a{n}", "o", {"owner": "x" * 1000}) for n in range(1000)))
     run_plan(bank.plan())
     assert (bank.shard_path() / "data.mdb").stat().st_size > 256 << 10
@@ -152,7 +152,7 @@ def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.covers("state-is-events")
-def test_a_full_disk_stops_it_clearly(
+def test_full_disk_stops_the_owner_clearly(
     counters: TopicHarness,
 ) -> None:
     counters.send(
@@ -170,17 +170,17 @@ def test_a_full_disk_stops_it_clearly(
 @pytest.fixture
 def disk(counters: TopicHarness) -> Iterator[Path]:
     """A file system of 1 MB for the state."""
-    place = counters.folder / "state"
-    place.mkdir()
+    folder = counters.folder / "state"
+    folder.mkdir()
     if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True
     ).returncode:
         pytest.skip("may not mount")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_grown_disk_lets_it_continue(counters: TopicHarness, disk: Path) -> None:
+def test_grown_disk_lets_the_owner_continue(counters: TopicHarness, disk: Path) -> None:
     counters.send(*(s for n in range(1500) for s in increment_commands(1, "s" * 400 + str(n))))
     error = run_plan_for_error(counters.plan())
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
@@ -190,7 +190,7 @@ def test_a_grown_disk_lets_it_continue(counters: TopicHarness, disk: Path) -> No
     counters.check()
 
 
-def test_read_only_shard_stops_it_first(counters: TopicHarness, disk: Path) -> None:
+def test_read_only_shard_stops_owner_first(counters: TopicHarness, disk: Path) -> None:
     counters.send(*increment_commands(3))
     run_plan(counters.plan())
     counters.send(*increment_commands(3, first=3))

@@ -33,10 +33,10 @@ Read = Callable[[TopicHarness], object]
 
 
 @pytest.fixture
-def shortened(decided: TopicHarness) -> TopicHarness:
+def shortened_counters(decided_counters: TopicHarness) -> TopicHarness:
     """Five events, of which retention has deleted the first three."""
-    delete_records_before(decided, "events", 3)
-    return decided
+    delete_records_before(decided_counters, "events", 3)
+    return decided_counters
 
 
 def show(harness: TopicHarness) -> object:
@@ -44,9 +44,9 @@ def show(harness: TopicHarness) -> object:
 
 
 def simulate(harness: TopicHarness) -> object:
-    deciding = DecisionSettings("murmur2", 1000, 20)
+    decision_settings = DecisionSettings("murmur2", 1000, 20)
     command = compose(harness.aggregate, "a", "Increment", [], Attributes())
-    return Simulation(harness.connection, harness.topics, harness.aggregate, deciding, [command])
+    return Simulation(harness.connection, harness.topics, harness.aggregate, decision_settings, [command])
 
 
 def replay(harness: TopicHarness) -> object:
@@ -105,18 +105,18 @@ READERS: list[Read] = [
 
 @pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
-def test_readers_stop_at_deleted_events(shortened: TopicHarness, read: Read) -> None:
+def test_readers_stop_at_deleted_events(shortened_counters: TopicHarness, read: Read) -> None:
     with pytest.raises(ContradictionError, match="begins at 3: the events from offset 0 on were deleted"):
-        read(shortened)
+        read(shortened_counters)
 
 
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
-def test_readers_read_a_complete_log(decided: TopicHarness, read: Read) -> None:
-    read(decided)
+def test_readers_read_a_complete_log(decided_counters: TopicHarness, read: Read) -> None:
+    read(decided_counters)
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_accepted_loss_stops_no_reader(shortened: TopicHarness) -> None:
-    run_plan_for_error(shortened.plan(machine="another", accept_loss=["counter:0@5"]))
-    bounds = complete_bounds(shortened.connection, shortened.topics, [0])
+def test_accepted_loss_stops_no_reader(shortened_counters: TopicHarness) -> None:
+    run_plan_for_error(shortened_counters.plan(machine="another", accept_loss=["counter:0@5"]))
+    bounds = complete_bounds(shortened_counters.connection, shortened_counters.topics, [0])
     assert bounds[0][0] == 3

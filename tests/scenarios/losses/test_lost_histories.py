@@ -19,36 +19,36 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def lost(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """The topics whose place `bank` takes: other commands were decided there."""
+def lost_bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """The topics that `bank` replaces, with other decided commands."""
     harness = TopicHarness(connection, f"{prefix}lost.", tmp_path, "bank_account", partitions=2)
     harness.send(*mixed_commands(300, seed=2))
     run_plan(harness.plan())
     return harness
 
 
-def take_identity(lost: Path, of: Path, into: Path) -> None:
-    """Move the shard in `lost` to `into`, with the identity of the shard in `of`, as if its topics were these."""
-    with closing(LmdbStore(of, 1, readonly=True)) as store:
+def take_identity(shard: Path, source: Path, target: Path) -> None:
+    """Move a shard to `target`, with the identity of the shard in `source`, as if both had the same topics."""
+    with closing(LmdbStore(source, 1, readonly=True)) as store:
         identity = store.identity()
-    with closing(LmdbStore(lost, 1)) as store:
+    with closing(LmdbStore(shard, 1)) as store:
         store.set_identity(identity)
-    folder = os.open(lost, os.O_RDONLY)
+    folder = os.open(shard, os.O_RDONLY)
     write_marker(folder, "clean")
     os.close(folder)
-    shutil.rmtree(into, ignore_errors=True)
-    into.parent.mkdir(parents=True, exist_ok=True)
-    lost.rename(into)
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shard.rename(target)
 
 
 @pytest.mark.covers("state-is-events")
-def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost: TopicHarness) -> None:
+def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost_bank: TopicHarness) -> None:
     commands = list(mixed_commands(600))
     bank.send(*commands[:500])
     run_plan(bank.plan(machine="B"))
     for number in range(2):
-        of, into = bank.shard_path("B", number), bank.shard_path("A", number)
-        take_identity(lost.shard_path(partition=number), of, into)
+        source, target = bank.shard_path("B", number), bank.shard_path("A", number)
+        take_identity(lost_bank.shard_path(partition=number), source, target)
     bank.send(*commands[500:])
     notes = [note for result in run_plan_task(bank.plan(machine="A")) for note in result.notes]
     assert sum("folded from records that the log has lost" in note for note in notes) == 2, notes
@@ -56,14 +56,14 @@ def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost: TopicHarness
 
 
 def test_gateway_of_lost_history_folds_again(
-    bank: TopicHarness, lost: TopicHarness, connection: Connection, tmp_path: Path
+    bank: TopicHarness, lost_bank: TopicHarness, connection: Connection, tmp_path: Path
 ) -> None:
     bank.send(*list(mixed_commands(600)))
     run_plan(bank.plan())
-    for harness in (bank, lost):
+    for harness in (bank, lost_bank):
         with running_gateway(connection, harness.topics, tmp_path, read_only=True):
             pass
-    old, new = (tmp_path / "gateway" / f"{log.topics.prefix}bank_account" / "0" for log in (lost, bank))
+    old, new = (tmp_path / "gateway" / f"{log.topics.prefix}bank_account" / "0" for log in (lost_bank, bank))
     take_identity(old, new, new)
     with running_gateway(connection, bank.topics, tmp_path, read_only=True) as gateway:
         for name, state in bank.shard_states().items():

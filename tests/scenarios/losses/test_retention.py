@@ -21,11 +21,11 @@ Expire = Callable[..., None]
 
 @pytest.fixture
 def expire(counters: TopicHarness) -> Expire:
-    """A function that deletes the records of topics, except for the last `but` offsets."""
+    """A function that deletes the records of topics, except for the last `keep_last` offsets."""
 
-    def expire(*kinds: Kind, but: int = 0) -> None:
+    def expire(*kinds: Kind, keep_last: int = 0) -> None:
         for kind in kinds:
-            delete_records_before(counters, kind, counters.stable_end(kind) - but)
+            delete_records_before(counters, kind, counters.stable_end(kind) - keep_last)
 
     return expire
 
@@ -64,7 +64,7 @@ def test_shard_older_than_outcomes_catches_up(counters: TopicHarness, expire: Ex
     run_plan(counters.plan(machine="old"))
     counters.send(*increment_commands(5, first=5))
     run_plan(counters.plan(machine="new"))
-    expire("outcomes", but=3)
+    expire("outcomes", keep_last=3)
     counters.send(*increment_commands(5, first=8))  # three of them are repetitions
     run_plan(counters.plan(machine="old"))
     statuses = [o.data.status for o in counters.outcomes()][-5:]
@@ -74,7 +74,7 @@ def test_shard_older_than_outcomes_catches_up(counters: TopicHarness, expire: Ex
 def test_events_have_no_retention(counters: TopicHarness, expire: Expire) -> None:
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
-    expire("events", but=2)
+    expire("events", keep_last=2)
     run_plan(counters.plan())  # the shard has the states of the deleted events
     error = run_plan_for_error(counters.plan(machine="another"))
     assert isinstance(error, ContradictionError) and error.exit_code == 5

@@ -22,28 +22,28 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
-def test_remade_commands_always_stop_it(decided: TopicHarness, count: int) -> None:
-    recreate_topics(decided, "commands")
-    decided.send(*increment_commands(count, first=5))
-    error = run_plan_for_error(decided.plan())
+def test_recreated_commands_always_stop_the_owner(decided_counters: TopicHarness, count: int) -> None:
+    recreate_topics(decided_counters, "commands")
+    decided_counters.send(*increment_commands(count, first=5))
+    error = run_plan_for_error(decided_counters.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert error.hint.endswith("cqrs run --accept-loss counter:0@0") or count == 3
-    assert decided.decided_offsets() == [0, 1, 2, 3, 4]
-    run_plan(decided.plan(accept_loss=["counter:0@0"]))
-    run_plan(decided.plan())
-    assert decided.decided_offsets() == [0, 1, 2, 3, 4, *range(count)]
+    assert decided_counters.decided_offsets() == [0, 1, 2, 3, 4]
+    run_plan(decided_counters.plan(accept_loss=["counter:0@0"]))
+    run_plan(decided_counters.plan())
+    assert decided_counters.decided_offsets() == [0, 1, 2, 3, 4, *range(count)]
 
 
-def test_remade_topics_are_a_new_beginning(decided: TopicHarness) -> None:
-    recreate_topics(decided, *KINDS)
-    decided.send(*increment_commands(3))
-    run_plan(decided.plan())
-    decided.check()
-    assert len(list(decided.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
+def test_recreated_topics_are_a_new_beginning(decided_counters: TopicHarness) -> None:
+    recreate_topics(decided_counters, *KINDS)
+    decided_counters.send(*increment_commands(3))
+    run_plan(decided_counters.plan())
+    decided_counters.check()
+    assert len(list(decided_counters.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
+def test_commands_recreated_during_run_stop_it(counters: TopicHarness) -> None:
     with running_owners(counters.plan(once=False)) as owner:
         counters.send(*increment_commands(5))
         eventually(lambda: len(counters.decided_offsets()) == 5)
@@ -56,7 +56,7 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
 @pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
-def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
+def test_logs_recreated_during_run_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
     # A delivery report is believed at once: unlike a read, it cannot be stale.
     with running_owners(counters.plan(once=False, timing=Timing(inconsistency_timeout=600.0))) as owner:
         counters.send(*increment_commands(5))
@@ -69,15 +69,17 @@ def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
-    outcomes = decided.records("outcomes")[:4]
-    recreate_topics(decided, "outcomes")
-    delete_group(decided)
-    again = producer(decided.connection)
+def test_event_without_outcome_stops_the_owner(decided_counters: TopicHarness) -> None:
+    outcomes = decided_counters.records("outcomes")[:4]
+    recreate_topics(decided_counters, "outcomes")
+    delete_group(decided_counters)
+    restoring_producer = producer(decided_counters.connection)
     for record in outcomes:
-        again.produce(decided.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp)
-    assert again.flush(10) == 0
-    error = run_plan_for_error(decided.plan())
+        restoring_producer.produce(
+            decided_counters.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp
+        )
+    assert restoring_producer.flush(10) == 0
+    error = run_plan_for_error(decided_counters.plan())
     assert isinstance(error, ContradictionError)
     assert "command 4 has events but no outcome" in error.message
 
@@ -91,26 +93,26 @@ def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> 
     eventually(lambda: len(counters.decided_offsets()) == 5)
     delete_kinds(counters, kind)
     if kind != "commands":
-        waits = command("counter.Increment", "a", "waits", notbefore="2999-01-01T00:00:00Z")
-        counters.send(*increment_commands(5, first=5), CommandRecord(b"?", b"a"), waits)
+        deferred_command = command("counter.Increment", "a", "waits", notbefore="2999-01-01T00:00:00Z")
+        counters.send(*increment_commands(5, first=5), CommandRecord(b"?", b"a"), deferred_command)
     error: CqrsError | None = owner.error()
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert f"{counters.topics.name(kind)} partition 0 does not exist" in error.message
 
 
 @pytest.mark.covers("nothing-skipped")
-def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
-    decided.send(*increment_commands(30, first=5))
-    sleeper = OwnerProcess(decided.plan(), "decide.before:1:stop", batch_limit=10)
-    eventually(sleeper.is_paused)
-    delete_records_before(decided, "commands", 30)
-    sleeper.signal(signal.SIGCONT)
-    error = sleeper.error()
+def test_commands_deleted_unread_stop_the_owner(decided_counters: TopicHarness) -> None:
+    decided_counters.send(*increment_commands(30, first=5))
+    paused_owner = OwnerProcess(decided_counters.plan(), "decide.before:1:stop", batch_limit=10)
+    eventually(paused_owner.is_paused)
+    delete_records_before(decided_counters, "commands", 30)
+    paused_owner.signal(signal.SIGCONT)
+    error = paused_owner.error()
     if error is not None:  # otherwise they were in its memory already
         assert (
             isinstance(error, ContradictionError) and "were deleted before they were decided" in error.message
         )
-    assert decided.decided_offsets() == list(range(len(decided.decided_offsets())))
+    assert decided_counters.decided_offsets() == list(range(len(decided_counters.decided_offsets())))
 
 
 @pytest.mark.covers("nothing-skipped")
@@ -128,10 +130,10 @@ def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
 
 
 def test_topic_denied_briefly_stops_nothing(counters: TopicHarness) -> None:
-    def deny() -> None:
+    def raise_missing() -> None:
         raise MissingError("counter.commands partition 0 does not exist")
 
     counters.send(*increment_commands(5))
-    with failpoints.call_at("decide.before", deny, times=2):
+    with failpoints.call_at("decide.before", raise_missing, times=2):
         run_plan(counters.plan())
     assert counters.decided_offsets() == [0, 1, 2, 3, 4]

@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 
-def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
+def documented_acls(role: Role, personal: bool = False) -> list[RequiredAcl]:
     """Return the ACLs that the commands below the role's heading grant.
 
     With `personal`, the ACLs on the keys topic are included.
@@ -29,17 +29,17 @@ def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
     lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)
-    acls = [need for line in lines for need in granted(line)]
-    return [*acls, *granted_on_keys(role)] if personal else acls
+    acls = [acl for line in lines for acl in acls_of_command(line)]
+    return [*acls, *key_topic_acls(role)] if personal else acls
 
 
-def granted_on_keys(role: Role) -> list[RequiredAcl]:
+def key_topic_acls(role: Role) -> list[RequiredAcl]:
     """Return the rights that the page grants to this role on the keys topic."""
     lines = re.findall(rf"^kafka-acls\.sh (.* User:{role.upper()} .*)$", PAGE, re.MULTILINE)
-    return [need for line in lines for need in granted(line)]
+    return [acl for line in lines for acl in acls_of_command(line)]
 
 
-def granted(line: str) -> Iterable[RequiredAcl]:
+def acls_of_command(line: str) -> Iterable[RequiredAcl]:
     """Return the ACLs that one call of kafka-acls.sh grants."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--add", action="store_true", required=True)
@@ -57,44 +57,49 @@ def granted(line: str) -> Iterable[RequiredAcl]:
         )
 
 
-def grant(broker: Secured, user: str, needs: Iterable[RequiredAcl]) -> None:
+def grant(broker: Secured, user: str, acls: Iterable[RequiredAcl]) -> None:
     """Grant ACLs to a user."""
-    futures = broker.client.create_acls([_acl(user, need) for need in needs])
+    futures = broker.client.create_acls([_acl(user, acl) for acl in acls])
     assert futures["failed"] == []
 
 
-def take_away(broker: Secured, user: str, need: RequiredAcl) -> None:
+def revoke(broker: Secured, user: str, acl: RequiredAcl) -> None:
     """Revoke an ACL of a user, which must have it."""
     from kafka import admin
 
-    acl = _acl(user, need)
+    kafka_acl = _acl(user, acl)
     acl_filter = admin.ACLFilter(
-        acl.principal, acl.host, acl.operation, acl.permission_type, acl.resource_pattern
+        kafka_acl.principal,
+        kafka_acl.host,
+        kafka_acl.operation,
+        kafka_acl.permission_type,
+        kafka_acl.resource_pattern,
     )
     ((_, matching, _),) = broker.client.delete_acls([acl_filter])
     assert len(matching) == 1
 
 
-def _acl(user: str, need: RequiredAcl) -> Any:
+def _acl(user: str, acl: RequiredAcl) -> Any:
     from kafka import admin
 
-    operation = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", need.operation).upper()
-    kind = admin.ACLResourcePatternType.PREFIXED if need.prefixed else admin.ACLResourcePatternType.LITERAL
-    resource = admin.ResourceType[need.resource.replace("-", "_").upper()]
+    operation = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", acl.operation).upper()
+    kind = admin.ACLResourcePatternType.PREFIXED if acl.prefixed else admin.ACLResourcePatternType.LITERAL
+    resource = admin.ResourceType[acl.resource.replace("-", "_").upper()]
     return admin.ACL(
         f"User:{user}",
         "*",
         admin.ACLOperation[operation],
         admin.ACLPermissionType.ALLOW,
-        admin.ResourcePattern(resource, need.name, kind),
+        admin.ResourcePattern(resource, acl.name, kind),
     )
 
 
-def renamed(needs: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
+def acls_for_topics(acls: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
     """Return the page's ACLs, which are for `bank_account` without a prefix, for other topics."""
-    plain = "bank_account."
+    documented_prefix = "bank_account."
     return [
-        need._replace(name=need.name.replace(plain, f"{topics.prefix}{topics.aggregate}.")) for need in needs
+        acl._replace(name=acl.name.replace(documented_prefix, f"{topics.prefix}{topics.aggregate}."))
+        for acl in acls
     ]
 
 
@@ -106,29 +111,29 @@ class User:
     ) -> None:
         self.broker, self.name, self.topics, self.role = broker, name, topics, role
         broker.add_users(name)
-        self.needs = renamed(documented(role, personal), topics)
-        grant(broker, name, self.needs)
+        self.acls = acls_for_topics(documented_acls(role, personal), topics)
+        grant(broker, name, self.acls)
         settings = load_settings({"command_config": broker.login(name)}, broker.folder)
         self.connection = Connection(broker.address("SASL"), settings.client_properties())
         self.admin = Admin(self.connection)
-        eventually(lambda: not self.lacking())
+        eventually(lambda: not self.lacking_acls())
 
-    def lacking(self) -> list[RequiredAcl]:
+    def lacking_acls(self) -> list[RequiredAcl]:
         """Return the ACLs that the user lacks now. A change takes the broker a moment."""
-        return self.admin.missing_acls(self.needs)
+        return self.admin.missing_acls(self.acls)
 
-    def without(self, need: RequiredAcl) -> None:
-        take_away(self.broker, self.name, need)
-        eventually(self.lacking)
+    def revoke(self, acl: RequiredAcl) -> None:
+        revoke(self.broker, self.name, acl)
+        eventually(self.lacking_acls)
 
-    def again(self, need: RequiredAcl) -> None:
-        grant(self.broker, self.name, [need])
-        eventually(lambda: not self.lacking())
+    def restore(self, acl: RequiredAcl) -> None:
+        grant(self.broker, self.name, [acl])
+        eventually(lambda: not self.lacking_acls())
 
     def checks(self) -> list[Check]:
         return list(check_cluster(self.connection, [self.topics], timedelta(hours=24), (self.role,)))
 
-    def missing(self) -> set[str]:
+    def doctor_missing_acls(self) -> set[str]:
         """Return the ACLs that this user lacks, as `doctor` reports them."""
         missing_acls = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
         assert all(

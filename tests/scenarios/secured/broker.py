@@ -64,7 +64,7 @@ class Secured:
 
     def __init__(self, folder: Path, ports: dict[str, int]) -> None:
         self.folder, self.ports = folder, ports
-        self.authority, self.stranger = Authority(folder, "ca"), Authority(folder, "stranger")
+        self.authority, self.foreign_authority = Authority(folder, "ca"), Authority(folder, "stranger")
 
     def address(self, listener: str) -> str:
         return f"127.0.0.1:{self.ports[listener]}"
@@ -80,7 +80,11 @@ class Secured:
         return connect(self.administrator)
 
     def login(
-        self, user: str, mechanism: str = "SCRAM-SHA-512", other_password: str | None = None, **more: str
+        self,
+        user: str,
+        mechanism: str = "SCRAM-SHA-512",
+        other_password: str | None = None,
+        **properties: str,
     ) -> Path:
         """Return the file of client properties for the listener SASL.
 
@@ -89,15 +93,17 @@ class Secured:
         secret = other_password or password(user)
         jaas = f"{_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(secret)};"
         return self.file(
-            "SASL", "SASL_SSL", **{"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **more}
+            "SASL", "SASL_SSL", **{"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **properties}
         )
 
     def certificate(self, user: str, days: int = 2, authority: Authority | None = None) -> Path:
         """Return the file of client properties for the listener MUTUAL."""
-        both = (authority or self.authority).issue(user, days=days)
-        return self.file("MUTUAL", "SSL", **{"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)})
+        pem_file = (authority or self.authority).issue(user, days=days)
+        return self.file(
+            "MUTUAL", "SSL", **{"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pem_file)}
+        )
 
-    def inlined(self, user: str) -> Path:
+    def inline_certificate(self, user: str) -> Path:
         """Return client properties for the listener MUTUAL, with certificates and key inside the file."""
         key, certificate = self.authority.issue(user).read_text().split("-----BEGIN CERTIFICATE", 1)
         texts = {
@@ -138,11 +144,11 @@ def secured(folder: Path) -> Iterator[Secured]:
     java = find_java()
     library = jars.ensure_jars(lambda _: None)
     cluster_id = broker_process.format_data(java, library, folder)
-    free = [port for _ in range(3) for port in broker_process.choose_ports(None)]
-    ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free, strict=False))
+    free_ports = [port for _ in range(3) for port in broker_process.choose_ports(None)]
+    ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free_ports, strict=False))
     broker = Secured(folder, ports)
-    spawned = (ports["PLAINTEXT"], ports["CONTROLLER"])
-    state = broker_process.spawn_broker(java, library, folder, cluster_id, spawned, _settings(broker))
+    broker_ports = (ports["PLAINTEXT"], ports["CONTROLLER"])
+    state = broker_process.spawn_broker(java, library, folder, cluster_id, broker_ports, _settings(broker))
     try:
         broker_process.wait_until_ready(folder, state, 0)
         broker.add_users("root")

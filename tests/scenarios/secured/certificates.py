@@ -14,20 +14,20 @@ class Authority:
             f"req -x509 {_NEW} -subj /CN={name} -days 2 -keyout {self._key} -out {self.certificate}"
         )
 
-    def issue(self, name: str, names: str = "DNS:nobody.invalid", days: int = 2) -> Path:
-        """Return a file with a key and a certificate for `CN=name` and the alternative `names`.
+    def issue(self, name: str, alternative_names: str = "DNS:nobody.invalid", days: int = 2) -> Path:
+        """Return a file with a key and a certificate for `CN=name` and these alternative names.
 
         With `days=-1` the certificate has expired.
         """
-        key, path, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "ext"))
-        signed = self.folder / f"{name}.crt"
-        extensions.write_text(f"subjectAltName={names}\n")
-        self._openssl(f"req -new {_NEW} -subj /CN={name} -keyout {key} -out {path}")
-        signing = f"-CA {self.certificate} -CAkey {self._key} -extfile {extensions} -days {days}"
-        self._openssl(f"x509 -req -in {path} {signing} -out {signed}")
-        both = self.folder / f"{name}.both.pem"
-        both.write_text(key.read_text() + signed.read_text())
-        return both
+        key, request, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "ext"))
+        certificate = self.folder / f"{name}.crt"
+        extensions.write_text(f"subjectAltName={alternative_names}\n")
+        self._openssl(f"req -new {_NEW} -subj /CN={name} -keyout {key} -out {request}")
+        options = f"-CA {self.certificate} -CAkey {self._key} -extfile {extensions} -days {days}"
+        self._openssl(f"x509 -req -in {request} {options} -out {certificate}")
+        pem_file = self.folder / f"{name}.both.pem"
+        pem_file.write_text(key.read_text() + certificate.read_text())
+        return pem_file
 
     def _openssl(self, arguments: str) -> None:
         subprocess.run(["openssl", *arguments.split()], cwd=self.folder, check=True, capture_output=True)

@@ -27,7 +27,7 @@ def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 @pytest.fixture
-def made(secured: Secured) -> Iterator[list[User]]:
+def created_users(secured: Secured) -> Iterator[list[User]]:
     """The users that a test creates. Their clients are closed after the test."""
     users: list[User] = []
     yield users

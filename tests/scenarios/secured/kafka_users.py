@@ -9,10 +9,10 @@ from tests.scenarios.secured.broker import Secured
 from tests.support.harness import TopicHarness
 
 
-def allowed(shop: TopicHarness, user: User) -> Connection:
+def connection_with_keyring(shop: TopicHarness, user: User) -> Connection:
     return replace(user.connection, keys=shop.connection.keys)
 
 
-def a_user(users: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
+def create_user(users: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
     users.append(User(secured, f"{shop.topics.prefix}{role}", shop.topics, role, personal=True))
     return users[-1]

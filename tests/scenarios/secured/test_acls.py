@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
-from tests.scenarios.secured.acls import User, documented, granted_on_keys, renamed
+from tests.scenarios.secured.acls import User, acls_for_topics, documented_acls, key_topic_acls
 from tests.scenarios.secured.broker import Secured
 from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
@@ -26,20 +26,20 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize("role", get_args(Role))
-def test_the_page_lists_each_roles_needs(role: Role) -> None:
-    assert sorted(documented(role)) == sorted(required_acls(role, Topics("bank_account")))
+def test_page_lists_the_acls_of_each_role(role: Role) -> None:
+    assert sorted(documented_acls(role)) == sorted(required_acls(role, Topics("bank_account")))
     prefixed = Topics("bank_account", "shop.")
-    assert sorted(renamed(documented(role), prefixed)) == sorted(required_acls(role, prefixed))
+    assert sorted(acls_for_topics(documented_acls(role), prefixed)) == sorted(required_acls(role, prefixed))
 
 
-def test_the_page_lists_the_needs_on_keys() -> None:
+def test_page_lists_the_acls_on_keys() -> None:
     topics = Topics("bank_account")
     for role in get_args(Role):
-        named = [*required_acls(role, topics), *granted_on_keys(role)]
-        assert sorted(named) == sorted(required_acls(role, topics, personal=True))
+        acls = [*required_acls(role, topics), *key_topic_acls(role)]
+        assert sorted(acls) == sorted(required_acls(role, topics, personal=True))
 
 
-def with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:
+def counters_with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:
     """Return topics that include the lineage topic, so that all ACLs can be checked."""
     counters = TopicHarness(secured.administrator, prefix, folder)
     with Admin(secured.administrator) as admin:
@@ -81,19 +81,19 @@ def user(request: pytest.FixtureRequest, users: Users, topics: Topics) -> User:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_doctor_accepts_the_documented_acls(user: User) -> None:
-    assert user.missing() == set()
+    assert user.doctor_missing_acls() == set()
     assert {check.status for check in user.checks()} == {"ok"}
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_doctor_names_each_missing_acl(user: User) -> None:
-    for need in user.needs:
-        user.without(need)
-        missing_acls = user.missing()
-        assert str(need) in missing_acls
-        assert missing_acls <= {str(other) for other in user.needs if other.name == need.name}
-        user.again(need)
+    for acl in user.acls:
+        user.revoke(acl)
+        missing_acls = user.doctor_missing_acls()
+        assert str(acl) in missing_acls
+        assert missing_acls <= {str(other) for other in user.acls if other.name == acl.name}
+        user.restore(acl)
 
 
 @pytest.mark.kafka
@@ -112,32 +112,32 @@ def test_repartition_names_missing_acls_first(secured: Secured, users: Users) ->
     with Admin(secured.administrator) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=1))
     operator = users("grower", topics, "repartition")
-    for need in (
+    for acl in (
         RequiredAcl("Alter", "topic", topics.commands),
         RequiredAcl("Create", "topic", topics.lineage),
     ):
-        operator.without(need)
-        with pytest.raises(ConfigurationError, match="which repartition needs") as refused:
+        operator.revoke(acl)
+        with pytest.raises(ConfigurationError, match="which repartition needs") as error_info:
             repartition(operator.connection, topics, 2, "murmur2")
-        assert str(need) in refused.value.message
-        operator.again(need)
+        assert str(acl) in error_info.value.message
+        operator.restore(acl)
     assert repartition(operator.connection, topics, 2, "murmur2").before == 1
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
-    counters = with_lineage(secured, prefix, tmp_path)
+    counters = counters_with_lineage(secured, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
     counters.send(*increment_commands(3))
     counters.connection = runner.connection
     run_plan(counters.plan())
-    for need in runner.needs:
-        runner.without(need)
-        with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
+    for acl in runner.acls:
+        runner.revoke(acl)
+        with pytest.raises(ConfigurationError, match=re.escape(str(acl))) as error_info:
             counters.plan()
-        assert "not allowed" in refused.value.message and "\n" not in str(refused.value)
-        runner.again(need)
+        assert "not allowed" in error_info.value.message and "\n" not in str(error_info.value)
+        runner.restore(acl)
     assert len(counters.outcomes()) == 3
 
 
@@ -150,13 +150,13 @@ def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Pa
     with running_owners(counters.plan(once=False)) as owner:
         counters.send(*increment_commands(3))
         eventually(lambda: counters.stable_end("outcomes") > 0)
-        lost = RequiredAcl("Write", "topic", counters.topics.outcomes)
-        runner.without(lost)
+        lost_acl = RequiredAcl("Write", "topic", counters.topics.outcomes)
+        runner.revoke(lost_acl)
         counters.send(*increment_commands(1, first=3))
         error = owner.error()
     assert isinstance(error, ConfigurationError)
-    assert str(lost) in error.message
-    runner.again(lost)
+    assert str(lost_acl) in error.message
+    runner.restore(lost_acl)
     run_plan(counters.plan())
     assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"] * 4
 
@@ -164,19 +164,19 @@ def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Pa
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
-    counters = with_lineage(secured, prefix, tmp_path)
+    counters = counters_with_lineage(secured, prefix, tmp_path)
     counters.send(*increment_commands(3))
     run_plan(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")
     settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
     report = verify_in_process(plan_verify(reader.connection, counters.topics, settings))
     assert (report.violations, report.total("commands")) == ([], 3)
-    for need in reader.needs:
-        reader.without(need)
-        with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
+    for acl in reader.acls:
+        reader.revoke(acl)
+        with pytest.raises(ConfigurationError, match=re.escape(str(acl))) as error_info:
             plan_verify(reader.connection, counters.topics, settings)
-        assert "not allowed" in refused.value.message and "\n" not in str(refused.value)
-        reader.again(need)
+        assert "not allowed" in error_info.value.message and "\n" not in str(error_info.value)
+        reader.restore(acl)
 
 
 @pytest.mark.kafka
@@ -199,33 +199,33 @@ def test_other_commands_name_missing_acls(
     cqrs: Cqrs,
     role: Role,
     command: tuple[str, ...],
-    lacking: str,
+    lacking_acl: str,
 ) -> None:
     user = users(f"lacks-{'-'.join(command)}", topics, role)
-    named = lacking.format(f"{topics.prefix}counter.")
-    (need,) = (need for need in user.needs if str(need) == named)
-    user.without(need)
+    acl_name = lacking_acl.format(f"{topics.prefix}counter.")
+    (acl,) = (acl for acl in user.acls if str(acl) == acl_name)
+    user.revoke(acl)
     config = str(secured.login(user.name))
     result = cqrs(*command, "--command-config", config, "--topic-prefix", topics.prefix, "-q")
     assert result.status == 3, result.err
-    assert f"error: {named} is not allowed" in result.err and "kafka-acls.sh" in result.err
+    assert f"error: {acl_name} is not allowed" in result.err and "kafka-acls.sh" in result.err
     assert result.err.count("\n") == 1
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_fatal_refusal_names_the_acl(
+def test_fatal_authorization_error_names_the_acl(
     secured: Secured, users: Users, topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = users("lacks-write", topics, "send")
-    user.without(RequiredAcl("Write", "topic", topics.commands))
+    user.revoke(RequiredAcl("Write", "topic", topics.commands))
     with CommandProducer(user.connection, "murmur2") as producer:
 
-        def refused() -> bool:
+        def is_refused() -> bool:
             producer.poll()
             return "Failed to acquire idempotence PID" in caplog.text
 
-        eventually(refused)
+        eventually(is_refused)
         with pytest.raises(ConfigurationError, match=f"Write on topic {topics.commands} is not allowed"):
             producer.send(topics.commands, b"a", b"{}")
             producer.flush()
@@ -233,11 +233,11 @@ def test_fatal_refusal_names_the_acl(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_queued_commands_name_the_acl(secured: Secured, users: Users, topics: Topics) -> None:
+def test_error_of_queued_command_names_acl(secured: Secured, users: Users, topics: Topics) -> None:
     """The fatal error comes after the command was queued: librdkafka purges it."""
-    user, failed = users("only-reads", topics, "read"), list[CqrsError]()
+    user, errors = users("only-reads", topics, "read"), list[CqrsError]()
     with CommandProducer(user.connection, "murmur2") as producer:
-        producer.send(topics.commands, b"a", b"{}", lambda *_: None, failed.append)
+        producer.send(topics.commands, b"a", b"{}", lambda *_: None, errors.append)
         producer.flush()
-    (error,) = failed
+    (error,) = errors
     assert f"Write on topic {topics.commands} is not allowed" in error.message

@@ -12,13 +12,13 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-WAYS_IN: dict[str, Callable[[Secured], Path]] = {
+LOGINS: dict[str, Callable[[Secured], Path]] = {
     "SCRAM-SHA-512": lambda broker: broker.login("root"),
     "PLAIN": lambda broker: broker.login("root", "PLAIN"),
     "mutual TLS": lambda broker: broker.certificate("root"),
-    "PEM in the file": lambda broker: broker.inlined("root"),
+    "PEM in the file": lambda broker: broker.inline_certificate("root"),
 }
-KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
+REFUSED_LOGINS: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     "wrong password": (
         lambda broker: broker.login("root", other_password=f"{SECRET}-wrong"),
         "it rejects the login",
@@ -36,7 +36,9 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
         "sasl.mechanism",
     ),
     "wrong authority": (
-        lambda broker: broker.login("root", **{"ssl.truststore.location": str(broker.stranger.certificate)}),
+        lambda broker: broker.login(
+            "root", **{"ssl.truststore.location": str(broker.foreign_authority.certificate)}
+        ),
         "its certificate is not trusted",
         "ssl.truststore.location",
     ),
@@ -51,7 +53,7 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
         "ssl.keystore.location",
     ),
     "a certificate of a stranger's": (
-        lambda broker: broker.certificate("intruder", authority=broker.stranger),
+        lambda broker: broker.certificate("intruder", authority=broker.foreign_authority),
         "it rejects the certificate of this client",
         "ssl.keystore.location",
     ),
@@ -73,34 +75,34 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
 COMMANDS = (("status", "counter"), ("init", "counter"), ("doctor",))
 
 
-@pytest.mark.parametrize("way", WAYS_IN)
-def test_every_mechanism_admits_all_clients(secured: Secured, cqrs: Cqrs, prefix: str, way: str) -> None:
-    config = str(WAYS_IN[way](secured))
+@pytest.mark.parametrize("login", LOGINS)
+def test_every_mechanism_admits_all_clients(secured: Secured, cqrs: Cqrs, prefix: str, login: str) -> None:
+    config = str(LOGINS[login](secured))
 
-    def call(*arguments: str) -> Any:
+    def run_json(*arguments: str) -> Any:
         result = cqrs(*arguments, "--command-config", config, "--topic-prefix", prefix, "-q", "-o", "json")
         assert result.status == 0, result.err + result.out
         assert SECRET not in result.out
         return result.document
 
-    assert {topic["result"] for topic in call("init", "counter")["topics"]} == {"created"}
-    assert call("send", "counter", "a", "Increment")["aggregate"] == "counter"
-    assert call("status", "counter")["lag"] == 1
-    assert call("tail", "counter", "events") is None
+    assert {topic["result"] for topic in run_json("init", "counter")["topics"]} == {"created"}
+    assert run_json("send", "counter", "a", "Increment")["aggregate"] == "counter"
+    assert run_json("status", "counter")["lag"] == 1
+    assert run_json("tail", "counter", "events") is None
 
 
-@pytest.mark.parametrize("why", KEPT_OUT)
-def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, why: str) -> None:
-    file, reason, hint = KEPT_OUT[why]
+@pytest.mark.parametrize("case", REFUSED_LOGINS)
+def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, case: str) -> None:
+    file, reason, hint = REFUSED_LOGINS[case]
     config = file(secured)
     for command in COMMANDS:
 
-        def answered(command: tuple[str, ...] = command) -> Any:
+        def try_command(command: tuple[str, ...] = command) -> Any:
             """Return the result, or None if the broker was too slow for an answer."""
-            tried = cqrs(*command, "--command-config", str(config), "-q")
-            return None if "does not answer in time" in tried.err + tried.out else tried
+            result = cqrs(*command, "--command-config", str(config), "-q")
+            return None if "does not answer in time" in result.err + result.out else result
 
-        result = eventually(answered)
+        result = eventually(try_command)
         assert result.status == 4, (command, result)
         output = result.err if command != ("doctor",) else result.out
         assert reason in output and hint in output, output

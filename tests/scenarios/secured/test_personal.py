@@ -18,7 +18,7 @@ from cqrs_cli.scans.erased.verify import verify_erasure
 from tests.deciding.customers import PERSONAL_TEXT, erase_command, key_records, register_command, use_keyring
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
-from tests.scenarios.secured.kafka_users import a_user, allowed
+from tests.scenarios.secured.kafka_users import connection_with_keyring, create_user
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
@@ -26,47 +26,51 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-def on_keys(user: User) -> list[RequiredAcl]:
-    return [need for need in user.needs if need.name == user.topics.keys]
+def key_topic_acls(user: User) -> list[RequiredAcl]:
+    return [acl for acl in user.acls if acl.name == user.topics.keys]
 
 
-def names(shop: TopicHarness, connection: Connection) -> str:
+def decoded_events(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
-    marks = personal_members(shop.aggregate)
-    with closing(decrypting_codec(connection, shop.topics, marks)) as codec:
+    annotations = personal_members(shop.aggregate)
+    with closing(decrypting_codec(connection, shop.topics, annotations)) as codec:
         decoded, _ = codec.decode(shop.topics.events, 0, shop.records("events"))
         return str([event.value for event in decoded])
 
 
-def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    runner = a_user(made, secured, shop, "run")
-    shop.connection = allowed(shop, runner)
-    assert len(on_keys(runner)) == 3
-    for need in on_keys(runner):
-        runner.without(need)
-        with pytest.raises(ConfigurationError, match=re.escape(str(need))):
+def test_owner_needs_its_rights_on_keys(
+    secured: Secured, created_users: list[User], shop: TopicHarness
+) -> None:
+    runner = create_user(created_users, secured, shop, "run")
+    shop.connection = connection_with_keyring(shop, runner)
+    assert len(key_topic_acls(runner)) == 3
+    for acl in key_topic_acls(runner):
+        runner.revoke(acl)
+        with pytest.raises(ConfigurationError, match=re.escape(str(acl))):
             shop.plan()
-        runner.again(need)
+        runner.restore(acl)
     run_plan(shop.plan())
     shop.send(erase_command("ann"))
     run_plan(shop.plan())
-    assert [(name, key is None) for name, key in key_records(with_rights(shop, secured))] == [
+    assert [(name, key is None) for name, key in key_records(as_administrator(shop, secured))] == [
         ("ann", False),
         ("bob", False),
         ("ann", True),
     ]
 
 
-def with_rights(shop: TopicHarness, secured: Secured) -> TopicHarness:
+def as_administrator(shop: TopicHarness, secured: Secured) -> TopicHarness:
     """Let the administrator read the topics with the same keyring."""
     shop.connection = replace(secured.administrator, keys=shop.connection.keys)
     return shop
 
 
-def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHarness) -> None:
+def test_owner_re_wraps_keys_after_rotation(
+    secured: Secured, created_users: list[User], shop: TopicHarness
+) -> None:
     """An owner re-wraps keys after `cqrs keys rotate` without further ACLs."""
-    runner = a_user(made, secured, shop, "run")
-    shop.connection = allowed(shop, runner)
+    runner = create_user(created_users, secured, shop, "run")
+    shop.connection = connection_with_keyring(shop, runner)
     use_keyring(shop, old=b"m" * 64)
     run_plan(shop.plan())
     use_keyring(shop, new=b"n" * 64, old=b"m" * 64)
@@ -74,54 +78,58 @@ def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHa
         eventually(lambda: count_kek_usage(secured.administrator, shop.topics)["old"].current == 0)
 
 
-def test_losing_the_keys_ends_the_run(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    runner = a_user(made, secured, shop, "run")
-    shop.connection = allowed(shop, runner)
+def test_losing_the_keys_ends_the_run(
+    secured: Secured, created_users: list[User], shop: TopicHarness
+) -> None:
+    runner = create_user(created_users, secured, shop, "run")
+    shop.connection = connection_with_keyring(shop, runner)
     with running_owners(shop.plan(once=False)) as owner:
         eventually(lambda: shop.stable_end("outcomes") > 0)
-        runner.without(lost := RequiredAcl("Write", "topic", shop.topics.keys))
+        runner.revoke(lost_acl := RequiredAcl("Write", "topic", shop.topics.keys))
         shop.send(register_command("cleo"))
         error = owner.error()
-    assert isinstance(error, ConfigurationError) and str(lost) in error.message
-    runner.again(lost)
+    assert isinstance(error, ConfigurationError) and str(lost_acl) in error.message
+    runner.restore(lost_acl)
     run_plan(shop.plan())
     assert [outcome.data.status for outcome in shop.outcomes()] == ["accepted"] * 3
 
 
-def test_reader_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
+def test_reader_needs_its_rights_on_keys(
+    secured: Secured, created_users: list[User], shop: TopicHarness
+) -> None:
     run_plan(shop.plan())
-    reader = a_user(made, secured, shop, "read")
-    assert PERSONAL_TEXT in names(shop, allowed(shop, reader)) and PERSONAL_TEXT not in names(
-        shop, reader.connection
-    )
-    reader.without(acl := RequiredAcl("Read", "topic", shop.topics.keys))
-    assert PERSONAL_TEXT not in names(shop, reader.connection)
+    reader = create_user(created_users, secured, shop, "read")
+    assert PERSONAL_TEXT in decoded_events(
+        shop, connection_with_keyring(shop, reader)
+    ) and PERSONAL_TEXT not in decoded_events(shop, reader.connection)
+    reader.revoke(acl := RequiredAcl("Read", "topic", shop.topics.keys))
+    assert PERSONAL_TEXT not in decoded_events(shop, reader.connection)
     with pytest.raises(ConfigurationError, match=f"{re.escape(str(acl))} is not allowed"):
-        names(shop, allowed(shop, reader))
+        decoded_events(shop, connection_with_keyring(shop, reader))
 
 
-def test_proof_of_erasures_names_missing_acls_first(
-    secured: Secured, made: list[User], shop: TopicHarness
+def test_verify_erasure_names_missing_acls_first(
+    secured: Secured, created_users: list[User], shop: TopicHarness
 ) -> None:
     shop.send(erase_command("ann"))
     run_plan(shop.plan())
-    reader = a_user(made, secured, shop, "read")
+    reader = create_user(created_users, secured, shop, "read")
 
     def count() -> int:
         return verify_erasure(reader.connection, shop.topics, shop.aggregate, shop.settings).count
 
-    assert count() == 0 and len(on_keys(reader)) == 2
-    for need in reader.needs:
-        reader.without(need)
-        with pytest.raises(ConfigurationError, match="not allowed, which read needs") as refused:
+    assert count() == 0 and len(key_topic_acls(reader)) == 2
+    for acl in reader.acls:
+        reader.revoke(acl)
+        with pytest.raises(ConfigurationError, match="not allowed, which read needs") as error_info:
             count()
-        assert str(need) in refused.value.message
-        reader.again(need)
+        assert str(acl) in error_info.value.message
+        reader.restore(acl)
 
 
-def test_init_may_make_the_keys_topic(secured: Secured, made: list[User]) -> None:
+def test_init_may_make_the_keys_topic(secured: Secured, created_users: list[User]) -> None:
     topics = Topics("customer", f"{secured.folder.name}.new.")
-    made.append(User(secured, "keymaker", topics, "init", personal=True))
-    with Admin(made[-1].connection) as admin:
+    created_users.append(User(secured, "keymaker", topics, "init", personal=True))
+    with Admin(created_users[-1].connection) as admin:
         created = ensure_topics(admin, topics, TopicPlan(personal=True))
     assert created[-1] == (topics.keys, "created", created[0].partitions)

@@ -17,7 +17,7 @@ from tests.following.processes.process_harness import (
     expected_payments,
     run_in_this_process,
 )
-from tests.scenarios.secured.acls import grant, take_away
+from tests.scenarios.secured.acls import grant, revoke
 from tests.scenarios.secured.broker import Secured
 from tests.support.waiting import eventually
 
@@ -36,19 +36,19 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     events, commands = (
         [harness.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")
     )
-    needs = process_acls(harness.topics, events, commands)
-    grant(secured, user, needs)
+    acls = process_acls(harness.topics, events, commands)
+    grant(secured, user, acls)
     settings = load_settings({"command_config": secured.login(user)}, secured.folder)
     harness.connection = Connection(secured.address("SASL"), settings.client_properties())
     with Admin(harness.connection) as admin:
-        eventually(lambda: admin.missing_acls(needs) == [])
+        eventually(lambda: admin.missing_acls(acls) == [])
         assert error_texts(run_in_this_process(harness.plan(beginning=True))) == []
-        for need in needs:
-            take_away(secured, user, need)
-            eventually(lambda: admin.missing_acls(needs))
-            with pytest.raises(ConfigurationError, match=re.escape(str(need))):
+        for acl in acls:
+            revoke(secured, user, acl)
+            eventually(lambda: admin.missing_acls(acls))
+            with pytest.raises(ConfigurationError, match=re.escape(str(acl))):
                 harness.plan()
-            grant(secured, user, [need])
-            eventually(lambda: admin.missing_acls(needs) == [])
+            grant(secured, user, [acl])
+            eventually(lambda: admin.missing_acls(acls) == [])
     harness.connection = secured.administrator
     assert harness.payment_requests() == expected_payments(0, 5)

@@ -25,8 +25,8 @@ from tests.support.project import Project
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 #: Modules of these names in the project's folder, the working directory of all processes, must not be imported.
-SHADOWS = ("queue", "heapq", "decimal", "msgspec", "lmdb", "confluent_kafka", "sitecustomize")
-LOCAL = ("--master", "local[2]")
+SHADOWING_MODULES = ("queue", "heapq", "decimal", "msgspec", "lmdb", "confluent_kafka", "sitecustomize")
+LOCAL_MASTER = ("--master", "local[2]")
 
 
 class SecuredProject(Project):
@@ -35,13 +35,13 @@ class SecuredProject(Project):
     def __init__(self, folder: Path, broker: Secured, prefix: str) -> None:
         super().__init__(folder, Connection(broker.address("SASL")), prefix)
         del self.environment["CQRS_BOOTSTRAP_SERVER"]
-        self.said: list[str] = []
+        self.outputs: list[str] = []
 
-    def by(self, config: Path, *arguments: str) -> Any:
+    def run_as(self, config: Path, *arguments: str) -> Any:
         """Run a command, which must succeed, and return the JSON document that it prints."""
         process = self.start(*arguments, "--command-config", str(config), "-o", "json", "-v")
         out, err = process.communicate(timeout=180)
-        self.said += [out, err]
+        self.outputs += [out, err]
         assert process.returncode == 0, out + err
         lines = [json.loads(line) for line in out.splitlines()]
         return lines if arguments[0] == "tail" else lines[0]
@@ -50,7 +50,7 @@ class SecuredProject(Project):
 @pytest.fixture
 def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredProject:
     (tmp_path / "cqrs.toml").touch()
-    for name in SHADOWS:
+    for name in SHADOWING_MODULES:
         (tmp_path / f"{name}.py").write_text("open('went-off', 'w')\n")
     (tmp_path / "aggregates").mkdir()
     shutil.copy(ROOT / "aggregates" / "counter.py", tmp_path / "aggregates")
@@ -69,7 +69,7 @@ def users(secured: Secured, prefix: str) -> dict[str, Path]:
     return users_by_name
 
 
-def processes() -> Iterator[str]:
+def command_lines() -> Iterator[str]:
     """Yield the command lines of all processes, as `ps` shows them."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -86,13 +86,13 @@ def environments(pids: set[int]) -> Iterator[str]:
             pass
 
 
-def pages(port: int) -> Iterator[str]:
+def ui_pages(port: int) -> Iterator[str]:
     """Yield the pages of Spark's UI, and its REST responses."""
     base = f"http://127.0.0.1:{port}"
 
     def get(path: str) -> str:
-        with urllib.request.urlopen(base + path, timeout=30) as answer:
-            return str(answer.read().decode())
+        with urllib.request.urlopen(base + path, timeout=30) as response:
+            return str(response.read().decode())
 
     (application,) = json.loads(get("/api/v1/applications"))
     for path in ("/environment/", "/jobs/", "/stages/", "/executors/", "/storage/"):
@@ -101,7 +101,7 @@ def pages(port: int) -> Iterator[str]:
         yield get(f"/api/v1/applications/{application['id']}/{path}")
 
 
-def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+def files_with_contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
     for path in folder.rglob("*"):
         if path.is_file():
             yield path, path.read_bytes()
@@ -113,41 +113,43 @@ def test_each_role_works_without_leaking_secrets(
 ) -> None:
     """Each role can do its work, and no secret is in `ps`, environments, Spark's UI and logs, or any output."""
     project, port = secured_project, free_port()
-    project.by(users["init"], "init", "counter", "--partitions", "2")
-    events = project.folder / "spark-events"
-    events.mkdir()
+    project.run_as(users["init"], "init", "counter", "--partitions", "2")
+    event_log_folder = project.folder / "spark-events"
+    event_log_folder.mkdir()
     conf = {
         "spark.ui.enabled": "true",
         "spark.ui.port": str(port),
         "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.dir": event_log_folder.as_uri(),
     }
     flags = [flag for name, value in conf.items() for flag in ("--conf", f"{name}={value}")]
-    login = ("--command-config", str(users["run"]))
-    with project.running("run", "counter", *LOCAL, *flags, *login, "-v") as run:
-        sent = project.by(users["send"], "send", "counter", "a", "Increment", "--wait", "--timeout", "120s")
-        assert sent["data"]["status"] == "accepted"
-        started = process_tree(run.pid)
-        texts = [*processes(), *environments(started), *pages(port)]
-        assert [reachable_sockets(pid) for pid in started] == [{}] * len(started)
+    login_options = ("--command-config", str(users["run"]))
+    with project.running("run", "counter", *LOCAL_MASTER, *flags, *login_options, "-v") as run:
+        outcome = project.run_as(
+            users["send"], "send", "counter", "a", "Increment", "--wait", "--timeout", "120s"
+        )
+        assert outcome["data"]["status"] == "accepted"
+        pids = process_tree(run.pid)
+        texts = [*command_lines(), *environments(pids), *ui_pages(port)]
+        assert [reachable_sockets(pid) for pid in pids] == [{}] * len(pids)
         run.send_signal(signal.SIGTERM)
         assert run.wait(90) == 143
-        project.said += [run.stdout.read() if run.stdout else "", run.stderr.read() if run.stderr else ""]
+        project.outputs += [run.stdout.read() if run.stdout else "", run.stderr.read() if run.stderr else ""]
     reader = users["read"]
-    assert project.by(reader, "show", "counter", "a")["state"] == {"value": 1}
-    assert [line["message"]["type"] for line in project.by(reader, "tail", "counter", "events")] == [
+    assert project.run_as(reader, "show", "counter", "a")["state"] == {"value": 1}
+    assert [line["message"]["type"] for line in project.run_as(reader, "tail", "counter", "events")] == [
         "counter.Incremented"
     ]
-    status = project.by(reader, "status", "counter", "--digest")
-    replayed = project.by(reader, "replay", "counter", *LOCAL)
+    status = project.run_as(reader, "status", "counter", "--digest")
+    replayed = project.run_as(reader, "replay", "counter", *LOCAL_MASTER)
     assert status["digest"] == replayed["digest"]
     for role, config in users.items():
-        assert project.by(config, "doctor", "--for", role)["ok"]
+        assert project.run_as(config, "doctor", "--for", role)["ok"]
     assert any(DAEMON in line for line in texts)
-    assert [text for text in (*texts, *project.said) if SECRET in text] == []
+    assert [text for text in (*texts, *project.outputs) if SECRET in text] == []
     assert not (project.folder / "went-off").exists()
-    contents = dict(files(project.folder))
-    assert any(path.is_relative_to(events) for path in contents)
+    contents = dict(files_with_contents(project.folder))
+    assert any(path.is_relative_to(event_log_folder) for path in contents)
     assert [path for path, content in contents.items() if SECRET.encode() in content] == []
 
 
@@ -158,11 +160,11 @@ def test_certificates_work_like_passwords(
     user, topics = f"{prefix}certified", Topics("counter", prefix)
     grant(secured, user, {need for role in get_args(Role) for need in required_acls(role, topics)})
     project, config = secured_project, secured.certificate(user)
-    project.by(config, "init", "counter")
-    project.by(config, "send", "counter", "a", "Increment")
-    assert project.by(config, "run", "counter", "--once", *LOCAL)["accepted"] == 1
-    assert project.by(config, "show", "counter", "a")["version"] == 1
-    assert project.by(config, "replay", "counter", *LOCAL)["events"] == 1
-    assert project.by(config, "verify", "counter", "--state", *LOCAL)["violation_count"] == 0
-    assert project.by(config, "status", "counter")["lag"] == 0
-    assert project.by(config, "doctor")["ok"]
+    project.run_as(config, "init", "counter")
+    project.run_as(config, "send", "counter", "a", "Increment")
+    assert project.run_as(config, "run", "counter", "--once", *LOCAL_MASTER)["accepted"] == 1
+    assert project.run_as(config, "show", "counter", "a")["version"] == 1
+    assert project.run_as(config, "replay", "counter", *LOCAL_MASTER)["events"] == 1
+    assert project.run_as(config, "verify", "counter", "--state", *LOCAL_MASTER)["violation_count"] == 0
+    assert project.run_as(config, "status", "counter")["lag"] == 0
+    assert project.run_as(config, "doctor")["ok"]

@@ -36,7 +36,7 @@ def test_killed_memory_owner_is_replaced(single_bank: TopicHarness) -> None:
     single_bank.check()
 
 
-def test_full_memory_ends_nobody_else(single_bank: TopicHarness) -> None:
+def test_full_memory_ends_no_other_owner(single_bank: TopicHarness) -> None:
     commands = list(mixed_commands(300))
     single_bank.send(*commands[:200])
     with running_owners(single_bank.plan(once=False)) as owner:

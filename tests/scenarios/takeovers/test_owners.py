@@ -20,11 +20,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("one-owner")
-@pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
-def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str) -> None:
+@pytest.mark.parametrize("machine", ["state", "other"], ids=["one state folder", "two state folders"])
+def test_the_newer_run_takes_every_partition(bank: TopicHarness, machine: str) -> None:
     commands = list(mixed_commands(3000))
     bank.send(*commands[:2500])
-    older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=elsewhere)
+    older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=machine)
     older = OwnerProcess(older_plan, batch_limit=50)
     bank.await_outcomes(100)
     newer = OwnerProcess(newer_plan, batch_limit=50)
@@ -32,35 +32,35 @@ def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str)
     eventually(lambda: {bank.owning_run(0), bank.owning_run(1)} == {newer_plan.run})
     claims = [bank.position_and_claim(partition)[1] for partition in range(2)]
     bank.send(*commands[2500:])
-    total = [bank.stable_end("commands", partition) for partition in range(2)]
-    eventually(lambda: [len(bank.outcomes(partition)) for partition in range(2)] == total)
-    for partition, before in enumerate(claims):
-        now = bank.position_and_claim(partition)[1]
-        assert before and now and now.run == newer_plan.run
-        assert now.n <= before.n + 1  # more only if the older run fenced it once before its exit
+    ends = [bank.stable_end("commands", partition) for partition in range(2)]
+    eventually(lambda: [len(bank.outcomes(partition)) for partition in range(2)] == ends)
+    for partition, before_claim in enumerate(claims):
+        claim = bank.position_and_claim(partition)[1]
+        assert before_claim and claim and claim.run == newer_plan.run
+        assert claim.n <= before_claim.n + 1  # more only if the older run fenced it once before its exit
     retire(newer_plan)
     assert newer.error() is None
-    bank.check(elsewhere)
+    bank.check(machine)
 
 
-def before(moment: str, rival: Callable[[], None]) -> type[FencedWriter]:
-    """Return a writer class. Before the first call of its method `moment`, a rival acts."""
-    waiting = [rival]
+def act_before(method: str, rival: Callable[[], None]) -> type[FencedWriter]:
+    """Return a writer class. Before the first call of this method, `rival` is called."""
+    rivals = [rival]
 
-    def late(writer: FencedWriter, *arguments: Any) -> Any:
-        if waiting:
-            waiting.pop()()
-        return getattr(FencedWriter, moment)(writer, *arguments)
+    def act_then_call(writer: FencedWriter, *arguments: Any) -> Any:
+        if rivals:
+            rivals.pop()()
+        return getattr(FencedWriter, method)(writer, *arguments)
 
-    return type("Late", (FencedWriter,), {moment: late})
+    return type("Late", (FencedWriter,), {method: act_then_call})
 
 
 @pytest.mark.covers("one-owner")
-@pytest.mark.parametrize("moment", ["fence", "commit_position"])
+@pytest.mark.parametrize("method", ["fence", "commit_position"])
 def test_a_stopping_run_spares_its_successor(
     counters: TopicHarness,
     monkeypatch: pytest.MonkeyPatch,
-    moment: str,
+    method: str,
 ) -> None:
     older: Plan = counters.plan(once=False)
     newer: Plan = counters.plan(once=False, machine="other")
@@ -70,13 +70,13 @@ def test_a_stopping_run_spares_its_successor(
         counters.await_outcomes(5)
 
         def take_over() -> None:
-            started.append(stack.enter_context(running_owners(newer)))
+            takeovers.append(stack.enter_context(running_owners(newer)))
             eventually(lambda: counters.owning_run() == newer.run)
 
-        started: list[object] = []
-        monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", before(moment, take_over))
+        takeovers: list[object] = []
+        monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", act_before(method, take_over))
         retire(older)
-        assert started
+        assert takeovers
         error = first.error()
         assert error is None or isinstance(error, TakenOverError)
         counters.send(*increment_commands(5, first=5))

@@ -23,7 +23,7 @@ def decide(counters: TopicHarness, subject: str, first: int) -> None:
 
 
 @contextmanager
-def half_taken(counters: TopicHarness, machine: str) -> Iterator[OwnerThread]:
+def owner_of_second_partition(counters: TopicHarness, machine: str) -> Iterator[OwnerThread]:
     """Run an owner of a later run on the second partition only, while the block lasts."""
     plan = counters.plan(once=False, machine=machine)
     with running_owners(plan, share=(1, 2)) as later:
@@ -36,43 +36,47 @@ def test_owner_works_until_its_own_takeover(two_partitions: TopicHarness) -> Non
     with running_owners(two_partitions.plan(once=False)) as first:
         decide(two_partitions, "a", 0)
         decide(two_partitions, "d", 0)
-        with half_taken(two_partitions, "other") as later:
+        with owner_of_second_partition(two_partitions, "other") as later:
             decide(two_partitions, "d", 5)
             decide(two_partitions, "a", 5)
             assert two_partitions.owning_run(0) == first.plan.run and not first.has_ended()
             with running_owners(later.plan, share=(0, 2)):
                 assert isinstance(first.error(), TakenOverError)
-                assert all(isinstance(ending.error, TakenOverError) for ending in first.results)
+                assert all(isinstance(result.error, TakenOverError) for result in first.results)
                 decide(two_partitions, "a", 10)
     two_partitions.check("other")
 
 
 @pytest.mark.covers("one-owner")
-def test_driver_fences_nothing_meanwhile(two_partitions: TopicHarness) -> None:
+def test_driver_fences_nothing_during_a_takeover(two_partitions: TopicHarness) -> None:
     """After a task has lost its partition to a later run, the other task decides until the later run takes over."""
     plan, context = two_partitions.plan(once=False), FakeCluster(2, separate_owner_task)
     with running_driver(context, plan, 2, [], next_claim_timeout=60.0) as run:
         decide(two_partitions, "a", 0)
         decide(two_partitions, "d", 0)
-        with half_taken(two_partitions, "other") as later:
+        with owner_of_second_partition(two_partitions, "other") as later:
             eventually(lambda: len(context.running) == 1)
             decide(two_partitions, "a", 5)
-            _, before = two_partitions.position_and_claim(0)
+            _, claim_before = two_partitions.position_and_claim(0)
             with running_owners(later.plan, share=(0, 2)):
                 with pytest.raises(TakenOverError, match="took over these topics"):
                     run.result(60)
                 decide(two_partitions, "a", 10)
-                _, after = two_partitions.position_and_claim(0)
-                assert before and after and (before.run, after.n) == (plan.run, before.n + 1)
+                _, claim_after = two_partitions.position_and_claim(0)
+                assert (
+                    claim_before
+                    and claim_after
+                    and (claim_before.run, claim_after.n) == (plan.run, claim_before.n + 1)
+                )
     two_partitions.check("other")
 
 
-def test_rest_is_not_kept_for_ever(two_partitions: TopicHarness) -> None:
+def test_earlier_run_gives_up_remaining_partitions(two_partitions: TopicHarness) -> None:
     """The later run died, or takes no more partitions. The earlier run gives up its remaining partitions."""
     plan = two_partitions.plan(once=False)
     with running_driver(FakeCluster(1, separate_owner_task), plan, 1, [], next_claim_timeout=0.3) as run:
         decide(two_partitions, "a", 0)
-        with half_taken(two_partitions, "other"):
+        with owner_of_second_partition(two_partitions, "other"):
             with pytest.raises(TakenOverError):
                 run.result(60)
             _, claim = two_partitions.position_and_claim(0)

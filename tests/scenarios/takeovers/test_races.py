@@ -30,8 +30,8 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.covers("one-owner")
 def test_a_fence_without_claim_is_harmless(counters: TopicHarness) -> None:
     counters.send(*increment_commands(5))
-    stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
-    with failpoints.call_at("offsets.after", lambda: stranger.init_transactions(10)):
+    other_producer = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+    with failpoints.call_at("offsets.after", lambda: other_producer.init_transactions(10)):
         run_plan(counters.plan())
     counters.check()
 
@@ -40,16 +40,16 @@ def test_a_contradiction_during_takeover_is_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increment_commands(10))
-    bounds, plan, unseen = OwnerSession.bounds, counters.plan(), ["outcomes"]
+    bounds, plan, unseen_kinds = OwnerSession.bounds, counters.plan(), ["outcomes"]
 
-    def late(session: OwnerSession, kind: Kind) -> tuple[int, int]:
+    def bounds_after_takeover(session: OwnerSession, kind: Kind) -> tuple[int, int]:
         ends = bounds(session, kind)
-        if kind in unseen:
-            unseen.remove(kind)
+        if kind in unseen_kinds:
+            unseen_kinds.remove(kind)
             run_plan(counters.plan(machine="other"))
         return ends
 
-    monkeypatch.setattr(OwnerSession, "bounds", late)
+    monkeypatch.setattr(OwnerSession, "bounds", bounds_after_takeover)
     assert isinstance(run_plan_for_error(plan), TakenOverError)
     counters.check("other")
 
@@ -60,15 +60,15 @@ def test_briefly_short_log_contradicts_nothing(
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
     counters.send(*increment_commands(5, first=5))
-    bounds, stale = OwnerSession.bounds, iter([True, True])
+    bounds, stale_reads = OwnerSession.bounds, iter([True, True])
 
-    def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
+    def stale_bounds(session: OwnerSession, kind: Kind) -> tuple[int, int]:
         start, end = bounds(session, kind)
-        return start, start if kind == "outcomes" and next(stale, False) else end
+        return start, start if kind == "outcomes" and next(stale_reads, False) else end
 
-    monkeypatch.setattr(OwnerSession, "bounds", shown)
+    monkeypatch.setattr(OwnerSession, "bounds", stale_bounds)
     run_plan(counters.plan(timing=Timing(inconsistency_timeout=60.0)))
-    assert next(stale, None) is None
+    assert next(stale_reads, None) is None
     counters.check()
 
 
@@ -84,23 +84,23 @@ def test_brokers_that_lag_cause_no_second_decision(
     """
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
-    then = {kind: counters.stable_end(kind) for kind in KINDS}
+    ends_before = {kind: counters.stable_end(kind) for kind in KINDS}
     counters.send(*increment_commands(5, first=5))
     run_plan(counters.plan())
-    bounds, committed = OwnerSession.bounds, OwnerSession.read_commit
-    stale = iter([True] * 5)
+    bounds, read_commit = OwnerSession.bounds, OwnerSession.read_commit
+    stale_reads = iter([True] * 5)
 
-    def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
+    def stale_bounds(session: OwnerSession, kind: Kind) -> tuple[int, int]:
         start, end = bounds(session, kind)
-        return start, then[kind] if kind != "commands" and next(stale, False) else end
+        return start, ends_before[kind] if kind != "commands" and next(stale_reads, False) else end
 
-    def stood(session: OwnerSession, client: Any, *timeout: float) -> GroupCommit:
-        offsets = committed(session, client, *timeout)
-        return offsets._replace(offset=5) if next(lagging, False) else offsets
+    def stale_commit(session: OwnerSession, client: Any, *timeout: float) -> GroupCommit:
+        offsets = read_commit(session, client, *timeout)
+        return offsets._replace(offset=5) if next(stale_commits, False) else offsets
 
-    lagging = iter([True])
-    monkeypatch.setattr(OwnerSession, "bounds", shown)
-    monkeypatch.setattr(OwnerSession, "read_commit", stood)
+    stale_commits = iter([True])
+    monkeypatch.setattr(OwnerSession, "bounds", stale_bounds)
+    monkeypatch.setattr(OwnerSession, "read_commit", stale_commit)
     error = run_plan_for_error(counters.plan(machine="other"))
     assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
     assert counters.decided_offsets() == list(range(10))
@@ -111,21 +111,21 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
     counters.send(*increment_commands(5, first=5))
-    complete, stale = PartitionLog.read, iter([True, True])
+    read_complete, stale_reads = PartitionLog.read, iter([True, True])
 
-    def elsewhere(log: PartitionLog, kind: Kind, start: int, end: int, *rest: Any) -> Any:
-        beyond = 1000 if kind != "commands" and next(stale, False) else 0
-        return complete(log, kind, start + beyond, end + beyond, *rest)
+    def read_beyond_end(log: PartitionLog, kind: Kind, start: int, end: int, *rest: Any) -> Any:
+        shift = 1000 if kind != "commands" and next(stale_reads, False) else 0
+        return read_complete(log, kind, start + shift, end + shift, *rest)
 
     plan = counters.plan(machine="other")
-    monkeypatch.setattr(PartitionLog, "read", elsewhere)
+    monkeypatch.setattr(PartitionLog, "read", read_beyond_end)
     run_plan(plan)
-    assert next(stale, None) is None
+    assert next(stale_reads, None) is None
     counters.check("other")
 
 
-def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
-    class Late(PartitionLog):
+def test_shard_taken_over_meanwhile_is_not_warmed(counters: TopicHarness) -> None:
+    class TakenOverLog(PartitionLog):
         def committed_position(self) -> GroupCommit:
             position = super().committed_position()
             store.take_ownership("9.9.other", "")
@@ -135,26 +135,35 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
     run_plan(counters.plan())
     plan = counters.plan()
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window
-    log = Late(plan.connection, counters.topics, 0)
+    log = TakenOverLog(plan.connection, counters.topics, 0)
     fold_unfenced(log, counters.aggregate, store, window, plan.cache_bytes, Measures())
     assert store.positions() == Positions()
 
 
 @pytest.mark.covers("one-outcome")
-def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
+def test_target_activated_meanwhile_is_not_warmed(counters: TopicHarness) -> None:
     """A shard is not warmed after its activation: with own decisions it would never import the old data."""
     run_plan(counters.plan())
     repartition_topics(counters, 2)
-    plan, child = counters.plan(), Partition("counter", 1)
-    name = next(subject for subject in SUBJECTS if counters.partition_of(subject) == 1)
+    plan, target = counters.plan(), Partition("counter", 1)
+    subject = next(subject for subject in SUBJECTS if counters.partition_of(subject) == 1)
 
-    def late() -> AssignedKeys:
-        before = plan.read_assigned_keys(child)
-        counters.send(*increment_commands(3, name))
+    def read_keys_then_decide() -> AssignedKeys:
+        assigned_keys = plan.read_assigned_keys(target)
+        counters.send(*increment_commands(3, subject))
         run_plan(counters.plan())
-        return before
+        return assigned_keys
 
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window
     cache_bytes, topic_id = plan.cache_bytes, plan.topics["counter"].ids["commands"]
-    fold_unfenced(plan.log(child), counters.aggregate, store, window, cache_bytes, Measures(), topic_id, late)
+    fold_unfenced(
+        plan.log(target),
+        counters.aggregate,
+        store,
+        window,
+        cache_bytes,
+        Measures(),
+        topic_id,
+        read_keys_then_decide,
+    )
     assert len(counters.outcomes(1)) == 3 and store.positions().outcomes == 0

@@ -19,24 +19,24 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 COUNTER = ("counter",)
 
 
-def owners(project: Project) -> set[tuple[str, int]]:
+def claim_owners(project: Project) -> set[tuple[str, int]]:
     """Return run and attempt of the committed claims."""
-    claims = offsets.committed_offsets_now(
+    commits = offsets.committed_offsets_now(
         project.connection, Topics("counter", project.prefix), range(4)
     ).values()
-    return {(claim.run, claim.attempt) for offset in claims if (claim := parse_claim(offset.metadata))}
+    return {(claim.run, claim.attempt) for commit in commits if (claim := parse_claim(commit.metadata))}
 
 
-def claims(project: Project) -> list[int]:
+def claim_numbers(project: Project) -> list[int]:
     """Return the claim counter of each partition."""
-    claims = offsets.committed_offsets_now(
+    commits = offsets.committed_offsets_now(
         project.connection, Topics("counter", project.prefix), range(4)
     ).values()
-    return [claim.n for offset in claims if (claim := parse_claim(offset.metadata))]
+    return [claim.n for commit in commits if (claim := parse_claim(commit.metadata))]
 
 
-def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
-    eventually(lambda: len(owners(project)) == 1 and owners(project) != before, within=90)
+def await_takeover(project: Project, owners_before: set[tuple[str, int]]) -> None:
+    eventually(lambda: len(claim_owners(project)) == 1 and claim_owners(project) != owners_before, within=90)
 
 
 @pytest.mark.nightly
@@ -50,22 +50,25 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
     with run("one") as first:
         project.send(counter_increments(50))
         await_decided(project, 50, COUNTER)
-        before = owners(project)
+        owners_before = claim_owners(project)
         with run("two") as second:
             _, output = first.communicate(timeout=90)
             assert first.returncode == 6 and "took over these topics" in output
-            taken_over(project, before)
-            owner_claims = claims(project)
+            await_takeover(project, owners_before)
+            numbers_before = claim_numbers(project)
             project.send(counter_increments(50))
             await_decided(project, 100, COUNTER)
-            assert all(now <= then + 1 for now, then in zip(claims(project), owner_claims, strict=True))
-            before = owners(project)
+            assert all(
+                number <= before_number + 1
+                for number, before_number in zip(claim_numbers(project), numbers_before, strict=True)
+            )
+            owners_before = claim_owners(project)
             with run("one") as third:
-                eventually(lambda: owners(project) != before, within=90)
+                eventually(lambda: claim_owners(project) != owners_before, within=90)
                 second.send_signal(signal.SIGTERM)
                 second.communicate(timeout=90)
                 assert second.returncode in (6, 143)
-                taken_over(project, before)
+                await_takeover(project, owners_before)
                 project.send(counter_increments(50))
                 await_decided(project, 150, COUNTER)
                 assert third.poll() is None
@@ -77,27 +80,29 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
 
 
 @pytest.mark.covers("one-outcome")
-def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
+def test_standbys_take_over_in_turn(project: Project, tmp_path: Path) -> None:
     """The active run is killed twice. A standby takes over each time, and no run ends with exit code 6."""
     project.cqrs("init", "counter")
     runs: list[subprocess.Popen[str]] = []
 
-    def begin(name: str) -> None:
+    def start_run(name: str) -> None:
         log = tmp_path / f"{name}.log"
         with log.open("wb") as log_file:
-            place = ("--state-dir", str(tmp_path / name))
-            runs.append(project.start_logging(log_file, "run", "counter", "--standby", *LOCAL_MASTER, *place))
+            state_option = ("--state-dir", str(tmp_path / name))
+            runs.append(
+                project.start_logging(log_file, "run", "counter", "--standby", *LOCAL_MASTER, *state_option)
+            )
         eventually(lambda: "in standby mode" in log.read_text() or len(runs) == 1, within=90)
 
     try:
-        begin("one")
+        start_run("one")
         project.send(counter_increments(50))
         await_decided(project, 50, COUNTER)
         for number, name in enumerate(("two", "three")):
-            begin(name)
-            before = owners(project)
+            start_run(name)
+            owners_before = claim_owners(project)
             os.killpg(runs[-2].pid, signal.SIGKILL)
-            taken_over(project, before)
+            await_takeover(project, owners_before)
             project.send(counter_increments(50))
             await_decided(project, 100 + 50 * number, COUNTER)
         assert runs[-1].poll() is None

@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def decided(counters: TopicHarness, count: int) -> None:
+def await_decided(counters: TopicHarness, count: int) -> None:
     eventually(lambda: len(counters.outcomes()) >= count)
 
 
@@ -37,58 +37,58 @@ def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
     with ExitStack() as stack:
         stack.enter_context(running_with_heartbeats(counters, first))
         eventually(lambda: counters.owning_run() == first.run)
-        ready = stack.enter_context(running_with_heartbeats(counters, second))
+        standby = stack.enter_context(running_with_heartbeats(counters, second))
         counters.send(*increment_commands(4))
-        decided(counters, 4)
-        assert not ready.stopping.wait(1.5 * LONG_STANDBY_TIMEOUT) and counters.owning_run() == first.run
+        await_decided(counters, 4)
+        assert not standby.stopping.wait(1.5 * LONG_STANDBY_TIMEOUT) and counters.owning_run() == first.run
         retire(first)
         eventually(lambda: counters.owning_run() == second.run)
         counters.send(*increment_commands(3, first=4))
-        decided(counters, 7)
+        await_decided(counters, 7)
     counters.check("second")
 
 
 @pytest.mark.covers("no-lost-update")
 def test_silent_run_is_taken_over(counters: TopicHarness) -> None:
     """A standby takes over from a run without heartbeats. The silent run, still alive, ends as after every takeover."""
-    before, ready = counters.plan(once=False), standby_plan(counters, "second")
+    active, standby = counters.plan(once=False), standby_plan(counters, "second")
     counters.send(*increment_commands(3))
-    with running_without_heartbeats(counters, before) as run:
-        decided(counters, 3)
-        with running_with_heartbeats(counters, ready):
-            eventually(lambda: counters.owning_run() == ready.run)
+    with running_without_heartbeats(counters, active) as run:
+        await_decided(counters, 3)
+        with running_with_heartbeats(counters, standby):
+            eventually(lambda: counters.owning_run() == standby.run)
             counters.send(*increment_commands(3, first=3))
-            decided(counters, 6)
+            await_decided(counters, 6)
             assert isinstance(eventually(lambda: run.error), TakenOverError)
     counters.check("second")
 
 
 @pytest.mark.covers("one-outcome")
-def test_killed_run_is_followed(counters: TopicHarness) -> None:
+def test_killed_run_is_taken_over(counters: TopicHarness) -> None:
     counters.send(*increment_commands(200))
-    killed = OwnerProcess(counters.plan(once=False), "commit.after:3:kill", batch_limit=20)
-    assert killed.was_killed()
+    active = OwnerProcess(counters.plan(once=False), "commit.after:3:kill", batch_limit=20)
+    assert active.was_killed()
     with running_with_heartbeats(counters, standby_plan(counters, "second")):
-        decided(counters, 200)
+        await_decided(counters, 200)
     counters.check("second")
 
 
-def test_status_names_who_stands_by(counters: TopicHarness) -> None:
+def test_status_names_standby_runs(counters: TopicHarness) -> None:
     """After the takeover, the run is no longer listed as a standby."""
     first, others = counters.plan(once=False), [standby_plan(counters, name) for name in ("second", "third")]
 
-    def named() -> set[str]:
-        (place,) = aggregate_statuses(counters.connection, counters.topics, counters.folder / "state")
-        return set(place.standbys)
+    def standby_runs() -> set[str]:
+        (status,) = aggregate_statuses(counters.connection, counters.topics, counters.folder / "state")
+        return set(status.standbys)
 
     with ExitStack() as stack:
         with running_with_heartbeats(counters, first):
             eventually(lambda: counters.owning_run() == first.run)
             for plan in others:
                 stack.enter_context(running_with_heartbeats(counters, plan))
-            eventually(lambda: named() == {plan.run for plan in others})
+            eventually(lambda: standby_runs() == {plan.run for plan in others})
             retire(first)
-        eventually(lambda: named() == {plan.run for plan in others} - {counters.owning_run()})
+        eventually(lambda: standby_runs() == {plan.run for plan in others} - {counters.owning_run()})
 
 
 def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
@@ -97,24 +97,24 @@ def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
     counters.send(*increment_commands(3))
     with ExitStack() as stack:
         stack.enter_context(running_with_heartbeats(counters, first))
-        decided(counters, 3)
-        ready = stack.enter_context(running_with_heartbeats(counters, second))
+        await_decided(counters, 3)
+        standby = stack.enter_context(running_with_heartbeats(counters, second))
         event = counters.records("events")[0]
         assert event.value is not None
         value = event.value.replace(b"counter.Incremented", b"counter.Unheard").replace(b'"a"', b'"new"')
         append_records(counters, "events", structs.replace(event, key=b"new", value=value))
-        eventually(lambda: any("cannot take over" in note for note in ready.notes))
+        eventually(lambda: any("cannot take over" in note for note in standby.notes))
         retire(first)
-        assert not ready.stopping.wait(2 * STANDBY_TIMEOUT) and counters.owning_run() == first.run
-        assert ready.measures.step == "warm" and ready.error is None
+        assert not standby.stopping.wait(2 * STANDBY_TIMEOUT) and counters.owning_run() == first.run
+        assert standby.measures.step == "warm" and standby.error is None
 
 
-def is_followed(counters: TopicHarness, before: str | None) -> bool:
-    return counters.owning_run() != before
+def has_other_owner(counters: TopicHarness, owner: str | None) -> bool:
+    return counters.owning_run() != owner
 
 
 @pytest.mark.covers("one-outcome")
-def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> None:
+def test_mutual_takeovers_repeat_no_command(counters: TopicHarness) -> None:
     """Two runs without heartbeats take over from each other repeatedly: no command is decided twice."""
     plans = [standby_plan(counters, machine) for machine in ("first", "second")]
     owners: list[str | None] = []
@@ -122,22 +122,22 @@ def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> No
         runs = [stack.enter_context(running_without_heartbeats(counters, plan)) for plan in plans]
         for number in range(6):
             counters.send(*increment_commands(20, first=20 * number))
-            decided(counters, 20 * (number + 1))
-            owners.append(before := counters.owning_run())
-            eventually(partial(is_followed, counters, before))
+            await_decided(counters, 20 * (number + 1))
+            owners.append(owner := counters.owning_run())
+            eventually(partial(has_other_owner, counters, owner))
         assert not any(run.error for run in runs)
     assert set(owners) == {plan.run for plan in plans}
     counters.check("first")
 
 
-def settled_owner(counters: TopicHarness, runs: list[DecidingSupervisor]) -> str | None:
+def acknowledged_owner(counters: TopicHarness, runs: list[DecidingSupervisor]) -> str | None:
     """Return the owner once the other run reports its standby mode; None before."""
     owner = counters.owning_run()
     notes = {note for run in runs for note in run.notes if run.own_claim.run != owner}
     return owner if any(f"run {owner} is active" in note for note in notes) else None
 
 
-def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:
+def test_one_of_two_standbys_takes_over(counters: TopicHarness) -> None:
     """The active run ends: one of two standby runs takes over, and the other stays in standby mode.
 
     Both may start at once, because the active run has announced its end. Then the later run takes over from the
@@ -150,10 +150,10 @@ def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:
         eventually(lambda: counters.owning_run() == first.run)
         runs = [stack.enter_context(running_with_heartbeats(counters, plan)) for plan in others]
         retire(first)
-        eventually(lambda: is_followed(counters, first.run))
-        chosen = eventually(lambda: settled_owner(counters, runs))
+        eventually(lambda: has_other_owner(counters, first.run))
+        new_owner = eventually(lambda: acknowledged_owner(counters, runs))
         counters.send(*increment_commands(10))
-        decided(counters, 10)
-        assert not runs[0].stopping.wait(1.5 * LONG_STANDBY_TIMEOUT) and counters.owning_run() == chosen
+        await_decided(counters, 10)
+        assert not runs[0].stopping.wait(1.5 * LONG_STANDBY_TIMEOUT) and counters.owning_run() == new_owner
         assert not any(run.error for run in runs)
     counters.check("second")

@@ -44,11 +44,13 @@ IN_A_CHANGE = "apply.inside:3:stop"
 TIMEOUT = 2.0
 
 #: An owner that soon gives up a shard that another process is changing.
-HASTY = Timing(idle_check_interval=0.1, inconsistency_timeout=0.0, shard_limits=Limits(change=0.5))
+SHORT_CHANGE_LIMIT = Timing(
+    idle_check_interval=0.1, inconsistency_timeout=0.0, shard_limits=Limits(change=0.5)
+)
 
 
 @pytest.fixture
-def behind(single_bank: TopicHarness) -> TopicHarness:
+def lagging_bank(single_bank: TopicHarness) -> TopicHarness:
     """Bank accounts on one partition: 200 decided commands and 500 undecided commands."""
     commands = list(mixed_commands(700))
     single_bank.send(*commands[:200])
@@ -57,127 +59,135 @@ def behind(single_bank: TopicHarness) -> TopicHarness:
     return single_bank
 
 
-def paused_until_its_transaction_is_aborted(behind: TopicHarness) -> OwnerProcess:
-    sleeper = OwnerProcess(
-        behind.plan(), IN_A_TRANSACTION, batch_limit=50, apply_every=150, transaction_timeout=TIMEOUT
+def pause_until_transaction_aborts(lagging_bank: TopicHarness) -> OwnerProcess:
+    paused_owner = OwnerProcess(
+        lagging_bank.plan(), IN_A_TRANSACTION, batch_limit=50, apply_every=150, transaction_timeout=TIMEOUT
     )
-    eventually(sleeper.is_paused)
-    assert behind.transaction_state() == "Ongoing"
-    eventually(lambda: behind.transaction_state() == "CompleteAbort")
-    return sleeper
+    eventually(paused_owner.is_paused)
+    assert lagging_bank.transaction_state() == "Ongoing"
+    eventually(lambda: lagging_bank.transaction_state() == "CompleteAbort")
+    return paused_owner
 
 
-def ends(behind: TopicHarness) -> list[int]:
+def end_offsets(lagging_bank: TopicHarness) -> list[int]:
     kinds: list[Kind] = ["events", "outcomes", "dead-letters"]
-    return [behind.stable_end(kind) for kind in kinds]
+    return [lagging_bank.stable_end(kind) for kind in kinds]
 
 
 @pytest.mark.covers("one-owner")
 def test_a_paused_owner_writes_nothing_late(
-    behind: TopicHarness,
+    lagging_bank: TopicHarness,
 ) -> None:
-    sleeper = paused_until_its_transaction_is_aborted(behind)
-    run_plan(behind.plan())
-    before = ends(behind)
-    sleeper.signal(signal.SIGCONT)
-    assert isinstance(sleeper.error(), TakenOverError)
-    assert ends(behind) == before  # not even a marker
-    behind.check()
+    paused_owner = pause_until_transaction_aborts(lagging_bank)
+    run_plan(lagging_bank.plan())
+    before = end_offsets(lagging_bank)
+    paused_owner.signal(signal.SIGCONT)
+    assert isinstance(paused_owner.error(), TakenOverError)
+    assert end_offsets(lagging_bank) == before  # not even a marker
+    lagging_bank.check()
 
 
 @pytest.mark.covers("one-owner")
-def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
-    sleeper = paused_until_its_transaction_is_aborted(behind)
-    owner = behind.owning_run()
-    sleeper.signal(signal.SIGCONT)
-    assert sleeper.error() is None
-    assert behind.owning_run() == owner
-    behind.check()
+def test_a_paused_owner_without_rival_continues(lagging_bank: TopicHarness) -> None:
+    paused_owner = pause_until_transaction_aborts(lagging_bank)
+    owner = lagging_bank.owning_run()
+    paused_owner.signal(signal.SIGCONT)
+    assert paused_owner.error() is None
+    assert lagging_bank.owning_run() == owner
+    lagging_bank.check()
 
 
-def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
-    clock, ends = [time.monotonic()], list[int]()
-    plan = behind.plan()
+def test_pause_is_not_a_stuck_call(lagging_bank: TopicHarness) -> None:
+    clock, exit_codes = [time.monotonic()], list[int]()
+    plan = lagging_bank.plan()
     stuck = plan.timing.stuck_shard_timeout
-    owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
-    owner.clock, owner.exit = lambda: clock[0], ends.append
+    owner = DecidingSupervisor(
+        plan, Partition("bank_account", 0), lagging_bank.aggregate, 0, threading.Event()
+    )
+    owner.clock, owner.exit = lambda: clock[0], exit_codes.append
     owner.store = cast(Store, SimpleNamespace(seconds_waiting_for_lock=stuck + 1))
 
-    def looks_for(seconds: float) -> None:
-        until = clock[0] + seconds
-        while not ends and clock[0] < until:
+    def check_for(seconds: float) -> None:
+        deadline = clock[0] + seconds
+        while not exit_codes and clock[0] < deadline:
             clock[0] += 0.5
             owner.end_if_stuck()
 
     clock[0] += 100 * stuck
-    looks_for(stuck - 1)
-    assert ends == []
-    looks_for(2)
-    assert ends == [os.EX_SOFTWARE]
+    check_for(stuck - 1)
+    assert exit_codes == []
+    check_for(2)
+    assert exit_codes == [os.EX_SOFTWARE]
 
 
-def test_overdue_call_ends_the_process(behind: TopicHarness) -> None:
+def test_overdue_call_ends_the_process(lagging_bank: TopicHarness) -> None:
     """No librdkafka timeout ends the call, and its thread cannot be interrupted.
 
     After a pause it gets time to return.
     """
-    clock, ends = [time.monotonic()], list[int]()
-    plan = behind.plan()
-    owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
-    owner.clock, owner.exit = lambda: clock[0], ends.append
+    clock, exit_codes = [time.monotonic()], list[int]()
+    plan = lagging_bank.plan()
+    owner = DecidingSupervisor(
+        plan, Partition("bank_account", 0), lagging_bank.aggregate, 0, threading.Event()
+    )
+    owner.clock, owner.exit = lambda: clock[0], exit_codes.append
     writer = SimpleNamespace(overdue=plan.timing.overdue_timeout - 1)
     owner.session = cast(Session[Any], SimpleNamespace(writer=writer))
 
-    def looks_for(seconds: float) -> list[int]:
-        until = clock[0] + seconds
-        while not ends and clock[0] < until:
+    def check_for(seconds: float) -> list[int]:
+        deadline = clock[0] + seconds
+        while not exit_codes and clock[0] < deadline:
             clock[0] += 0.5
             owner.end_if_stuck()
-        return ends
+        return exit_codes
 
-    assert looks_for(50) == []
+    assert check_for(50) == []
     clock[0] += 2 * plan.timing.pause_threshold
     writer.overdue += 2 * plan.timing.pause_threshold
-    assert looks_for(plan.timing.pause_threshold) == []
-    assert looks_for(1) == [os.EX_SOFTWARE]
+    assert check_for(plan.timing.pause_threshold) == []
+    assert check_for(1) == [os.EX_SOFTWARE]
 
 
-def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
+def test_idle_owner_uses_short_request_timeout(lagging_bank: TopicHarness) -> None:
     """The group's coordinator may be lost.
 
     A short request timeout lets the next owner start once another is elected.
     """
     timeouts = list[float]()
 
-    class Asking(OwnerSession):
+    class RecordingSession(OwnerSession):
         def read_commit(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
             timeouts.append(timeout)
             return super().read_commit(client, timeout)
 
-    plan, place = behind.plan(), Partition("bank_account", 0)
-    with Asking(plan, place, plan.claim(place, 0), 1, Measures()) as session, suppress(ClaimLost, LaterClaim):
+    plan, partition = lagging_bank.plan(), Partition("bank_account", 0)
+    with (
+        RecordingSession(plan, partition, plan.claim(partition, 0), 1, Measures()) as session,
+        suppress(ClaimLost, LaterClaim),
+    ):
         session.check_claim()
     assert timeouts == [COORDINATOR_TIMEOUT]
 
 
 @pytest.mark.covers("state-is-events")
-def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
-    sleeper = OwnerProcess(behind.plan(), IN_A_CHANGE, batch_limit=50, apply_every=150)
-    eventually(sleeper.is_paused)
-    (verdict,) = run_plan_task(behind.plan(timing=HASTY))
-    assert verdict.error is None
-    assert "a stopped process holds its lock in the middle of a change" in verdict.notes[0]
-    behind.check()
-    sleeper.signal(signal.SIGCONT)
-    assert isinstance(sleeper.error(), TakenOverError)
-    behind.check()
-    assert [path.name.split(".")[1] for path in behind.shard_path().parent.glob("0.*")] == [
-        aside.name.split(".")[1] for aside in behind.shard_path().parent.glob("0.aside-*-a-stopped-process*")
+def test_shard_stopped_mid_change_is_replaced(lagging_bank: TopicHarness) -> None:
+    paused_owner = OwnerProcess(lagging_bank.plan(), IN_A_CHANGE, batch_limit=50, apply_every=150)
+    eventually(paused_owner.is_paused)
+    (result,) = run_plan_task(lagging_bank.plan(timing=SHORT_CHANGE_LIMIT))
+    assert result.error is None
+    assert "a stopped process holds its lock in the middle of a change" in result.notes[0]
+    lagging_bank.check()
+    paused_owner.signal(signal.SIGCONT)
+    assert isinstance(paused_owner.error(), TakenOverError)
+    lagging_bank.check()
+    assert [path.name.split(".")[1] for path in lagging_bank.shard_path().parent.glob("0.*")] == [
+        quarantined.name.split(".")[1]
+        for quarantined in lagging_bank.shard_path().parent.glob("0.aside-*-a-stopped-process*")
     ]
 
 
 @contextmanager
-def in_a_change(shard: Path) -> Iterator[None]:
+def change_in_progress(shard: Path) -> Iterator[None]:
     """Another process is in the middle of a change to the shard while the block lasts."""
     code = f"import lmdb; txn = lmdb.open({str(shard)!r}).begin(write=True); print(flush=True); input()"
     with subprocess.Popen(
@@ -189,11 +199,11 @@ def in_a_change(shard: Path) -> Iterator[None]:
         process.kill()
 
 
-def test_a_stuck_shard_ends_its_owner(behind: TopicHarness) -> None:
-    owner = OwnerProcess(behind.plan(once=False), stuck_shard_timeout=3.0)
-    eventually(lambda: len(behind.outcomes()) == 700)
-    with in_a_change(behind.shard_path()):
-        behind.send(*list(mixed_commands(800))[700:])
+def test_a_stuck_shard_ends_its_owner(lagging_bank: TopicHarness) -> None:
+    owner = OwnerProcess(lagging_bank.plan(once=False), stuck_shard_timeout=3.0)
+    eventually(lambda: len(lagging_bank.outcomes()) == 700)
+    with change_in_progress(lagging_bank.shard_path()):
+        lagging_bank.send(*list(mixed_commands(800))[700:])
         assert owner.exited_by_watchdog()
-        run_plan(behind.plan(timing=HASTY))
-        behind.check()
+        run_plan(lagging_bank.plan(timing=SHORT_CHANGE_LIMIT))
+        lagging_bank.check()
