@@ -40,7 +40,7 @@ def harness(
 
 @pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize(
-    ("trap", "before"),
+    ("trap", "offset"),
     [
         pytest.param("exit", 0, marks=pytest.mark.nightly),
         pytest.param("segfault", 300, marks=pytest.mark.nightly),

@@ -182,7 +182,7 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("role", "command", "lacking"),
+    ("role", "command", "lacking_acl"),
     [
         ("send", ("send", "counter", "a", "Increment"), "Write on topic {}commands"),
         ("send", ("send", "counter", "a", "Increment", "--wait"), "Read on topic {}outcomes"),
