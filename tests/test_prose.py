@@ -13,7 +13,7 @@ LIMITS = {
     "benchmarks and examples": (["benchmarks/*.py", "examples/*.py", "docs/*.py"], 30),
 }
 
-#: A limit that is further above the rate must be lowered.
+#: A limit must be lowered if it exceeds the measured rate by more than this number.
 SLACK = 10
 
 

@@ -1,4 +1,4 @@
-"""A client's background thread: the caller learns which commands were not sent, and the thread releases them."""
+"""A client's background thread: it reports unsent commands to the caller, and releases their memory."""
 
 import gc
 import weakref
@@ -28,24 +28,24 @@ def pending_outcome(number: int) -> PendingOutcome:
 
 def test_every_unsent_command_fails() -> None:
     """The commands are sent together, and the first finds that the broker is unreachable."""
-    sender, commands = (
+    sender, outcomes = (
         BackgroundSender(UNREACHABLE_BROKER, "murmur2"),
         [pending_outcome(number) for number in range(9)],
     )
-    for command in commands:
-        sender.submit(command)
+    for outcome in outcomes:
+        sender.submit(outcome)
     assert sender.close() == Unsent(9, "c-0")
-    for command in commands:
+    for outcome in outcomes:
         with pytest.raises(UnavailableError):
-            command.wait(0.0)
+            outcome.wait(0.0)
 
 
 def test_unsent_commands_are_released() -> None:
-    sender, command = BackgroundSender(UNREACHABLE_BROKER, "murmur2"), pending_outcome(0)
-    sender.submit(command)
+    sender, outcome = BackgroundSender(UNREACHABLE_BROKER, "murmur2"), pending_outcome(0)
+    sender.submit(outcome)
     sender.close()
-    reference = weakref.ref(command)
-    del command
+    reference = weakref.ref(outcome)
+    del outcome
     gc.collect()
     assert reference() is None
 

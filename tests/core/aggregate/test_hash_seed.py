@@ -51,7 +51,7 @@ Tag, names = basket.commands["basket.Tag"], "new open red green blue".split()
 print(command_data("basket.Tag", Tag, basket.decode_command["basket.Tag"], [f"tags={name}" for name in names]))
 print(read_request_command(basket, "Tag", msgspec.json.encode({"tags": names})))
 client = cqrs.Client(Path.cwd(), bootstrap_server="127.0.0.1:1")
-print(client._composed("b", Tag(frozenset(names)), None, Attributes(id="x")))
+print(client._compose("b", Tag(frozenset(names)), None, Attributes(id="x")))
 """
 
 

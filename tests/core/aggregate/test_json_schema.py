@@ -82,29 +82,29 @@ def test_times_have_a_format() -> None:
     """The format is set at every depth. msgspec omits it, because it also accepts a time without an offset."""
     for template in ("#/$defs/{name}", "#/components/schemas/my.timed.{name}"):
         (reference,), definitions = components([Timed], template)
-        plain: Any = msgspec.json.decode(msgspec.json.encode(definitions))
-        fields = plain["Timed"]["properties"]
+        decoded: Any = msgspec.json.decode(msgspec.json.encode(definitions))
+        fields = decoded["Timed"]["properties"]
         assert reference == {"$ref": template.format(name="Timed")}
         assert fields["maybe"]["anyOf"][0]["prefixItems"] == [{"type": "integer"}, TIME]
-        assert plain["Deep"]["properties"]["at"] == plain["Listed"]["properties"]["at"] == TIME
+        assert decoded["Deep"]["properties"]["at"] == decoded["Listed"]["properties"]["at"] == TIME
         assert fields["mixed"]["anyOf"][0]["prefixItems"] == [{"type": "integer"}] * 2
         assert fields["plain"] == TIME and fields["text"] == {"type": "string"}
         assert fields["optional"]["anyOf"] == [TIME, NULL]
         assert fields["many"]["items"] == TIME
         assert fields["table"]["additionalProperties"]["items"]["anyOf"] == [TIME, NULL]
         assert fields["pair"]["prefixItems"][1] == TIME
-        assert plain["Inner"]["properties"]["at"] == TIME
-        either = [
+        assert decoded["Inner"]["properties"]["at"] == TIME
+        expected_either = [
             TIME,
             {"type": "array", "items": TIME},
             {"type": "object", "additionalProperties": TIME},
             NULL,
         ]
-        assert fields["either"]["anyOf"] == either
-        assert plain["Point"]["prefixItems"] == [TIME]
-        assert plain["Row"]["prefixItems"][1:] == [{"type": "string"}, TIME]
-        assert plain["Late"]["properties"]["at"] == TIME
-        assert plain["Other"]["properties"]["at"] == {"type": "string"}
+        assert fields["either"]["anyOf"] == expected_either
+        assert decoded["Point"]["prefixItems"] == [TIME]
+        assert decoded["Row"]["prefixItems"][1:] == [{"type": "string"}, TIME]
+        assert decoded["Late"]["properties"]["at"] == TIME
+        assert decoded["Other"]["properties"]["at"] == {"type": "string"}
         assert fields["numbers"]["anyOf"] == [
             {"type": "array", "items": {"type": "integer"}},
             {"type": "string"},

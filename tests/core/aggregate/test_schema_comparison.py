@@ -248,7 +248,7 @@ def line_class(*names: str) -> Any:
 
 @pytest.mark.parametrize("make_class", [amount_class, line_class])
 def test_names_of_items_are_compared(make_class: Callable[..., Any]) -> None:
-    """The stored make_class `[100, 19]` would be read with other names."""
+    """The stored row `[100, 19]` would be read with other names."""
     (old,), old_definitions = schema_components([make_class("net", "tax")])
     (new,), new_definitions = schema_components([make_class("tax", "net")])
     (difference,) = Comparison({"$defs": old_definitions}, {"$defs": new_definitions}).differences(old, new)

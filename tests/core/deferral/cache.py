@@ -1,4 +1,4 @@
-"""The interfaces that recovery reads, in memory."""
+"""A shard in memory with the methods that recovery calls."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.core.deferral.world import World
 
 
-class Cache:
+class RecoveringShard:
     """A shard during recovery, and the records of the deferred topic."""
 
     def __init__(self, world: "World") -> None:

@@ -27,7 +27,7 @@ from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.deferred_commands import deferred_records
 from cqrs_cli.kafka.partition_log import PartitionLog
-from tests.core.deferral.cache import Cache
+from tests.core.deferral.cache import RecoveringShard
 from tests.support.commands import command
 
 TOPIC, SECOND, END = "T", 1000, 5
@@ -220,8 +220,8 @@ def _sorted(table: DeferralTable) -> tuple[Deferral, ...]:
 
 def recover(world: World) -> World:
     """Recover as in step 4 of an owner: fold the deferred topic, then the outcomes, then defer lost commands again."""
-    cache = Cache(world)
-    fold.fold_deferred(cast(PartitionLog, cache), cache, (0, len(world.topic)))
+    recovering_shard = RecoveringShard(world)
+    fold.fold_deferred(cast(PartitionLog, recovering_shard), recovering_shard, (0, len(world.topic)))
     ids: dict[tuple[str, str], DedupEntry] = dict(world.shard.ids)
     folded = [
         (Record(offset, timestamp), read_outcome(value))
@@ -230,9 +230,13 @@ def recover(world: World) -> World:
     ]
     for record, outcome in folded:
         restore_dedup_entry(ids, outcome, record.timestamp)
-    cache.fold(cache.positions, deferred=fold.entries_ended_by(cache, TOPIC, folded))
-    fold.defer_lost_again(cache, TOPIC, world.position)
-    shard = Shard(_sorted(cache.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic))
+    recovering_shard.fold(
+        recovering_shard.positions, deferred=fold.entries_ended_by(recovering_shard, TOPIC, folded)
+    )
+    fold.defer_lost_again(recovering_shard, TOPIC, world.position)
+    shard = Shard(
+        _sorted(recovering_shard.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic)
+    )
     return world._replace(shard=shard, is_up=True, ahead=0)
 
 

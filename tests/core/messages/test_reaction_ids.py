@@ -18,16 +18,16 @@ ID = "checkout/x.order.events/0/7/0@1777593600000/0"
 
 def test_guessed_id_is_refused() -> None:
     """The process manager's own command with this id is decided, although guessed commands came before."""
-    first, own_command = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
-    decisions = decide(first, record(2, id=ID, source="/cqrs/process/other"), own_command)
+    guessed_command, own_command = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
+    decisions = decide(guessed_command, record(2, id=ID, source="/cqrs/process/other"), own_command)
     assert reasons(decisions) == ["INVALID_ENVELOPE", "INVALID_ENVELOPE", "accepted"]
     assert len(decisions.dead_letters) == 2
 
 
 def test_guessed_id_is_not_deferred() -> None:
-    far = "2999-01-01T00:00:00Z"
-    own_command = record(1, id=ID, notbefore=far, source="/cqrs/process/checkout")
-    decisions = decide(record(id=ID, notbefore=far), own_command)
+    due_time = "2999-01-01T00:00:00Z"
+    own_command = record(1, id=ID, notbefore=due_time, source="/cqrs/process/checkout")
+    decisions = decide(record(id=ID, notbefore=due_time), own_command)
     assert reasons(decisions) == ["INVALID_ENVELOPE", "NOT_YET"]
 
 

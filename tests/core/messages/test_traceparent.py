@@ -24,7 +24,7 @@ def events_and_outcomes(*records: Record) -> tuple[list[dict[str, Any]], list[di
     partition = Partition()
     partition.decide(*records)
     events, outcomes = (
-        [json.loads(value) for value, _, _ in records] for records in (partition.events, partition.outcomes)
+        [json.loads(value) for value, _, _ in output] for output in (partition.events, partition.outcomes)
     )
     return events, outcomes
 
@@ -50,9 +50,9 @@ def test_trace_changes_nothing_else(trace: str, number: int) -> None:
     data = {"n": number}
     with_trace = events_and_outcomes(record(0, command(data=data, traceparent=trace)))
     without_trace = events_and_outcomes(record(0, command(data=data)))
-    for traced, plain in zip(with_trace, without_trace, strict=True):
-        assert [{**message, "traceparent": trace} for message in plain] == traced
-        assert not any("traceparent" in message for message in plain)
+    for messages_with_trace, messages in zip(with_trace, without_trace, strict=True):
+        assert [{**message, "traceparent": trace} for message in messages] == messages_with_trace
+        assert not any("traceparent" in message for message in messages)
 
 
 @given(
@@ -61,7 +61,7 @@ def test_trace_changes_nothing_else(trace: str, number: int) -> None:
 def test_tracestate_goes_with_traceparent(
     trace: str | None, state: str | None, number: int, in_headers: bool
 ) -> None:
-    """The result has both, only the trace, or neither. A tracestate that is too long or empty is omitted."""
+    """A tracestate without a trace is omitted, and so is a tracestate that is empty or too long."""
     attributes = {"traceparent": trace, "tracestate": state}
     if in_headers:
         command_record = binary_record(
@@ -78,13 +78,13 @@ def test_tracestate_goes_with_traceparent(
 
 
 def test_duplicate_has_its_own_trace() -> None:
-    """The trace does not count for the fingerprint."""
-    second = TRACE.replace("4bf9", "5bf9")
+    """A repeated command with another trace has the same fingerprint."""
+    second_trace = TRACE.replace("4bf9", "5bf9")
     events, outcomes = events_and_outcomes(
-        record(0, command(traceparent=TRACE)), record(1, command(traceparent=second))
+        record(0, command(traceparent=TRACE)), record(1, command(traceparent=second_trace))
     )
     assert [outcome["data"]["status"] for outcome in outcomes] == ["accepted", "duplicate"]
-    assert [outcome["traceparent"] for outcome in outcomes] == [TRACE, second]
+    assert [outcome["traceparent"] for outcome in outcomes] == [TRACE, second_trace]
     assert [event["traceparent"] for event in events] == [TRACE]
 
 

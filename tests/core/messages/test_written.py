@@ -1,4 +1,4 @@
-"""Events and outcomes equal the encoded members of the contract, in the contract's order."""
+"""The writers of events and outcomes give the same bytes as encoding classes with the contract's members."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, WrittenVerdict, outcome_writer
 
 
-class PropagatedEnvelope(PropagatedAttributes, frozen=True, omit_defaults=True):
+class WrittenEnvelope(PropagatedAttributes, frozen=True, omit_defaults=True):
     specversion: str
     id: str
     source: str
@@ -24,7 +24,7 @@ class PropagatedEnvelope(PropagatedAttributes, frozen=True, omit_defaults=True):
     correlationid: str | UnsetType
 
 
-class WrittenEvent(PropagatedEnvelope, frozen=True, kw_only=True, omit_defaults=True):
+class WrittenEvent(WrittenEnvelope, frozen=True, kw_only=True, omit_defaults=True):
     """An event: the propagated attributes come between the members of its command and its own members."""
 
     aggregateversion: int
@@ -33,7 +33,7 @@ class WrittenEvent(PropagatedEnvelope, frozen=True, kw_only=True, omit_defaults=
     data: Any
 
 
-class WrittenOutcome(PropagatedEnvelope, frozen=True, kw_only=True, omit_defaults=True):
+class WrittenOutcome(WrittenEnvelope, frozen=True, kw_only=True, omit_defaults=True):
     """An outcome: the propagated attributes come before its data."""
 
     data: WrittenVerdict
@@ -55,7 +55,7 @@ envelopes = st.builds(
 )
 
 
-def members(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
+def members_of(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
     return envelope.subject, TIME, envelope.id, envelope.correlationid or envelope.id
 
 
@@ -63,10 +63,10 @@ def members(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
 def test_events_equal_the_contract(
     source: str, partition: int, envelope: CommandEnvelope, offset: int, index: int, version: int, count: int
 ) -> None:
-    id, shared, data = f"{partition}/{offset}/{index}", members(envelope), b'{"a":"%d"}'
+    id, envelope_members, data = f"{partition}/{offset}/{index}", members_of(envelope), b'{"a":"%d"}'
     numbers_of_event: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
     members_of_event = {**numbers_of_event, "data": Raw(data), **envelope.propagated()}
-    expected = WrittenEvent("1.0", id, source, "note.Nöted", *shared, **members_of_event)
+    expected = WrittenEvent("1.0", id, source, "note.Nöted", *envelope_members, **members_of_event)
     arguments = (offset, index, envelope.shared_members(TIME), version, index, count, data)
     assert event_writer(source, partition, "note.Nöted")(arguments) == encode_json(expected)
 
@@ -91,7 +91,7 @@ def test_outcomes_equal_the_contract(
     type: str,
     verdict: WrittenVerdict,
 ) -> None:
-    envelope_members = (UNSET, TIME, UNSET, UNSET) if envelope is None else members(envelope)
+    envelope_members = (UNSET, TIME, UNSET, UNSET) if envelope is None else members_of(envelope)
     propagated = {} if envelope is None else envelope.propagated()
     expected = WrittenOutcome(
         "1.0", f"{partition}/{offset}", source, type, *envelope_members, data=verdict, **propagated

@@ -18,41 +18,45 @@ from tests.core.personal.customer import CUSTOMER, Customer
 
 
 def defer_and_resubmit(key: DataKey | None) -> tuple[Decisions, Record, DeferralTable]:
-    """Return the decision that defers a command, its resubmitted record, and the entries."""
+    """Return the decisions that defer a command, the command's resubmitted record, and the entries."""
     decisions = decide_batch(CUSTOMER, [register(0, notbefore="2999-01-01T00:00:00Z")], context(key))
     (entry,) = decisions.deferral_changes.values()
     assert entry is not None and verdicts(decisions) == ["NOT_YET"]
-    resubmitted = replace(entry, due=TIMESTAMP, resubmitted_offset=5, resubmitted_topic="T")
+    resubmitted_entry = replace(entry, due=TIMESTAMP, resubmitted_offset=5, resubmitted_topic="T")
     return (
         decisions,
-        Record(5, TIMESTAMP, b"c", resubmitted.resubmission_document("0/0"), [*HEADERS]),
-        DeferralTable([resubmitted]),
+        Record(5, TIMESTAMP, b"c", resubmitted_entry.resubmission_document("0/0"), [*HEADERS]),
+        DeferralTable([resubmitted_entry]),
     )
 
 
 def test_deferred_commands_are_encrypted() -> None:
-    decisions, resubmitted, table = defer_and_resubmit(None)
+    decisions, resubmitted_record, table = defer_and_resubmit(None)
     (key,) = decisions.data_keys.values()
-    assert resubmitted.value is not None and not any(plain in resubmitted.value for plain in PLAIN_TEXTS)
-    decided = decide_batch(CUSTOMER, [resubmitted], context(key, table))
-    assert verdicts(decided) == ["accepted"]
-    assert decided.states["c"].state == Customer("Ann Smith", "ann@home", "free")
+    assert resubmitted_record.value is not None and not any(
+        plain in resubmitted_record.value for plain in PLAIN_TEXTS
+    )
+    later_decisions = decide_batch(CUSTOMER, [resubmitted_record], context(key, table))
+    assert verdicts(later_decisions) == ["accepted"]
+    assert later_decisions.states["c"].state == Customer("Ann Smith", "ann@home", "free")
 
 
 def test_deferred_command_ends_with_its_key() -> None:
-    decisions, resubmitted, table = defer_and_resubmit(None)
+    decisions, resubmitted_record, table = defer_and_resubmit(None)
     (key,) = decisions.data_keys.values()
-    erased = decide_batch(CUSTOMER, [erase(4), resubmitted], context(key, table))
-    assert verdicts(erased) == ["accepted", "ERASED"]
-    assert list(erased.deferral_changes.values()) == [None] and not erased.dead_letters
+    later_decisions = decide_batch(CUSTOMER, [erase(4), resubmitted_record], context(key, table))
+    assert verdicts(later_decisions) == ["accepted", "ERASED"]
+    assert list(later_decisions.deferral_changes.values()) == [None] and not later_decisions.dead_letters
     other_key = DataKey.of_random(bytes(KID_BYTES + SECRET_BYTES))
-    assert verdicts(decide_batch(CUSTOMER, [resubmitted], context(other_key, table))) == ["ERASED"]
+    assert verdicts(decide_batch(CUSTOMER, [resubmitted_record], context(other_key, table))) == ["ERASED"]
 
 
 def test_encrypted_copy_without_entry_is_refused() -> None:
-    decisions, resubmitted, _ = defer_and_resubmit(None)
+    decisions, resubmitted_record, _ = defer_and_resubmit(None)
     (key,) = decisions.data_keys.values()
-    copy = replace(resubmitted, value=(resubmitted.value or b"").replace(b',"deferredfrom":"0/0"', b""))
+    copy = replace(
+        resubmitted_record, value=(resubmitted_record.value or b"").replace(b',"deferredfrom":"0/0"', b"")
+    )
     assert verdicts(decide_batch(CUSTOMER, [copy], context(key, DeferralTable()))) == ["INVALID_PAYLOAD"]
 
 
