@@ -12,7 +12,7 @@ from cqrs_cli.ownership.claim import Claim
 Status = Literal["open", "foreign", "committed", "aborted", "control"]
 
 #: A log or group in which a marker makes a decided commit visible. Each marker is written at its own time.
-Place = Literal["group", "events", "outcomes"]
+MarkerTarget = Literal["group", "events", "outcomes"]
 
 
 class Slot(NamedTuple):
@@ -30,10 +30,10 @@ _CONTROL = Slot("control")
 class Transaction(NamedTuple):
     """A produced transaction whose end request is under way: the broker may receive it at any time, or never."""
 
-    of: int  # number of the owner whose producer wrote it
+    owner_number: int  # number of the owner whose producer wrote it
     offset: int  # the position that it commits
     claim: Claim
-    unmarked: tuple[Place, ...]  # the logs or group without a marker yet
+    unmarked: tuple[MarkerTarget, ...]  # the logs or group without a marker yet
     committing: bool = False  # the end request has arrived: the commit is final
 
 
@@ -68,14 +68,14 @@ class Broker(NamedTuple):
 
     def produced(
         self,
-        of: int,
+        owner_number: int,
         offset: int,
         claim: Claim,
         events: tuple[bytes, ...] = (),
         outcomes: tuple[bytes, ...] = (),
     ) -> "Broker":
         """Write a transaction, whose end request is then under way."""
-        unmarked: list[Place] = ["group"]
+        unmarked: list[MarkerTarget] = ["group"]
         if events:
             unmarked.append("events")
         if outcomes:
@@ -83,21 +83,21 @@ class Broker(NamedTuple):
         return self._replace(
             events=self.events + tuple(Slot("open", value) for value in events),
             outcomes=self.outcomes + tuple(Slot("open", value) for value in outcomes),
-            transaction=Transaction(of, offset, claim, tuple(unmarked)),
+            transaction=Transaction(owner_number, offset, claim, tuple(unmarked)),
         )
 
     def reached(self) -> "Broker":
         """Let the end request arrive."""
-        assert self.transaction is not None and self.transaction.of == self.epoch
+        assert self.transaction is not None and self.transaction.owner_number == self.epoch
         return self._replace(transaction=self.transaction._replace(committing=True))
 
-    def marked(self, place: Place) -> "Broker":
+    def marked(self, target: MarkerTarget) -> "Broker":
         """Write the marker of the decided commit in a log or in the group."""
         transaction = self.transaction
         assert transaction is not None and transaction.committing
-        unmarked = tuple(other for other in transaction.unmarked if other != place)
+        unmarked = tuple(other for other in transaction.unmarked if other != target)
         after = self._replace(transaction=transaction._replace(unmarked=unmarked) if unmarked else None)
-        match place:
+        match target:
             case "group":
                 return after._replace(offset=transaction.offset, claim=transaction.claim)
             case "events":
@@ -105,9 +105,9 @@ class Broker(NamedTuple):
             case "outcomes":
                 return after._replace(outcomes=_settled(self.outcomes, "open", "committed"))
 
-    def disturbed(self, place: Place) -> "Broker":
+    def disturbed(self, target: MarkerTarget) -> "Broker":
         """Let another program open a transaction on one of the logs."""
-        if place == "events":
+        if target == "events":
             return self._replace(events=(*self.events, Slot("foreign")))
         return self._replace(outcomes=(*self.outcomes, Slot("foreign")))
 

@@ -48,7 +48,7 @@ IN_SEQUENCE = Commands(
 REPEATED = Commands([IN_SEQUENCE[0], replace(IN_SEQUENCE[0], offset=1, timestamp=2000)])
 
 
-class Decided(NamedTuple):
+class BatchDecision(NamedTuple):
     """The result of a batch."""
 
     end: int
@@ -60,20 +60,22 @@ class Decided(NamedTuple):
 
 
 @cache
-def decide(commands: Commands, start: int, end: int, state: StoredState | None, memory: Memory) -> Decided:
+def decide(
+    commands: Commands, start: int, end: int, state: StoredState | None, memory: Memory
+) -> BatchDecision:
     """Decide the commands from `start` to `end` on this state."""
-    before = unpacked(state)
-    known = dict(memory)
-    context = BatchContext(0, lambda _: before, lambda *ids: known.get(ids), lambda: 0)
-    done = decide_batch(COUNTER, commands[start:end], context)
-    after = done.states.get(SUBJECT)
-    return Decided(
+    before = unpack_state(state)
+    decisions_by_id = dict(memory)
+    context = BatchContext(0, lambda _: before, lambda *ids: decisions_by_id.get(ids), lambda: 0)
+    decisions = decide_batch(COUNTER, commands[start:end], context)
+    after = decisions.states.get(SUBJECT)
+    return BatchDecision(
         end,
-        tuple(value for value, _, _ in done.events),
-        tuple(value for value, _, _ in done.outcomes),
+        tuple(value for value, _, _ in decisions.events),
+        tuple(value for value, _, _ in decisions.outcomes),
         state if after is None else pack(COUNTER, SUBJECT, after),
-        tuple(sorted(done.dedup_entries.items())),
-        done.clock,
+        tuple(sorted(decisions.dedup_entries.items())),
+        decisions.clock,
     )
 
 
@@ -86,27 +88,27 @@ def fold(rules: Rules, state: StoredState | None, events: Sequence[bytes]) -> St
 
 @cache
 def _folded(rules: Rules, state: StoredState | None, event: bytes) -> StoredState:
-    return pack(COUNTER, SUBJECT, rules.fold_event(COUNTER, unpacked(state), read_event(event)))
+    return pack(COUNTER, SUBJECT, rules.fold_event(COUNTER, unpack_state(state), read_event(event)))
 
 
 @cache
-def recalled(commands: Commands, outcome: bytes) -> Memory:
+def ids_of_outcome(commands: Commands, outcome: bytes) -> Memory:
     """Return the ids that an outcome adds to the remembered ids."""
-    read = as_outcome(outcome)
-    into: dict[tuple[str, str], DedupEntry] = {}
-    restore_dedup_entry(into, read, commands[read.data.offset].timestamp)
-    return tuple(into.items())
+    envelope = parse_outcome(outcome)
+    entries: dict[tuple[str, str], DedupEntry] = {}
+    restore_dedup_entry(entries, envelope, commands[envelope.data.offset].timestamp)
+    return tuple(entries.items())
 
 
 @cache
-def as_outcome(outcome: bytes) -> OutcomeEnvelope:
+def parse_outcome(outcome: bytes) -> OutcomeEnvelope:
     """Return the parsed outcome."""
     return read_outcome(outcome)
 
 
-def merged(memory: Memory, more: Memory) -> Memory:
+def merge_memories(memory: Memory, later: Memory) -> Memory:
     """Return both memories together. A later decision on an id replaces the earlier."""
-    return tuple(sorted({**dict(memory), **dict(more)}.items())) if more else memory
+    return tuple(sorted({**dict(memory), **dict(later)}.items())) if later else memory
 
 
 def version(state: StoredState | None) -> int:
@@ -128,13 +130,13 @@ def reference(commands: Commands) -> Reference:
     result = Reference([], [], [None])
     memory: Memory = ()
     for offset in range(len(commands)):
-        one = decide(commands, offset, offset + 1, result.states[-1], memory)
-        result.events.extend(one.events)
-        result.outcomes.extend(one.outcomes)
-        result.states.append(one.state)
-        memory = merged(memory, one.memory)
+        decision = decide(commands, offset, offset + 1, result.states[-1], memory)
+        result.events.extend(decision.events)
+        result.outcomes.extend(decision.outcomes)
+        result.states.append(decision.state)
+        memory = merge_memories(memory, decision.memory)
     return result
 
 
-def unpacked(state: StoredState | None) -> VersionedState | None:
+def unpack_state(state: StoredState | None) -> VersionedState | None:
     return None if state is None else unpack(COUNTER, SUBJECT, state)

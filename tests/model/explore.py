@@ -18,20 +18,20 @@ AnyWorld = TypeVar("AnyWorld")
 class Counterexample(NamedTuple):
     """The steps that lead to a broken promise."""
 
-    wrong: str
+    broken_promise: str
     trace: list[str]
 
     @classmethod
-    def here(cls, wrong: str) -> "Counterexample | None":
-        """Return a counterexample for a world that breaks a promise itself; None for an empty `wrong`."""
-        return cls(wrong, []) if wrong else None
+    def here(cls, broken_promise: str) -> "Counterexample | None":
+        """Return a counterexample for a world that breaks a promise itself; None for an empty `broken_promise`."""
+        return cls(broken_promise, []) if broken_promise else None
 
     def __str__(self) -> str:
         lines = [f"{number:3} {label}" for number, label in enumerate(self.trace, 1)]
-        return "\n".join([f"{self.wrong}:", *lines])
+        return "\n".join([f"{self.broken_promise}:", *lines])
 
 
-class Explored(NamedTuple):
+class SearchResult(NamedTuple):
     """The number of worlds, and the first counterexample."""
 
     worlds: int
@@ -42,49 +42,58 @@ class Explored(NamedTuple):
         print(f"{name}: {self.worlds:,} worlds")
         assert self.counterexample is None, str(self.counterexample)
 
-    def check_broken(self, wrong: str) -> None:
+    def check_broken(self, broken_promise: str) -> None:
         """Assert that a rule that was left out is noticed in this way."""
-        found = self.counterexample
-        assert found is not None, "nothing goes wrong: the rule is not needed, or the model does not see why"
-        print(found)
-        assert found.wrong.startswith(wrong), str(found)
+        counterexample = self.counterexample
+        assert counterexample is not None, (
+            "nothing goes wrong: the rule is not needed, or the model does not see why"
+        )
+        print(counterexample)
+        assert counterexample.broken_promise.startswith(broken_promise), str(counterexample)
 
 
-def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
-    """Visit worlds, at most `most`, until a promise is broken."""
+def explore(scenario: Scenario, rules: Rules, max_worlds: int = 10_000_000) -> SearchResult:
+    """Visit worlds, at most `max_worlds`, until a promise is broken."""
     progress = Progress(scenario, rules)
     return visit(
-        scenario.beginning(),
+        scenario.first_world(),
         lambda world: [*steps(scenario, rules, world)],
-        lambda world, _: progress.stuck(world),
-        most,
+        lambda world, _: progress.find_counterexample(world),
+        max_worlds,
     )
 
 
 def visit(
-    beginning: AnyWorld,
-    following: Callable[[AnyWorld], Sequence[tuple[str, AnyWorld, str]]],
-    wrong: Callable[[AnyWorld, list[str]], Counterexample | None],
-    most: int,
-) -> Explored:
-    """Visit worlds of a model, at most `most`, until a promise is broken.
+    first_world: AnyWorld,
+    next_steps: Callable[[AnyWorld], Sequence[tuple[str, AnyWorld, str]]],
+    check_world: Callable[[AnyWorld, list[str]], Counterexample | None],
+    max_worlds: int,
+) -> SearchResult:
+    """Visit worlds of a model, at most `max_worlds`, until a promise is broken.
 
-    `following` returns the steps from a world: label, next world, and broken promise. `wrong` returns the promise that
-    a world with steps of these labels breaks.
+    `next_steps` returns the steps from a world: label, next world, and broken promise. `check_world` returns the
+    promise that a world breaks; its second argument has the labels of the steps from this world.
     """
-    origins: dict[AnyWorld, tuple[AnyWorld, str] | None] = {beginning: None}
-    waiting = deque([beginning])
-    while waiting and len(origins) < most:
-        world = waiting.popleft()
-        steps_from = following(world)
-        broken = (Counterexample(promise, [label]) for label, _, promise in steps_from if promise)
-        if found := wrong(world, [label for label, *_ in steps_from]) or next(broken, None):
-            return Explored(len(origins), Counterexample(found.wrong, [*trace(origins, world), *found.trace]))
+    origins: dict[AnyWorld, tuple[AnyWorld, str] | None] = {first_world: None}
+    queue = deque([first_world])
+    while queue and len(origins) < max_worlds:
+        world = queue.popleft()
+        steps_from = next_steps(world)
+        broken_steps = (Counterexample(promise, [label]) for label, _, promise in steps_from if promise)
+        if counterexample := check_world(world, [label for label, *_ in steps_from]) or next(
+            broken_steps, None
+        ):
+            return SearchResult(
+                len(origins),
+                Counterexample(
+                    counterexample.broken_promise, [*trace(origins, world), *counterexample.trace]
+                ),
+            )
         for label, after, _ in steps_from:
             if after not in origins:
                 origins[after] = world, label
-                waiting.append(after)
-    return Explored(len(origins), None)
+                queue.append(after)
+    return SearchResult(len(origins), None)
 
 
 def trace(origins: Mapping[AnyWorld, tuple[AnyWorld, str] | None], world: AnyWorld) -> list[str]:
@@ -105,14 +114,14 @@ class Progress:
         self._known: dict[tuple[Broker, Shard], Counterexample | None] = {}
         self._finished = lru_cache(maxsize=None)(self._finish)
 
-    def stuck(self, world: World) -> Counterexample | None:
+    def find_counterexample(self, world: World) -> Counterexample | None:
         """Return the reason why a later run cannot finish. (A transaction that may still end is another world.)"""
         for shard in {*world.shards, Shard()}:
             key = world.broker, shard
             if key not in self._known:
                 self._known[key] = self._finished(world.broker.settled(), shard)
-            if (stuck := self._known[key]) is not None:
-                return stuck
+            if (counterexample := self._known[key]) is not None:
+                return counterexample
         return None
 
     def _finish(self, broker: Broker, shard: Shard) -> Counterexample | None:
@@ -124,11 +133,11 @@ class Progress:
                 return Counterexample("a later run does not come to an end", labels)
             labels.append(step.label)
             world = step.world
-            if step.wrong:
-                return Counterexample(step.wrong, labels)
-        wanted = reference(self._scenario.commands)
+            if step.broken_promise:
+                return Counterexample(step.broken_promise, labels)
+        expected = reference(self._scenario.commands)
         broker, shard = world.broker, world.shards[0]
-        left = written(broker.outcomes, False), written(broker.events, False), shard.state
-        if left != (wanted.outcomes, wanted.events, wanted.states[-1]):
+        result = written(broker.outcomes, False), written(broker.events, False), shard.state
+        if result != (expected.outcomes, expected.events, expected.states[-1]):
             return Counterexample("a later run leaves something undone", labels)
         return None

@@ -16,7 +16,7 @@ from cqrs_cli.deciding.recover import has_lost_events
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.ownership.claim import Judgement, successor_claim
 from tests.model.broker import last_stable, visible
-from tests.model.deciding import as_outcome, decide, fold, merged, recalled, unpacked
+from tests.model.deciding import decide, fold, ids_of_outcome, merge_memories, parse_outcome, unpack_state
 from tests.model.turn import Turn
 from tests.model.world import Shard, Steps
 
@@ -24,7 +24,7 @@ from tests.model.world import Shard, Steps
 def fence(turn: Turn) -> Steps:
     """1: Fence; possible once a commit under way is complete."""
     if not turn.broker.is_settling:
-        yield turn.next("fences", broker=turn.broker.fenced(turn.number))
+        yield turn.continue_next("fences", broker=turn.broker.fenced(turn.number))
 
 
 def claim(turn: Turn) -> Steps:
@@ -32,31 +32,38 @@ def claim(turn: Turn) -> Steps:
     owner, broker = turn.owner, turn.broker
     if broker.hides_an_offset:
         return
-    judgement = turn.rules.judge(owner.mine, broker.claim)
+    judgement = turn.rules.judge(owner.own_claim, broker.claim)
     if judgement.must_return:
-        yield turn.returns(judgement)
+        yield turn.return_superseded(judgement)
         return
-    mine = successor_claim(owner.mine, broker.claim, turn.shard.token)
+    own_claim = successor_claim(owner.own_claim, broker.claim, turn.shard.token)
     if broker.offset is None:
-        yield turn.next("finds no offset to claim", mine=mine)
+        yield turn.continue_next("finds no offset to claim", own_claim=own_claim)
     else:
-        known = {"mine": mine, "committed_claim": broker.claim, "committed": broker.offset, "claimed": True}
-        yield from turn.sends("claims", broker.offset, turn.rules.after("claim"), **known)
+        knowledge = {
+            "own_claim": own_claim,
+            "committed_claim": broker.claim,
+            "committed": broker.offset,
+            "claimed": True,
+        }
+        yield from turn.commit_position("claims", broker.offset, turn.rules.after("claim"), **knowledge)
 
 
 def look(turn: Turn) -> Steps:
     """3: Read the end of the outcomes."""
-    yield turn.next("looks where the outcomes end", outcomes_end=turn.rules.end(turn.broker.outcomes))
+    yield turn.continue_next(
+        "looks where the outcomes end", outcomes_end=turn.rules.end(turn.broker.outcomes)
+    )
 
 
 def judge_position(turn: Turn) -> Steps:
     """3: Judge the position to continue at, from the log."""
-    owner, broker, whole = turn.owner, turn.broker, len(turn.scenario.commands)
+    owner, broker, command_count = turn.owner, turn.broker, len(turn.scenario.commands)
     events_end = turn.rules.end(broker.events)
     if last_stable(broker.outcomes) < owner.outcomes_end or last_stable(broker.events) < events_end:
         return
-    decided = [as_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
-    last = decided[-1] if decided else None
+    decided = [parse_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
+    last_offset = decided[-1] if decided else None
     events = visible(broker.events, 0, events_end)
     log = LogState(
         aggregate="counter",
@@ -66,9 +73,9 @@ def judge_position(turn: Turn) -> Steps:
         other_ids=("e", "o"),
         partitions=1,
         start=0,
-        end=whole,
-        last_outcome=last,
-        last_outcome_matches=last is not None,
+        end=command_count,
+        last_outcome=last_offset,
+        last_outcome_matches=last_offset is not None,
         outcomes_start=0,
         has_events=bool(events),
         last_event=causing_command(Record(0, 0, None, events[-1])) if events else None,
@@ -78,26 +85,40 @@ def judge_position(turn: Turn) -> Steps:
         claim=owner.committed_claim,
     )
     try:
-        at = position(log)
+        next_offset = position(log)
     except ContradictionError as error:
-        yield turn.doubts(error)
+        yield turn.doubt(error)
         return
-    if gap(log, at) != (at, at):
-        yield turn.doubts(f"offset {owner.committed} is committed but command {at} has no outcome")
+    if gap(log, next_offset) != (next_offset, next_offset):
+        yield turn.doubt(f"offset {owner.committed} is committed but command {next_offset} has no outcome")
         return
-    mine = replace(owner.mine, topic_id=log.topic_id, other_ids=log.other_ids, partitions=log.partitions)
-    known = {"mine": mine, "at": at, "committed_claim": None, "outcomes_end": 0, "claimed": True}
-    if owner.claimed and at == owner.committed:
-        yield turn.next(f"goes on at {at}", **known)
+    own_claim = replace(
+        owner.own_claim, topic_id=log.topic_id, other_ids=log.other_ids, partitions=log.partitions
+    )
+    knowledge = {
+        "own_claim": own_claim,
+        "next_offset": next_offset,
+        "committed_claim": None,
+        "outcomes_end": 0,
+        "claimed": True,
+    }
+    if owner.claimed and next_offset == owner.committed:
+        yield turn.continue_next(f"goes on at {next_offset}", **knowledge)
     else:
-        yield from turn.sends(f"goes on at {at} and says so", at, turn.rules.after(owner.step), **known)
+        yield from turn.commit_position(
+            f"goes on at {next_offset} and says so", next_offset, turn.rules.after(owner.step), **knowledge
+        )
 
 
 def take(turn: Turn) -> Steps:
     """4: Take the shard."""
-    token, at = turn.owner.mine.token, turn.shard.positions
-    yield turn.next(
-        "takes its shard", shard=turn.shard._replace(token=token), token=token, flushed=at, positions=at
+    token, positions = turn.owner.own_claim.token, turn.shard.positions
+    yield turn.continue_next(
+        "takes its shard",
+        shard=turn.shard._replace(token=token),
+        token=token,
+        flushed=positions,
+        positions=positions,
     )
 
 
@@ -110,9 +131,11 @@ def fold_events(turn: Turn) -> Steps:
     try:
         shard = with_events(turn, turn.shard, end)
     except (ContradictionError, FoldError) as error:
-        yield turn.doubts(error)
+        yield turn.doubt(error)
     else:
-        yield turn.writes("folds the events", following, shard, outcomes_end=turn.rules.end(broker.outcomes))
+        yield turn.write_shard(
+            "folds the events", following, shard, outcomes_end=turn.rules.end(broker.outcomes)
+        )
 
 
 def fold_outcomes(turn: Turn) -> Steps:
@@ -123,80 +146,86 @@ def fold_outcomes(turn: Turn) -> Steps:
     try:
         shard = with_outcomes(turn, turn.shard._replace(positions=owner.positions), owner.outcomes_end)
     except ContradictionError as error:
-        yield turn.doubts(error)
+        yield turn.doubt(error)
     else:
-        shard = shard._replace(positions=shard.positions._replace(commands=owner.at))
-        yield turn.writes("folds the outcomes", following, shard, outcomes_end=0)
+        shard = shard._replace(positions=shard.positions._replace(commands=owner.next_offset))
+        yield turn.write_shard("folds the outcomes", following, shard, outcomes_end=0)
 
 
 def with_events(turn: Turn, shard: Shard, end: int) -> Shard:
     """Return the shard with the events up to `end` folded. Raises `ContradictionError`, `FoldError`."""
-    at = turn.owner.positions
-    if at.events > end:
-        raise ContradictionError(f"the events end at {end}, before {at.events}", "")
-    state = fold(turn.rules, shard.state, visible(turn.broker.events, at.events, end))
-    return shard._replace(state=state, positions=at._replace(events=end))
+    positions = turn.owner.positions
+    if positions.events > end:
+        raise ContradictionError(f"the events end at {end}, before {positions.events}", "")
+    state = fold(turn.rules, shard.state, visible(turn.broker.events, positions.events, end))
+    return shard._replace(state=state, positions=positions._replace(events=end))
 
 
 def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
     """Return the shard with the outcomes up to `end` folded. Raises `ContradictionError`."""
-    at, commands = shard.positions, turn.scenario.commands
-    if at.outcomes > end:
-        raise ContradictionError(f"the outcomes end at {end}, before {at.outcomes}", "")
+    positions, commands = shard.positions, turn.scenario.commands
+    if positions.outcomes > end:
+        raise ContradictionError(f"the outcomes end at {end}, before {positions.outcomes}", "")
     memory = shard.memory
-    for value in visible(turn.broker.outcomes, at.outcomes, end):
-        outcome = as_outcome(value)
-        if has_lost_events(unpacked(shard.state), outcome):
+    for value in visible(turn.broker.outcomes, positions.outcomes, end):
+        outcome = parse_outcome(value)
+        if has_lost_events(unpack_state(shard.state), outcome):
             raise ContradictionError(f"events of command {outcome.data.offset} were lost", "")
         offset = outcome.data.offset
-        at = at._replace(commands=offset + 1, clock=max(at.clock, commands[offset].timestamp))
+        positions = positions._replace(
+            commands=offset + 1, clock=max(positions.clock, commands[offset].timestamp)
+        )
         if turn.rules.remembers_across_restarts:
-            memory = merged(memory, recalled(commands, value))
-    return shard._replace(memory=memory, positions=at._replace(outcomes=end))
+            memory = merge_memories(memory, ids_of_outcome(commands, value))
+    return shard._replace(memory=memory, positions=positions._replace(outcomes=end))
 
 
 def loop(turn: Turn) -> Steps:
     """5: Apply now or later, decide one or two commands, end when all are decided, or be idle."""
-    owner, whole = turn.owner, len(turn.scenario.commands)
+    owner, command_count = turn.owner, len(turn.scenario.commands)
     if owner.positions != owner.flushed:
-        memory = merged(turn.shard.memory, owner.staged)
+        memory = merge_memories(turn.shard.memory, owner.staged)
         shard = Shard("", owner.positions, owner.state, memory)
-        yield turn.writes("applies", "loop", shard, staged=())
+        yield turn.write_shard("applies", "loop", shard, staged=())
     else:
-        if owner.at == whole:
-            yield turn.leaves("ends: all is decided")
+        if owner.next_offset == command_count:
+            yield turn.end("ends: all is decided")
         yield from _idle(turn)
-    for end in range(min(whole, owner.at + owner.most), owner.at, -1):
+    for end in range(min(command_count, owner.next_offset + owner.batch_limit), owner.next_offset, -1):
         yield from commits(turn, end)
 
 
 def commits(turn: Turn, end: int, loses_a_record: bool = False) -> Steps:
     """5: Decide the commands up to `end`, and commit."""
-    owner, broker, found = turn.owner, turn.broker, turn.shard
+    owner, broker, stored_shard = turn.owner, turn.broker, turn.shard
     if turn.is_fenced:
-        yield turn.fails(KafkaError._FENCED, end - owner.at)
+        yield turn.fail(KafkaError._FENCED, end - owner.next_offset)
     elif broker.transaction is None:
-        memory = merged(found.memory, owner.staged)
-        batch = decide(turn.scenario.commands, owner.at, end, owner.state or found.state, memory)
+        memory = merge_memories(stored_shard.memory, owner.staged)
+        batch = decide(
+            turn.scenario.commands, owner.next_offset, end, owner.state or stored_shard.state, memory
+        )
         outcomes = batch.outcomes[:-1] if loses_a_record else batch.outcomes
-        label = f"decides {owner.at} to {end - 1} and commits"
-        early: dict[str, Any] = {}
+        label = f"decides {owner.next_offset} to {end - 1} and commits"
+        early_write: dict[str, Any] = {}
         if not turn.rules.applies_after_the_commit:
-            at = owner.positions._replace(commands=end, clock=batch.clock)
-            shard = Shard(owner.token, at, batch.state, merged(memory, batch.memory))
-            early = {"shard": shard, "flushed": at, "positions": at}
-        produced = broker.produced(turn.number, end, owner.mine, batch.events, outcomes)
-        yield turn.to(label, "await", broker=produced, batch=batch, **early)
+            positions = owner.positions._replace(commands=end, clock=batch.clock)
+            shard = Shard(owner.token, positions, batch.state, merge_memories(memory, batch.memory))
+            early_write = {"shard": shard, "flushed": positions, "positions": positions}
+        produced = broker.produced(turn.number, end, owner.own_claim, batch.events, outcomes)
+        yield turn.continue_at(label, "await", broker=produced, batch=batch, **early_write)
 
 
 def _idle(turn: Turn) -> Steps:
     """5: Check the claim while idle: an owner that commits nothing would not notice that it was fenced."""
     owner, broker = turn.owner, turn.broker
     if broker.offset is None:
-        yield from turn.sends("finds its offset gone and commits it again", owner.at, "loop")
+        yield from turn.commit_position(
+            "finds its offset gone and commits it again", owner.next_offset, "loop"
+        )
         return
-    judgement = turn.rules.judge(owner.mine, broker.claim)
+    judgement = turn.rules.judge(owner.own_claim, broker.claim)
     if judgement.must_return:
-        yield turn.returns(judgement)
+        yield turn.return_superseded(judgement)
     elif judgement is not Judgement.OWN:
-        yield turn.drops("finds an older run's claim")
+        yield turn.drop_state("finds an older run's claim")

@@ -38,5 +38,5 @@ class Rules:
 
     def after(self, step: str) -> str:
         """Return the step after this step."""
-        following = (*self.steps, "loop")
-        return following[following.index(step) + 1]
+        steps = (*self.steps, "loop")
+        return steps[steps.index(step) + 1]

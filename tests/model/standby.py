@@ -12,17 +12,17 @@ from typing import NamedTuple
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.standby import can_take_over, next_claim
 
-SILENT, AFTER = 3.0, 2.0
+SILENT_SECONDS, TIMEOUT = 3.0, 2.0
 
 
 class Run(NamedTuple):
     """A run. `step` is standby, turn (it takes over), works or gone."""
 
-    mine: Claim
+    own_claim: Claim
     step: str = "standby"
 
 
-class Place(NamedTuple):
+class Moment(NamedTuple):
     """One moment. `suspicions` and `crashes` count the faults that may still happen."""
 
     runs: tuple[Run, ...]
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     suspicions: int = 2
     crashes: int = 1
 
-    def changed(self, number: int, run: Run) -> "Place":
+    def changed(self, number: int, run: Run) -> "Moment":
         return self._replace(runs=(*self.runs[:number], run, *self.runs[number + 1 :]))
 
 
@@ -40,82 +40,88 @@ class Rules:
 
     can_take_over: Callable[[Claim, Claim | None, float, float], bool] = can_take_over
     next_claim: Callable[[Claim, Claim | None, int], Claim] = next_claim
-    taken_over_stands_by: bool = True
+    returns_to_standby: bool = True
 
 
-def beginning(count: int) -> Place:
+def first_moment(count: int) -> Moment:
     """Return runs that were started in sequence and are all in standby mode."""
-    return Place(tuple(Run(Claim(number, f"r{number}", 0, 0, 0, "id", 1)) for number in range(count)))
+    return Moment(tuple(Run(Claim(number, f"r{number}", 0, 0, 0, "id", 1)) for number in range(count)))
 
 
-def following(rules: Rules, place: Place) -> Iterator[Place]:
+def next_moments(rules: Rules, moment: Moment) -> Iterator[Moment]:
     """Yield every possible next moment without a fault."""
-    for number, run in enumerate(place.runs):
-        if run.step == "standby" and rules.can_take_over(run.mine, place.claim, _silent(place), AFTER):
-            yield _begun(rules, place, number, run)
+    for number, run in enumerate(moment.runs):
+        if run.step == "standby" and rules.can_take_over(
+            run.own_claim, moment.claim, _silent_seconds(moment), TIMEOUT
+        ):
+            yield _start_takeover(rules, moment, number, run)
         elif run.step == "turn":  # it fences, and judges the committed claim
-            later = judge(run.mine, place.claim).must_return
-            after = place if later else place._replace(claim=run.mine)
+            later = judge(run.own_claim, moment.claim).must_return
+            after = moment if later else moment._replace(claim=run.own_claim)
             yield after.changed(number, run._replace(step="standby" if later else "works"))
         elif run.step == "works":
-            yield from _judged(rules, place, number, run)
+            yield from _check_claim(rules, moment, number, run)
 
 
-def faults(rules: Rules, place: Place) -> Iterator[Place]:
+def faults(rules: Rules, moment: Moment) -> Iterator[Moment]:
     """Yield the next moments after a fault: an active run crashes, or is suspected although it lives."""
-    for number, run in enumerate(place.runs):
-        if run.step == "standby" and place.suspicions:
-            fewer = place._replace(suspicions=place.suspicions - 1)
-            yield _begun(rules, fewer, number, run)
-        elif run.step == "works" and place.crashes:
-            yield place._replace(crashes=place.crashes - 1).changed(number, run._replace(step="gone"))
+    for number, run in enumerate(moment.runs):
+        if run.step == "standby" and moment.suspicions:
+            fewer = moment._replace(suspicions=moment.suspicions - 1)
+            yield _start_takeover(rules, fewer, number, run)
+        elif run.step == "works" and moment.crashes:
+            yield moment._replace(crashes=moment.crashes - 1).changed(number, run._replace(step="gone"))
 
 
-def _silent(place: Place) -> float:
-    lives = any(one.step == "works" and one.mine == place.claim for one in place.runs)
-    return 0.0 if lives else SILENT
+def _silent_seconds(moment: Moment) -> float:
+    is_active = any(run.step == "works" and run.own_claim == moment.claim for run in moment.runs)
+    return 0.0 if is_active else SILENT_SECONDS
 
 
-def _begun(rules: Rules, place: Place, number: int, run: Run) -> Place:
-    return place.changed(number, run._replace(mine=rules.next_claim(run.mine, place.claim, 0), step="turn"))
+def _start_takeover(rules: Rules, moment: Moment, number: int, run: Run) -> Moment:
+    return moment.changed(
+        number, run._replace(own_claim=rules.next_claim(run.own_claim, moment.claim, 0), step="turn")
+    )
 
 
-def _judged(rules: Rules, place: Place, number: int, run: Run) -> Iterator[Place]:
-    judgement = judge(run.mine, place.claim)
-    if judgement is Judgement.LATER_RUN and rules.taken_over_stands_by:
-        yield place.changed(number, run._replace(step="standby"))
+def _check_claim(rules: Rules, moment: Moment, number: int, run: Run) -> Iterator[Moment]:
+    judgement = judge(run.own_claim, moment.claim)
+    if judgement is Judgement.LATER_RUN and rules.returns_to_standby:
+        yield moment.changed(number, run._replace(step="standby"))
     elif judgement is Judgement.LATER_RUN:
-        yield _begun(rules, place, number, run)
+        yield _start_takeover(rules, moment, number, run)
     elif judgement is not Judgement.OWN:  # its claim is gone: it starts again
-        yield place.changed(number, run._replace(step="turn"))
+        yield moment.changed(number, run._replace(step="turn"))
 
 
-class Explored(NamedTuple):
-    """The result of a search. `restless` has the moments from which no final moment is reachable without a fault."""
+class SearchResult(NamedTuple):
+    """The result of a search. No final moment is reachable without a fault from `unsettled_moments`."""
 
-    places: int
-    rests: list[Place]
-    restless: list[Place]
+    moment_count: int
+    final_moments: list[Moment]
+    unsettled_moments: list[Moment]
 
 
-def explored(rules: Rules, start: Place, most: int = 20_000) -> Explored:
-    """Visit all reachable moments, at most `most`. Only a fault can change a final moment."""
-    before: dict[Place, set[Place]] = {start: set()}
-    waiting, rests = [start], list[Place]()
-    while waiting and len(before) < most:
-        place = waiting.pop()
-        nexts = set(following(rules, place))
-        if not nexts:
-            rests.append(place)
-        for one in nexts | set(faults(rules, place)):
-            if one not in before:
-                before[one] = set()
-                waiting.append(one)
-        for one in nexts:
-            before[one].add(place)
-    reaching, waiting = set(rests), list(rests)
-    while waiting:
-        fresh = before[waiting.pop()] - reaching
-        reaching |= fresh
-        waiting += fresh
-    return Explored(len(before), rests, [place for place in before if place not in reaching])
+def explore_moments(rules: Rules, start: Moment, max_moments: int = 20_000) -> SearchResult:
+    """Visit all reachable moments, at most `max_moments`. Only a fault can change a final moment."""
+    predecessors: dict[Moment, set[Moment]] = {start: set()}
+    queue, final_moments = [start], list[Moment]()
+    while queue and len(predecessors) < max_moments:
+        moment = queue.pop()
+        successors = set(next_moments(rules, moment))
+        if not successors:
+            final_moments.append(moment)
+        for successor in successors | set(faults(rules, moment)):
+            if successor not in predecessors:
+                predecessors[successor] = set()
+                queue.append(successor)
+        for successor in successors:
+            predecessors[successor].add(moment)
+    settled, queue = set(final_moments), list(final_moments)
+    while queue:
+        newly_settled = predecessors[queue.pop()] - settled
+        settled |= newly_settled
+        queue += newly_settled
+    return SearchResult(
+        len(predecessors), final_moments, [moment for moment in predecessors if moment not in settled]
+    )

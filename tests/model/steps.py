@@ -36,9 +36,9 @@ def of_broker(scenario: Scenario, world: World) -> Steps:
     if transaction is not None and not transaction.committing:
         yield _arrival(scenario, world, transaction)
     elif transaction is not None:
-        for place in transaction.unmarked:
+        for target in transaction.unmarked:
             yield Step(
-                f"broker: the commit is visible in {place}", world._replace(broker=broker.marked(place))
+                f"broker: the commit is visible in {target}", world._replace(broker=broker.marked(target))
             )
     if Slot("foreign") in broker.events + broker.outcomes:
         yield Step("a stranger's transaction is aborted", world._replace(broker=broker.undisturbed()))
@@ -47,25 +47,29 @@ def of_broker(scenario: Scenario, world: World) -> Steps:
 def _arrival(scenario: Scenario, world: World, transaction: Transaction) -> Step:
     """Let the broker commit, and let the owner that waits learn it."""
     claim, broker = transaction.claim, world.broker.reached()
-    wrong = ""
+    broken_promise = ""
     if "outcomes" in transaction.unmarked:
-        wanted = reference(scenario.commands)
+        expected = reference(scenario.commands)
         outcomes, events = written(broker.outcomes, True), written(broker.events, True)
-        if outcomes != wanted.outcomes[: len(outcomes)] or events != wanted.events[: len(events)]:
-            wrong = "what is committed is not what the commands come to"
+        if outcomes != expected.outcomes[: len(outcomes)] or events != expected.events[: len(events)]:
+            broken_promise = "what is committed is not what the commands come to"
         elif len(outcomes) < transaction.offset:
-            wrong = "a command is passed over"
+            broken_promise = "a command is passed over"
         elif (claim.run_epoch, TERMINAL) in world.claimed:
-            wrong = "a run decides after it was ended"
+            broken_promise = "a run decides after it was ended"
     if not scenario.scattered:
-        for place in transaction.unmarked:
-            broker = broker.marked(place)
-    by_driver = transaction.of == len(world.owners)
+        for target in transaction.unmarked:
+            broker = broker.marked(target)
+    by_driver = transaction.owner_number == len(world.owners)
     claimed = (claim.run_epoch, TERMINAL if by_driver else claim.submission)
     after = world._replace(broker=broker, claimed=world.claimed | {claimed})
-    if not by_driver and world.owners[transaction.of].step == "await":
-        after = after.with_owner(transaction.of, _informed(world.owners[transaction.of], world))
-    return Step(f"broker: commits offset {transaction.offset} of run {claim.run_epoch}", after, wrong)
+    if not by_driver and world.owners[transaction.owner_number].step == "await":
+        after = after.with_owner(
+            transaction.owner_number, _informed(world.owners[transaction.owner_number], world)
+        )
+    return Step(
+        f"broker: commits offset {transaction.offset} of run {claim.run_epoch}", after, broken_promise
+    )
 
 
 def _informed(owner: Owner, world: World) -> Owner:
@@ -74,15 +78,15 @@ def _informed(owner: Owner, world: World) -> Owner:
     transaction = broker.transaction
     assert transaction is not None
     if batch is None:
-        return owner._replace(step=owner.then, then="", committed=transaction.offset)
+        return owner._replace(step=owner.next_step, next_step="", committed=transaction.offset)
     before = owner.positions  # the events' report comes late: positions are lower bounds
     outcomes = _end_of_own(broker.outcomes) if batch.outcomes else before.outcomes
     return owner._replace(
         step="loop",
         batch=None,
-        at=batch.end,
+        next_offset=batch.end,
         committed=batch.end,
-        most=2,
+        batch_limit=2,
         positions=before._replace(commands=batch.end, outcomes=outcomes, clock=batch.clock),
         state=batch.state,
         staged=(*owner.staged, *batch.memory),
@@ -91,12 +95,12 @@ def _informed(owner: Owner, world: World) -> Owner:
 
 def _end_of_own(log: tuple[Slot, ...]) -> int:
     """Return the end offset of a batch, as its delivery reports give it."""
-    return max((n + 1 for n, slot in enumerate(log) if slot.status == "open"), default=0)
+    return max((offset + 1 for offset, slot in enumerate(log) if slot.status == "open"), default=0)
 
 
 def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
     """Retire the first run from outside: read the claim, fence, and commit a terminal claim."""
-    (step, before), broker, number = world.driver, world.broker, len(world.owners)
+    (step, claim_before), broker, number = world.driver, world.broker, len(world.owners)
     run = scenario.owners[0][0]
     gone = world._replace(driver=Driver("gone"))
     if step == "idle":
@@ -105,15 +109,15 @@ def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
         else:
             yield Step("driver: sees its run's claim", world._replace(driver=Driver("fence", broker.claim)))
     elif step == "fence" and not broker.is_settling:
-        after = world._replace(broker=broker.fenced(number), driver=Driver("claim", before))
+        after = world._replace(broker=broker.fenced(number), driver=Driver("claim", claim_before))
         yield Step("driver: fences", after)
     elif step == "claim" and not broker.hides_an_offset:
-        last = rules.terminal(broker.claim or before, f"r{run}")
-        if last is None or broker.offset is None or broker.epoch != number:
+        terminal = rules.terminal(broker.claim or claim_before, f"r{run}")
+        if terminal is None or broker.offset is None or broker.epoch != number:
             yield Step("driver: finds that it has lost the partition", gone)
         else:
-            left = gone._replace(broker=broker.produced(number, broker.offset, last))
-            yield Step("driver: leaves a terminal claim", left)
+            world_after = gone._replace(broker=broker.produced(number, broker.offset, terminal))
+            yield Step("driver: leaves a terminal claim", world_after)
 
 
 def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
@@ -127,10 +131,10 @@ def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
         expired = broker._replace(offset=None, claim=None)
         yield Step("fault: the committed offset expires", world._replace(broker=expired, claimed=claimed))
     if Slot("foreign") not in broker.events + broker.outcomes:
-        for place in ("events", "outcomes"):
+        for target in ("events", "outcomes"):
             yield Step(
-                f"fault: a stranger's transaction opens on {place}",
-                world._replace(broker=broker.disturbed(place)),
+                f"fault: a stranger's transaction opens on {target}",
+                world._replace(broker=broker.disturbed(target)),
             )
     for number in range(len(world.owners)):
         yield from _of_owner(Turn(scenario, rules, world, number))
@@ -138,17 +142,19 @@ def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
 
 def _of_owner(turn: Turn) -> Steps:
     owner, world = turn.owner, turn.world
-    again = turn.scenario.owner(owner.run, owner.mine.submission + len(world.owners))
-    if owner.step not in (again.step, "gone"):
-        yield Step(f"fault: {owner} crashes and is started again", world.with_owner(turn.number, again))
+    restarted = turn.scenario.owner(owner.run, owner.own_claim.submission + len(world.owners))
+    if owner.step not in (restarted.step, "gone"):
+        yield Step(f"fault: {owner} crashes and is started again", world.with_owner(turn.number, restarted))
     if owner.step in _CALLING:
-        size = owner.batch.end - owner.at if owner.batch is not None else 0
-        yield _fault(turn.fails(KafkaError._TIMED_OUT, size))
-    if owner.step == "loop" and owner.at + 2 <= min(len(turn.scenario.commands), owner.at + owner.most):
+        size = owner.batch.end - owner.next_offset if owner.batch is not None else 0
+        yield _fault(turn.fail(KafkaError._TIMED_OUT, size))
+    if owner.step == "loop" and owner.next_offset + 2 <= min(
+        len(turn.scenario.commands), owner.next_offset + owner.batch_limit
+    ):
         if turn.rules.a_refused_record_stops_the_commit:
-            yield _fault(turn.fails(KafkaError.MSG_SIZE_TOO_LARGE, 2))
+            yield _fault(turn.fail(KafkaError.MSG_SIZE_TOO_LARGE, 2))
         else:
-            yield from map(_fault, commits(turn, owner.at + 2, loses_a_record=True))
+            yield from map(_fault, commits(turn, owner.next_offset + 2, loses_a_record=True))
 
 
 def _fault(step: Step) -> Step:

@@ -12,55 +12,55 @@ from tests.model.world import Steps
 
 def warm(turn: Turn) -> Steps:
     """0: Read the owner's token in the shard."""
-    yield turn.to("opens its shard", "warm_claim", token=turn.shard.token)
+    yield turn.continue_at("opens its shard", "warm_claim", token=turn.shard.token)
 
 
 def warm_claim(turn: Turn) -> Steps:
     """0: Leave the shard of a living owner alone."""
     if turn.rules.may_warm(turn.owner.token, turn.broker.claim):
-        yield turn.to("may fold", "warm_look")
+        yield turn.continue_at("may fold", "warm_look")
     else:
-        yield turn.begins("leaves its shard to the living owner")
+        yield turn.restart("leaves its shard to the living owner")
 
 
 def warm_look(turn: Turn) -> Steps:
     """0: Read the shard's positions."""
-    at = turn.shard.positions
-    yield turn.to("sees how far the shard is", "warm_fold", flushed=at, positions=at)
+    positions = turn.shard.positions
+    yield turn.continue_at("sees how far the shard is", "warm_fold", flushed=positions, positions=positions)
 
 
 def warm_fold(turn: Turn) -> Steps:
     """0: Fold the visible records. An inconsistency is left to the owner."""
-    broker, found = turn.broker, turn.shard
-    shard = found
+    broker, stored_shard = turn.broker, turn.shard
+    shard = stored_shard
     try:
-        if (found.token, found.positions) == (turn.owner.token, turn.owner.flushed):
-            shard = owner.with_events(turn, found, last_stable(broker.events))
+        if (stored_shard.token, stored_shard.positions) == (turn.owner.token, turn.owner.flushed):
+            shard = owner.with_events(turn, stored_shard, last_stable(broker.events))
             shard = owner.with_outcomes(turn, shard, last_stable(broker.outcomes))
     except (ContradictionError, FoldError):
         pass
-    yield turn.begins("has folded what is visible", shard=shard)
+    yield turn.restart("has folded what is visible", shard=shard)
 
 
 def doubt(turn: Turn) -> Steps:
     """Believe an inconsistency only while the committed claim is the owner's. Does not wait for pending commits."""
     owner, committed_claim = turn.owner, turn.broker.claim
-    if turn.rules.believable(owner.mine, owner.claimed, committed_claim):
-        yield turn.stops(5, "the contradiction is believed")
+    if turn.rules.believable(owner.own_claim, owner.claimed, committed_claim):
+        yield turn.stop_with_error(5, "the contradiction is believed")
     else:
-        yield turn.drops("does not believe it: the claim is not its own")
+        yield turn.drop_state("does not believe it: the claim is not its own")
 
 
 def judge(turn: Turn) -> Steps:
     """6: Read the claim without waiting for pending commits, and start again."""
     owner = turn.owner
-    judgement = turn.rules.judge(owner.mine, turn.broker.claim)
+    judgement = turn.rules.judge(owner.own_claim, turn.broker.claim)
     if judgement.must_return:
-        yield turn.returns(judgement)
+        yield turn.return_superseded(judgement)
     elif owner.starts < turn.scenario.starts:
-        yield turn.begins("begins again", owner.starts + 1)
+        yield turn.restart("begins again", owner.starts + 1)
     else:
-        yield turn.leaves("pauses for ever")
+        yield turn.end("pauses for ever")
 
 
 STEPS: dict[str, Callable[[Turn], Steps]] = {

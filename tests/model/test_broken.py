@@ -9,12 +9,12 @@ from tests.model.rules import Rules
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("broken", BREAKS)
-def test_a_broken_rule_has_a_counterexample(broken: str) -> None:
-    rules, scenario, wrong = BREAKS[broken]
-    explore(scenario, rules).check_broken(wrong)
+@pytest.mark.parametrize("broken_rule", BREAKS)
+def test_a_broken_rule_has_a_counterexample(broken_rule: str) -> None:
+    rules, scenario, broken_promise = BREAKS[broken_rule]
+    explore(scenario, rules).check_broken(broken_promise)
 
 
-@pytest.mark.parametrize("broken", BREAKS)
-def test_a_kept_rule_has_no_counterexample(broken: str) -> None:
-    assert explore(BREAKS[broken].scenario, Rules()).counterexample is None
+@pytest.mark.parametrize("broken_rule", BREAKS)
+def test_a_kept_rule_has_no_counterexample(broken_rule: str) -> None:
+    assert explore(BREAKS[broken_rule].scenario, Rules()).counterexample is None

@@ -3,45 +3,51 @@
 import pytest
 
 from cqrs_cli.ownership.standby import can_take_over
-from tests.model.standby import Place, Rules, beginning, explored
+from tests.model.standby import Moment, Rules, explore_moments, first_moment
 
-MOST = 20_000
-
-
-def at_work(place: Place) -> list[str]:
-    return [one.mine.run for one in place.runs if one.step == "works" and one.mine == place.claim]
+MAX_MOMENTS = 20_000
 
 
-def is_served(place: Place) -> bool:
+def active_runs(moment: Moment) -> list[str]:
+    return [run.own_claim.run for run in moment.runs if run.step == "works" and run.own_claim == moment.claim]
+
+
+def is_served(moment: Moment) -> bool:
     """True if exactly one run works, or if all runs have crashed."""
-    return len(at_work(place)) == 1 or all(one.step == "gone" for one in place.runs)
+    return len(active_runs(moment)) == 1 or all(run.step == "gone" for run in moment.runs)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_one_run_works_in_the_end(count: int) -> None:
+def test_one_run_is_active_in_the_end(count: int) -> None:
     """Any run may crash or be suspected, in any state of the others."""
-    found = explored(Rules(), beginning(count), MOST)
-    assert found.places < MOST and found.restless == []
-    assert all(map(is_served, found.rests))
+    result = explore_moments(Rules(), first_moment(count), MAX_MOMENTS)
+    assert result.moment_count < MAX_MOMENTS and result.unsettled_moments == []
+    assert all(map(is_served, result.final_moments))
 
 
 BREAKS = {
-    "a run that is taken over claims again": Rules(taken_over_stands_by=False),
+    "a run that is taken over claims again": Rules(returns_to_standby=False),
     "a living run is not waited for": Rules(can_take_over=lambda *_: True),
 }
 
 
 @pytest.mark.parametrize("rules", BREAKS.values(), ids=BREAKS)
-def test_broken_rules_fight_for_ever(rules: Rules) -> None:
-    assert explored(rules, beginning(2), MOST).places >= MOST
+def test_broken_rules_never_settle(rules: Rules) -> None:
+    assert explore_moments(rules, first_moment(2), MAX_MOMENTS).moment_count >= MAX_MOMENTS
 
 
-def test_claim_that_does_not_rise_serves_nobody() -> None:
+def test_unchanged_claim_leaves_no_active_run() -> None:
     """A run that was taken over could not take over again."""
-    assert explored(Rules(next_claim=lambda mine, *_: mine), beginning(2), MOST).restless
+    assert explore_moments(
+        Rules(next_claim=lambda own_claim, *_: own_claim), first_moment(2), MAX_MOMENTS
+    ).unsettled_moments
 
 
-def test_silence_lets_others_begin() -> None:
+def test_silence_allows_a_takeover() -> None:
     """A run that never suspects others waits forever after a crash."""
-    deaf = Rules(can_take_over=lambda mine, claim, silent, after: can_take_over(mine, claim, 0.0, after))
-    assert not all(map(is_served, explored(deaf, beginning(2), MOST).rests))
+    never_suspecting = Rules(
+        can_take_over=lambda own_claim, claim, silent, after: can_take_over(own_claim, claim, 0.0, after)
+    )
+    assert not all(
+        map(is_served, explore_moments(never_suspecting, first_moment(2), MAX_MOMENTS).final_moments)
+    )

@@ -21,91 +21,113 @@ class Turn:
         self.shard = world.shards[self.machine]
         self.is_fenced = world.broker.epoch != number
 
-    def to(
-        self, label: str, step: str, broker: Broker | None = None, shard: Shard | None = None, **known: Any
+    def continue_at(
+        self,
+        label: str,
+        step: str,
+        broker: Broker | None = None,
+        shard: Shard | None = None,
+        **knowledge: Any,
     ) -> Step:
         """Continue at `step` with more knowledge."""
-        return self._be(label, self.owner._replace(step=step, **known), broker, shard)
+        return self._with_owner(label, self.owner._replace(step=step, **knowledge), broker, shard)
 
-    def next(self, label: str, **known: Any) -> Step:
+    def continue_next(self, label: str, **knowledge: Any) -> Step:
         """Continue at the next step."""
-        return self.to(label, self.rules.after(self.owner.step), **known)
+        return self.continue_at(label, self.rules.after(self.owner.step), **knowledge)
 
-    def begins(self, label: str, starts: int = 1, shard: Shard | None = None) -> Step:
+    def restart(self, label: str, starts: int = 1, shard: Shard | None = None) -> Step:
         """Start again without knowledge."""
         owner = self.owner
-        return self._be(label, Owner(self.rules.steps[0], owner.mine, owner.most, starts), shard=shard)
+        return self._with_owner(
+            label, Owner(self.rules.steps[0], owner.own_claim, owner.batch_limit, starts), shard=shard
+        )
 
-    def sends(self, label: str, offset: int, then: str, **known: Any) -> Steps:
-        """Commit only a position. Continue at `then` once the broker confirms it."""
+    def commit_position(self, label: str, offset: int, next_step: str, **knowledge: Any) -> Steps:
+        """Commit only a position. Continue at `next_step` once the broker confirms it."""
         if self.is_fenced:
-            yield self.fails(KafkaError._FENCED)
+            yield self.fail(KafkaError._FENCED)
         elif self.broker.transaction is None:
-            broker = self.broker.produced(self.number, offset, known.get("mine", self.owner.mine))
-            yield self.to(label, "await", broker=broker, then=then, **known)
+            broker = self.broker.produced(
+                self.number, offset, knowledge.get("own_claim", self.owner.own_claim)
+            )
+            yield self.continue_at(label, "await", broker=broker, next_step=next_step, **knowledge)
 
-    def writes(self, label: str, step: str, shard: Shard, **known: Any) -> Step:
+    def write_shard(self, label: str, step: str, shard: Shard, **knowledge: Any) -> Step:
         """Write the shard, under the conditions of every write."""
-        owner, found, rules = self.owner, self.shard, self.rules
-        if rules.shard_checks_token and found.token != owner.token:
-            return self.drops("finds its shard taken by another")
-        if rules.shard_checks_positions and found.positions != owner.flushed:
-            refused = self.drops("finds its shard at other positions")
+        owner, stored_shard, rules = self.owner, self.shard, self.rules
+        if rules.shard_checks_token and stored_shard.token != owner.token:
+            return self.drop_state("finds its shard taken by another")
+        if rules.shard_checks_positions and stored_shard.positions != owner.flushed:
+            dropped = self.drop_state("finds its shard at other positions")
             committed_claim = self.broker.claim
             if committed_claim is None or committed_claim.token != owner.token:
-                return refused
-            return refused._replace(wrong="somebody has written into a living owner's shard")
-        at = shard.positions
+                return dropped
+            return dropped._replace(broken_promise="somebody has written into a living owner's shard")
+        positions = shard.positions
         shard = shard._replace(token=owner.token)
-        step_ = self.to(label, step, shard=shard, flushed=at, positions=at, **known)
-        return step_._replace(wrong=self._misled(shard))
+        written = self.continue_at(
+            label, step, shard=shard, flushed=positions, positions=positions, **knowledge
+        )
+        return written._replace(broken_promise=self._shard_fault(shard))
 
-    def fails(self, code: int, size: int = 0) -> Step:
+    def fail(self, code: int, size: int = 0) -> Step:
         """End this start because a call to the broker failed, possibly about a batch of `size` commands."""
         error = KafkaError(code)
         if code == KafkaError._FENCED and not self.rules.fenced_says_nothing:
-            return self.returns(Judgement.LATER_RUN)
-        most = self.owner.most
+            return self.return_superseded(Judgement.LATER_RUN)
+        batch_limit = self.owner.batch_limit
         if size and self.rules.is_caused_by_batch(error):
             if size == 1:
-                return self.stops(1, f"a command cannot be committed: {error.name()}")
-            most = size // 2
-        return self.drops(f"is told {error.name()}", most)
+                return self.stop_with_error(1, f"a command cannot be committed: {error.name()}")
+            batch_limit = size // 2
+        return self.drop_state(f"is told {error.name()}", batch_limit)
 
-    def doubts(self, what: object) -> Step:
+    def doubt(self, what: object) -> Step:
         """Continue with the check whether to believe an inconsistency."""
-        return self.to(f"sees a contradiction ({what})", "doubt")
+        return self.continue_at(f"sees a contradiction ({what})", "doubt")
 
-    def drops(self, label: str, most: int | None = None) -> Step:
+    def drop_state(self, label: str, batch_limit: int | None = None) -> Step:
         """6: Drop the state at the broker and in memory."""
         owner = self.owner
-        return self._be(label, Owner("judge", owner.mine, most or owner.most, owner.starts))
+        return self._with_owner(
+            label, Owner("judge", owner.own_claim, batch_limit or owner.batch_limit, owner.starts)
+        )
 
-    def returns(self, judgement: Judgement) -> Step:
+    def return_superseded(self, judgement: Judgement) -> Step:
         """End because the committed claim is judged to be a later one."""
-        run, submission, claimed = self.owner.run, self.owner.mine.submission, self.world.claimed
+        run, submission, claimed = self.owner.run, self.owner.own_claim.submission, self.world.claimed
         if judgement is Judgement.LATER_RUN:
-            justified = any(other > run for other, _ in claimed)
-            return self._gone("ends with exit 6", "" if justified else "exit 6, but no later run has claimed")
-        justified = any(other == run and later > submission for other, later in claimed)
-        return self._gone(
+            justified = any(claimed_run > run for claimed_run, _ in claimed)
+            return self._end_owner(
+                "ends with exit 6", "" if justified else "exit 6, but no later run has claimed"
+            )
+        justified = any(
+            claimed_run == run and claimed_submission > submission
+            for claimed_run, claimed_submission in claimed
+        )
+        return self._end_owner(
             "ends quietly", "" if justified else "a straggler, but no later attempt has claimed"
         )
 
-    def stops(self, exit_code: int, why: str) -> Step:
+    def stop_with_error(self, exit_code: int, why: str) -> Step:
         """End with an error, which is always wrong here: no operator acts in this model."""
-        return self._gone(
+        return self._end_owner(
             f"ends with exit {exit_code}: {why}", f"exit {exit_code} without an operator's fault"
         )
 
-    def leaves(self, label: str) -> Step:
+    def end(self, label: str) -> Step:
         """End without an error."""
-        return self._gone(label, "")
+        return self._end_owner(label, "")
 
-    def _gone(self, label: str, wrong: str) -> Step:
-        return self._be(label, Owner("gone", self.owner.mine))._replace(wrong=wrong)
+    def _end_owner(self, label: str, broken_promise: str) -> Step:
+        return self._with_owner(label, Owner("gone", self.owner.own_claim))._replace(
+            broken_promise=broken_promise
+        )
 
-    def _be(self, label: str, owner: Owner, broker: Broker | None = None, shard: Shard | None = None) -> Step:
+    def _with_owner(
+        self, label: str, owner: Owner, broker: Broker | None = None, shard: Shard | None = None
+    ) -> Step:
         world = self.world
         shards = world.shards
         if shard is not None:
@@ -114,14 +136,16 @@ class Turn:
         after = world._replace(broker=broker or self.broker, shards=shards, owners=owners)
         return Step(f"{self.owner} {label}", after)
 
-    def _misled(self, shard: Shard) -> str:
+    def _shard_fault(self, shard: Shard) -> str:
         """Return the fault of a shard; empty if none.
 
         A shard must hold the result of the commands up to its position or later, and must never go back.
         """
-        at = shard.positions.commands
-        if shard.state not in reference(self.scenario.commands).states[at:]:
-            return f"a shard that has seen {at} commands holds {shard.state}"
-        now, before = shard.positions, self.shard.positions
-        went_back = now.events < before.events or now.outcomes < before.outcomes
+        decided_count = shard.positions.commands
+        if shard.state not in reference(self.scenario.commands).states[decided_count:]:
+            return f"a shard that has seen {decided_count} commands holds {shard.state}"
+        new_positions, old_positions = shard.positions, self.shard.positions
+        went_back = (
+            new_positions.events < old_positions.events or new_positions.outcomes < old_positions.outcomes
+        )
         return "an older state is written over a newer one" if went_back else ""

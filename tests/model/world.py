@@ -8,7 +8,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.state.store import Positions
 from tests.model.broker import Broker
-from tests.model.deciding import IN_SEQUENCE, Commands, Decided, Memory
+from tests.model.deciding import IN_SEQUENCE, BatchDecision, Commands, Memory
 
 
 class Shard(NamedTuple):
@@ -24,8 +24,8 @@ class Owner(NamedTuple):
     """One task. Its knowledge may be outdated, because anything may happen between two of its steps."""
 
     step: str
-    mine: Claim
-    most: int = 2  # maximal number of commands in its next batch
+    own_claim: Claim
+    batch_limit: int = 2  # maximal number of commands in its next batch
     starts: int = 1
     # read at the start of this owner
     committed_claim: Claim | None = None
@@ -34,7 +34,7 @@ class Owner(NamedTuple):
     last: int | None = None  # offset of the command of the last outcome
     outcomes_end: int = 0
     has_events: bool = False
-    at: int = 0
+    next_offset: int = 0
     # its cache of the shard
     token: str = ""
     flushed: Positions = Positions()  # the shard's positions, as far as the owner knows
@@ -42,15 +42,15 @@ class Owner(NamedTuple):
     state: StoredState | None = None  # newer than the shard's state
     staged: Memory = ()  # to be applied
     # under way at the broker
-    batch: Decided | None = None
-    then: str = ""
+    batch: BatchDecision | None = None
+    next_step: str = ""
 
     @property
     def run(self) -> int:
-        return self.mine.run_epoch
+        return self.own_claim.run_epoch
 
     def __str__(self) -> str:
-        return f"run {self.run}.{self.mine.submission}"
+        return f"run {self.run}.{self.own_claim.submission}"
 
 
 class Driver(NamedTuple):
@@ -76,11 +76,11 @@ class World(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One possible next step. `wrong` is the promise that it breaks."""
+    """One possible next step. `broken_promise` is the promise that it breaks."""
 
     label: str
     world: World
-    wrong: str = ""
+    broken_promise: str = ""
 
 
 Steps = Iterator[Step]
@@ -100,13 +100,13 @@ class Scenario:
     scattered: bool = False  # whether a commit becomes visible in each log at another time
     commands: Commands = field(default=IN_SEQUENCE, repr=False)
 
-    def beginning(self) -> World:
+    def first_world(self) -> World:
         """Return the first world: the commands exist, and no owner has started."""
-        owners = tuple(self.owner(*who) for who in self.owners)
+        owners = tuple(self.owner(*run_and_submission) for run_and_submission in self.owners)
         shards = (Shard(),) * (1 + max(self.machines))
         return World(Broker(), shards, owners, Driver("idle" if self.may_be_ended else "gone"), self.faults)
 
     def owner(self, run: int, submission: int = 0) -> Owner:
         """Return an owner that has not started."""
-        mine = Claim(run, f"r{run}", submission, 0, 0, "id", 1)
-        return Owner("warm" if self.warms else "fence", mine)
+        own_claim = Claim(run, f"r{run}", submission, 0, 0, "id", 1)
+        return Owner("warm" if self.warms else "fence", own_claim)

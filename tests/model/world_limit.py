@@ -2,4 +2,4 @@
 
 import pytest
 
-LARGER = [pytest.param(1_000_000, marks=pytest.mark.nightly)]
+LARGE_WORLD_COUNTS = [pytest.param(1_000_000, marks=pytest.mark.nightly)]

@@ -82,7 +82,7 @@ def data_of(text: str) -> bytes:
 
 
 @cache
-def mark_of(text: str) -> int:
+def fingerprint_of(text: str) -> int:
     """Return the fingerprint of a command."""
     return _fingerprint(WRITE, data_of(text), None)
 
@@ -100,21 +100,21 @@ def _keys() -> dict[str, DataKey]:
 
 
 @cache
-def seal(what: str, text: str, kid: str | None) -> bytes:
+def encrypt_text(what: str, text: str, kid: str | None) -> bytes:
     """Return an encrypted message with this text."""
     data = data_of(text)
     return data if kid is None else encrypt_data(_CLASSES[what], data, _keys()[kid], _place(what))
 
 
 @cache
-def open_sealed(what: str, data: bytes, kid: str | None) -> bytes:
+def decrypt_message(what: str, data: bytes, kid: str | None) -> bytes:
     """Return a message for a reader with this key only. Values under another key are redacted."""
     keys = {} if kid is None else {kid: _keys()[kid]}
     return decrypt_data(_CLASSES[what], data, keys.get, _place(what))
 
 
 @cache
-def open_with(data: bytes, kid: str) -> bytes:
+def decrypt_with_wrong_key(data: bytes, kid: str) -> bytes:
     """Return an event for a reader that mistakes this key for the event's key. Raises `DamagedValueError`."""
     return decrypt_data(Written, data, lambda named: DataKey(named, _keys()[kid].secret), _place("event"))
 

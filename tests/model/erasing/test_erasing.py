@@ -6,7 +6,7 @@ import pytest
 
 from tests.model.erasing.promises import explore
 from tests.model.erasing.world import Command, Rules, Scenario
-from tests.model.world_limit import LARGER
+from tests.model.world_limit import LARGE_WORLD_COUNTS
 
 pytestmark = pytest.mark.slow
 
@@ -89,13 +89,13 @@ def test_erasure_breaks_no_promise(scenario: Scenario) -> None:
     explore(scenario, Rules(), 500_000).check_kept(scenario.name)
 
 
-@pytest.mark.parametrize("most", LARGER)
+@pytest.mark.parametrize("max_worlds", LARGE_WORLD_COUNTS)
 @pytest.mark.parametrize("scenario", DEEPER, ids=lambda scenario: scenario.name)
-def test_erasure_breaks_no_promise_in_larger_worlds(scenario: Scenario, most: int) -> None:
-    explore(scenario, Rules(), most).check_kept(scenario.name)
+def test_erasure_breaks_no_promise_in_larger_worlds(scenario: Scenario, max_worlds: int) -> None:
+    explore(scenario, Rules(), max_worlds).check_kept(scenario.name)
 
 
 @pytest.mark.parametrize("rule", BREAKS)
-def test_broken_rule_of_erasing_shows(rule: str) -> None:
-    rules, scenario, wrong = BREAKS[rule]
-    explore(scenario, rules).check_broken(wrong)
+def test_broken_rule_of_erasing_has_a_counterexample(rule: str) -> None:
+    rules, scenario, broken_promise = BREAKS[rule]
+    explore(scenario, rules).check_broken(broken_promise)

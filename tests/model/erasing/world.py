@@ -24,20 +24,20 @@ class Outcome(NamedTuple):
     offset: int
     status: str
     id: str
-    mark: int
+    fingerprint: int
 
 
-class Gone(NamedTuple):
+class CompactedRecord(NamedTuple):
     """A record of the keys that compaction has removed. Its offset stays."""
 
 
-KeyRecord = WrappedKey | Gone | None
+KeyRecord = WrappedKey | CompactedRecord | None
 
 
 class Parked(NamedTuple):
     data: bytes  # encrypted
     at: int  # the offset of the command
-    said: int | None = None  # the offset of its resubmission
+    resubmitted_at: int | None = None  # the offset of its resubmission
 
 
 class Memory(NamedTuple):
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
     ids: tuple[tuple[str, int], ...] = ()  # remembered ids with their fingerprints
 
 
-class Open(NamedTuple):
+class OpenTransaction(NamedTuple):
     """An uncommitted transaction, and the memory after it.
 
     `later` is true if a tombstone is written after its commit.
@@ -64,8 +64,8 @@ class Open(NamedTuple):
 class Owner(NamedTuple):
     position: int
     memory: Memory
-    open: Open | None = None
-    owes: bool = False  # a tombstone
+    open: OpenTransaction | None = None
+    owes_tombstone: bool = False
 
 
 class Cache(NamedTuple):
@@ -96,7 +96,7 @@ class Projection(NamedTuple):
     rows: frozenset[str] = frozenset()
 
 
-class Left(NamedTuple):
+class RemainingFaults(NamedTuple):
     """How often each fault may still happen.
 
     `rewraps` counts the owner's re-wraps, or is the key that a tool has read.
@@ -121,12 +121,12 @@ class Backup(NamedTuple):
 
 class World(NamedTuple):
     todo: tuple[Command, ...]
-    left: Left
+    remaining_faults: RemainingFaults
     commands: tuple[Command, ...] = ()
     events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     keys: tuple[KeyRecord, ...] = ()
-    shown: tuple[int, int] = (0, 0)  # events and keys that readers see, which appear one by one
+    visible_ends: tuple[int, int] = (0, 0)  # events and keys that readers see, which appear one by one
     parked: Parked | None = None
     owner: Owner | None = None
     shard: Copy | None = None
@@ -136,24 +136,24 @@ class World(NamedTuple):
     drawn: int = 1  # number of keys so far
     backup: Backup | None = None
 
-    def spend(self, **less: int | WrappedKey) -> Left:
+    def spend(self, **less: int | WrappedKey) -> RemainingFaults:
         """Return the faults that remain after these."""
-        return self.left._replace(**less)  # type: ignore[arg-type]
+        return self.remaining_faults._replace(**less)  # type: ignore[arg-type]
 
     @property
     def copies(self) -> dict[str, Copy]:
         """The copies from which an owner may start, by name."""
-        there = {"nothing": NOTHING}
+        copies = {"nothing": NOTHING}
         if self.checkpoint is not None:
-            there["a checkpoint"] = self.checkpoint
+            copies["a checkpoint"] = self.checkpoint
         if self.shard is not None:
-            there["its shard"] = self.shard._replace(cache=self.cache)
-        return there
+            copies["its shard"] = self.shard._replace(cache=self.cache)
+        return copies
 
     @property
     def is_erased(self) -> bool:
         """True if an erasure was requested."""
-        return any(one.what == "erase" for one in self.commands)
+        return any(command.what == "erase" for command in self.commands)
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,10 @@ class Scenario:
     batch: int = 2
     projects: bool = True
 
-    def beginning(self) -> World:
+    def first_world(self) -> World:
         return World(
             self.todo,
-            Left(
+            RemainingFaults(
                 self.starts,
                 self.crashes,
                 self.losses,

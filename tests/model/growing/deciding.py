@@ -5,10 +5,10 @@ from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from cqrs_cli.core.lineage import PartitionLineage
-from tests.model.growing.world import Command, Entry, Memory, Outcome, Partition, Place, Rules, World
+from tests.model.growing.world import Command, Entry, Memory, Outcome, Partition, RecordPosition, Rules, World
 
 States: TypeAlias = dict[int, int]
-Ids: TypeAlias = dict[tuple[int, str], Place]
+Ids: TypeAlias = dict[tuple[int, str], RecordPosition]
 Entries: TypeAlias = dict[str, Entry]
 
 
@@ -18,7 +18,7 @@ def count_of(lineage: PartitionLineage, partition: int) -> int | None:
     return lineage.active_count(partition)
 
 
-def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int) -> Memory:
+def recover_memory(rules: Rules, world: World, lineage: PartitionLineage, number: int) -> Memory:
     """Return the memory restored from the logs: imported data, then the partition's own, of its own keys only."""
     states: States = {}
     ids: Ids = {}
@@ -40,17 +40,19 @@ def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int
         entries = {}
     _fold(number, world.partitions[number], states, ids, entries)
     count = count_of(lineage, number)
-    return remaining(Memory(sorted_items(states), sorted_items(ids), sorted_items(entries)), number, count)
+    return without_moved_keys(
+        Memory(sorted_items(states), sorted_items(ids), sorted_items(entries)), number, count
+    )
 
 
-def remaining(memory: Memory, number: int, count: int | None) -> Memory:
+def without_moved_keys(memory: Memory, number: int, count: int | None) -> Memory:
     """Return the memory without the keys that have moved."""
     if count is None:
         return memory
     return Memory(
-        tuple(one for one in memory.states if one[0] % count == number),
-        tuple(one for one in memory.ids if one[0][0] % count == number),
-        tuple(one for one in memory.entries if one[1].key % count == number),
+        tuple(item for item in memory.states if item[0] % count == number),
+        tuple(item for item in memory.ids if item[0][0] % count == number),
+        tuple(item for item in memory.entries if item[1].key % count == number),
     )
 
 
@@ -77,9 +79,9 @@ def put(entries: Entries, key: str, entry: Entry | None) -> None:
         entries[key] = entry
 
 
-def sorted_items(found: Mapping[Any, Any]) -> Any:
+def sorted_items(mapping: Mapping[Any, Any]) -> Any:
     """Return a memory in a comparable and hashable form."""
-    return tuple(sorted(found.items()))
+    return tuple(sorted(mapping.items()))
 
 
 class Decision(NamedTuple):
@@ -99,24 +101,29 @@ def decide(
     count: int,
     at: int,
     command: Command,
-    known: Memory,
+    memory: Memory,
     fails: bool,
 ) -> Decision:
     """Decide the command at an offset of a partition whose owner assigns keys by `count`."""
     if rules.home and command.key % count != number:
-        return _elsewhere(rules, lineage, number, count, command.key)
-    states, ids, entries = dict(known.states), dict(known.ids), dict(known.entries)
+        return _forward_or_refuse(rules, lineage, number, count, command.key)
+    states, ids, entries = dict(memory.states), dict(memory.ids), dict(memory.entries)
     waiting = {entry.id: key for key, entry in entries.items()}
     next_version = states.get(command.key, 0) + 1
     if command.what == "cancel":
         return _cancelled(entries, waiting)
     if command.what == "again":
-        said = next((key for key, entry in entries.items() if entry.said == (number, at)), None)
-        if said is not None and entries[said].state == "said, cancelled":
-            return Decision("rejected", 0, said, ((said, None),))
-        if said is not None:
+        entry_key = next(
+            (key for key, entry in entries.items() if entry.resubmitted_at == (number, at)), None
+        )
+        if entry_key is not None and entries[entry_key].state == "said, cancelled":
+            return Decision("rejected", 0, entry_key, ((entry_key, None),))
+        if entry_key is not None:
             return Decision(
-                "failed" if fails else "accepted", 0 if fails else next_version, said, ((said, None),)
+                "failed" if fails else "accepted",
+                0 if fails else next_version,
+                entry_key,
+                ((entry_key, None),),
             )
     if command.id in waiting or (command.key, command.id) in ids:
         return Decision("duplicate")
@@ -128,11 +135,13 @@ def decide(
     return Decision("accepted", next_version)
 
 
-def _elsewhere(rules: Rules, lineage: PartitionLineage, number: int, count: int, key: int) -> Decision:
-    heir = lineage.forward_target(number, lambda one: key % one)
-    if heir is None or not rules.forward:
+def _forward_or_refuse(
+    rules: Rules, lineage: PartitionLineage, number: int, count: int, key: int
+) -> Decision:
+    target = lineage.forward_target(number, lambda partition_count: key % partition_count)
+    if target is None or not rules.forward:
         return Decision("WRONG_PARTITION")
-    return Decision("moved", forward=heir if rules.hop_by_hop else key % count)
+    return Decision("moved", forward=target if rules.hop_by_hop else key % count)
 
 
 def _cancelled(entries: Entries, waiting: dict[str, str]) -> Decision:

@@ -1,7 +1,7 @@
 """All possible next steps of a world, each with a label."""
 
 from cqrs_cli.core.messages.repartitioning import Grow
-from tests.model.growing.turn import Steps, Turn, ended
+from tests.model.growing.turn import Steps, Turn, end_transaction
 from tests.model.growing.world import Owner, Partition, Rules, Scenario, World
 
 #: Prefixes of the labels of steps that need not happen. Without these steps, all commands must be decided in the end.
@@ -15,62 +15,81 @@ def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
     for number, part in enumerate(world.partitions):
         yield from _of_broker(world, number, part)
         yield from _of_runs(scenario, world, number, part)
-        for place, owner in enumerate(part.owners):
-            yield from Turn(scenario, rules, world, number, place, owner).steps()
+        for owner_index, owner in enumerate(part.owners):
+            yield from Turn(scenario, rules, world, number, owner_index, owner).steps()
 
 
 def _of_operator(scenario: Scenario, world: World) -> Steps:
     """Write the request into the lineage topic, and add the partitions."""
-    if world.left.grows:
-        after = scenario.counts[scenario.counts.index(world.there) + 1]
-        lineage = world.lineage.with_record(Grow(world.there, after))
-        left = world.left._replace(grows=world.left.grows - 1)
-        yield f"topics: {after}", world._replace(lineage=lineage, there=after, left=left)
+    if world.remaining_faults.repartitionings:
+        after = scenario.counts[scenario.counts.index(world.partition_count) + 1]
+        lineage = world.lineage.with_record(Grow(world.partition_count, after))
+        remaining_faults = world.remaining_faults._replace(
+            repartitionings=world.remaining_faults.repartitionings - 1
+        )
+        yield (
+            f"topics: {after}",
+            world._replace(lineage=lineage, partition_count=after, remaining_faults=remaining_faults),
+        )
 
 
 def _of_clients(world: World) -> Steps:
-    for who, client in enumerate(world.clients):
+    for client_number, client in enumerate(world.clients):
         clients = list(world.clients)
-        if client.knows != world.there:
-            clients[who] = client._replace(knows=world.there)
-            yield f"fault: client {who} refreshes", world._replace(clients=tuple(clients))
-        if not client.sends:
+        if client.known_count != world.partition_count:
+            clients[client_number] = client._replace(known_count=world.partition_count)
+            yield f"fault: client {client_number} refreshes", world._replace(clients=tuple(clients))
+        if not client.unsent:
             continue
-        command = client.sends[0]._replace(sent=(who, client.knows, world.there, client.number))
-        clients[who] = client._replace(sends=client.sends[1:], number=client.number + 1)
-        number = command.key % client.knows
+        command = client.unsent[0]._replace(
+            sent=(client_number, client.known_count, world.partition_count, client.number)
+        )
+        clients[client_number] = client._replace(unsent=client.unsent[1:], number=client.number + 1)
+        number = command.key % client.known_count
         commands = (*world.partitions[number].commands, command)
         after = world._replace(clients=tuple(clients)).changed(number, commands=commands)
-        yield f"client {who} sends {command.id} to {number}@{len(commands) - 1}", after
+        yield f"client {client_number} sends {command.id} to {number}@{len(commands) - 1}", after
 
 
 def _of_broker(world: World, number: int, part: Partition) -> Steps:
-    left = world.left
-    if left.compactions:
-        last = {record[0]: at for at, record in enumerate(part.deferred) if record is not None}
-        kept = {at for at in last.values() if (one := part.deferred[at]) is not None and one[1] is not None}
-        deferred = tuple(one if at in kept else None for at, one in enumerate(part.deferred))
+    remaining_faults = world.remaining_faults
+    if remaining_faults.compactions:
+        last_offsets = {record[0]: at for at, record in enumerate(part.deferred) if record is not None}
+        kept_offsets = {
+            at
+            for at in last_offsets.values()
+            if (record := part.deferred[at]) is not None and record[1] is not None
+        }
+        deferred = tuple(record if at in kept_offsets else None for at, record in enumerate(part.deferred))
         if deferred != part.deferred:
-            after = world._replace(left=left._replace(compactions=left.compactions - 1))
+            after = world._replace(
+                remaining_faults=remaining_faults._replace(compactions=remaining_faults.compactions - 1)
+            )
             yield f"fault: compaction of {number}", after.changed(number, deferred=deferred)
-    if left.deletions and any(one.visible for one in part.outcomes):
-        outcomes = tuple(one._replace(visible=False) for one in part.outcomes)
-        after = world._replace(left=left._replace(deletions=left.deletions - 1))
+    if remaining_faults.deletions and any(record.visible for record in part.outcomes):
+        outcomes = tuple(record._replace(visible=False) for record in part.outcomes)
+        after = world._replace(
+            remaining_faults=remaining_faults._replace(deletions=remaining_faults.deletions - 1)
+        )
         yield f"fault: outcomes of {number} are deleted", after.changed(number, outcomes=outcomes)
 
 
 def _of_runs(scenario: Scenario, world: World, number: int, part: Partition) -> Steps:
     """Let a run's owner fence: the previous owner's transaction is aborted, and it can write no more."""
-    if not world.left.starts[number] or number >= world.there:
+    if not world.remaining_faults.starts[number] or number >= world.partition_count:
         return
-    starts = tuple(count - (at == number) for at, count in enumerate(world.left.starts))
-    place = scenario.counts.index(world.there)
-    for behind in (0, 1) if world.left.stale and place else (0,):
-        there = scenario.counts[place - behind]
-        if number >= there:
+    starts = tuple(count - (at == number) for at, count in enumerate(world.remaining_faults.starts))
+    count_index = scenario.counts.index(world.partition_count)
+    for lag in (0, 1) if world.remaining_faults.stale and count_index else (0,):
+        partition_count = scenario.counts[count_index - lag]
+        if number >= partition_count:
             continue
-        left = world.left._replace(starts=starts, stale=world.left.stale - behind)
-        owner = Owner(part.epoch + 1, there, "stale" if behind else "new")
-        fenced = ended(world._replace(left=left), (number, part.epoch), keep=False)
+        remaining_faults = world.remaining_faults._replace(
+            starts=starts, stale=world.remaining_faults.stale - lag
+        )
+        owner = Owner(part.epoch + 1, partition_count, "stale" if lag else "new")
+        fenced = end_transaction(
+            world._replace(remaining_faults=remaining_faults), (number, part.epoch), keep=False
+        )
         after = fenced.changed(number, epoch=owner.epoch, owners=(owner,))
-        yield f"run: {number}.{owner.epoch} fences" + (", its broker is behind" if behind else ""), after
+        yield f"run: {number}.{owner.epoch} fences" + (", its broker is behind" if lag else ""), after

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cqrs_cli.core.deferral.entry import EntryKey
 from cqrs_cli.core.lineage import PartitionLineage
 
-Place = tuple[int, int]  # partition and offset
+RecordPosition = tuple[int, int]  # partition and offset
 
 
 class Command(NamedTuple):
@@ -30,7 +30,7 @@ class Command(NamedTuple):
 class Forwarded(NamedTuple):
     """A command in an open transaction. `owner` is None if the transaction was aborted."""
 
-    owner: Place | None  # partition and epoch
+    owner: RecordPosition | None  # partition and epoch
     command: Command
 
 
@@ -38,7 +38,7 @@ class Event(NamedTuple):
     key: int
     version: int
     id: str
-    cause: Place
+    cause: RecordPosition
 
 
 class Outcome(NamedTuple):
@@ -56,18 +56,18 @@ class Entry(NamedTuple):
     id: str
     key: int
     state: str = "parked"
-    said: Place | None = None
+    resubmitted_at: RecordPosition | None = None
 
 
 class Memory(NamedTuple):
     """An owner's memory, sorted."""
 
     states: tuple[tuple[int, int], ...] = ()
-    ids: tuple[tuple[tuple[int, str], Place], ...] = ()
+    ids: tuple[tuple[tuple[int, str], RecordPosition], ...] = ()
     entries: tuple[tuple[str, Entry], ...] = ()
 
 
-class Open(NamedTuple):
+class OpenForward(NamedTuple):
     """A transaction that forwards."""
 
     partition: int
@@ -75,29 +75,31 @@ class Open(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """An owner. `phase` is new, stale (its broker lags), adopt or loop. `there` is the partition count it has read."""
+    """An owner. `phase` is new, stale (its broker lags), adopt or loop. `partition_count` is what it has
+    read.
+    """
 
     epoch: int
-    there: int
+    partition_count: int
     phase: str
-    judging: int = 0  # the count
+    effective_count: int = 0
     settled_at: int | None = None
     position: int = 0
     memory: Memory = Memory()
-    open: Open | None = None
+    open: OpenForward | None = None
 
 
 class Client(NamedTuple):
-    knows: int  # partition count in its metadata
-    sends: tuple[Command, ...]
+    known_count: int  # partition count in its metadata
+    unsent: tuple[Command, ...]
     number: int = 0
 
 
-class Left(NamedTuple):
+class RemainingFaults(NamedTuple):
     """How often each fault may still happen."""
 
     starts: tuple[int, ...]
-    grows: int = 1
+    repartitionings: int = 1
     crashes: int = 1
     stale: int = 0
     compactions: int = 0
@@ -118,10 +120,10 @@ class Partition(NamedTuple):
 
 class World(NamedTuple):
     lineage: PartitionLineage
-    there: int
+    partition_count: int
     partitions: tuple[Partition, ...]
     clients: tuple[Client, ...]
-    left: Left
+    remaining_faults: RemainingFaults
 
     def changed(self, number: int, **what: object) -> "World":
         """Return the world with a changed partition."""
@@ -166,9 +168,13 @@ class Scenario:
     deletions: int = 0
     fails: bool = False  # a resubmitted command fails
 
-    def beginning(self) -> World:
+    def first_world(self) -> World:
         first, last = self.counts[0], self.counts[-1]
         clients = tuple(Client(first, sends) for sends in self.clients)
-        grows = len(self.counts) - 1
-        left = Left(self.starts, grows, self.crashes, self.stale, self.compactions, self.deletions)
-        return World(PartitionLineage((first,)), first, (Partition(claim=first),) * last, clients, left)
+        repartitionings = len(self.counts) - 1
+        remaining_faults = RemainingFaults(
+            self.starts, repartitionings, self.crashes, self.stale, self.compactions, self.deletions
+        )
+        return World(
+            PartitionLineage((first,)), first, (Partition(claim=first),) * last, clients, remaining_faults
+        )
