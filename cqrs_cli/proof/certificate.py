@@ -157,18 +157,18 @@ def check_log(
                 f"ends at {current.end}, the certificate at {certified.end}: records were cut off",
             )
         )
-    found = {one.start: one for one in current.stretches}
+    current_stretches = {stretch.start: stretch for stretch in current.stretches}
     last_start = certified.end // length * length
-    found.pop(last_start, None)
+    current_stretches.pop(last_start, None)
     if partial is not None:
-        found[last_start] = partial
+        current_stretches[last_start] = partial
     checked = deleted = 0
     for stretch in certified.stretches:
         first_offset, end_offset = (
             max(stretch.start, certified.start),
             min(stretch.start + length, certified.end),
         )
-        current_stretch = found.pop(stretch.start, None)
+        current_stretch = current_stretches.pop(stretch.start, None)
         if current.start > first_offset:
             deleted += stretch.records
         elif current_stretch == stretch:
@@ -177,7 +177,7 @@ def check_log(
             changes.append(
                 LogChange(first_offset, f"offsets {first_offset} to {end_offset - 1} were altered")
             )
-    for start in sorted(found):
+    for start in sorted(current_stretches):
         if start < certified.end:
             end_offset = min(start + length, certified.end)
             description = (

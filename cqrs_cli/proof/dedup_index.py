@@ -49,9 +49,13 @@ class DedupIndex:
         """Return the version of an aggregate, and the command that led to this version."""
         return self._states.get(aggregate_id) or self._view.find_state(aggregate_id)
 
-    def set_version(self, aggregate_id: str, version: int, command: int, key_entry: bytes = b"") -> None:
+    def set_version(
+        self, aggregate_id: str, version: int, command_offset: int, key_entry: bytes = b""
+    ) -> None:
         """Store the version to which a command led, and the aggregate's key entry `key_entry`."""
-        self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, key_entry)
+        self._states[aggregate_id] = StoredState(
+            version, command_offset if self.parent is None else 0, 0, key_entry
+        )
 
     def set_key_entry(self, aggregate_id: str, key_entry: bytes) -> None:
         """Store the key entry of an aggregate whose version is known."""

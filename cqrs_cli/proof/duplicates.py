@@ -35,7 +35,7 @@ class Duplicates:
         self._dedup = dedup
         self._findings = findings
 
-    def check_decision(self, command: int, outcome: OutcomeTrace) -> None:
+    def check_decision(self, command_offset: int, outcome: OutcomeTrace) -> None:
         """Check one outcome, and store its decision.
 
         Failed commands are not stored, because their ids may be retried; duplicates are not stored either. A command
@@ -47,7 +47,7 @@ class Duplicates:
         previous = self._dedup.find_dedup_entry(subject, id)
         if outcome.original is not None:
             if not self._decided.topic_recreated:
-                self._check_duplicate(command, outcome, outcome.original, previous)
+                self._check_duplicate(command_offset, outcome, outcome.original, previous)
             return
         failed = outcome.status == "failed"
         if not (failed or is_remembered(outcome.status, outcome.reason)):
@@ -60,23 +60,30 @@ class Duplicates:
             self._findings.add_violation("outcomes", outcome.offset, problem)
         if failed:
             return
-        decision = (outcome.timestamp, command, outcome.status, outcome.version, outcome.events, fingerprint)
+        decision = (
+            outcome.timestamp,
+            command_offset,
+            outcome.status,
+            outcome.version,
+            outcome.events,
+            fingerprint,
+        )
         self._dedup.add_decision(subject, id, DedupEntry(*decision, self._dedup.parent))
 
     def _check_duplicate(
         self,
-        command: int,
+        command_offset: int,
         outcome: OutcomeTrace,
         original: tuple[CommandPosition, str, int, int],
         last_decision: DedupEntry | None,
     ) -> None:
         position, status, version, events = original
-        is_later = isinstance(position, int) and position >= command
+        is_later = isinstance(position, int) and position >= command_offset
         first_outcome = None if is_later else find_outcome(self._outcomes, position)
         if first_outcome is None:
             if not self._decided.is_deleted(position):
                 problem = f"points to command {position}, which has no outcome before it"
-                self._losses.report_missing(command, "outcomes", outcome.offset, problem)
+                self._losses.report_missing(command_offset, "outcomes", outcome.offset, problem)
             return
         problem, age = "", self._dedup.clock - first_outcome.timestamp
         if (first_outcome.subject, first_outcome.cause, first_outcome.original) != (

@@ -22,18 +22,22 @@ _ERASED_MARKER = b'"cqrs.Erased"'
 
 
 class LastErasure(NamedTuple):
-    """The last erasure of an aggregate. `partition`, `command`: position of the erase command; `time` in ms."""
+    """The last erasure of an aggregate."""
 
-    version: int
-    partition: int
-    command: int
-    time: int
+    version: int  # of the aggregate after the `Erased`
+    partition: int  # of the erase command
+    command_offset: int  # of the erase command
+    time: int  # of the `Erased`, ms
 
     def is_after(self, partition: int, record: Record) -> bool:
         """True if the erasure came after a command record. Timestamps are compared if a repartitioning has moved the
         key.
         """
-        return record.offset < self.command if partition == self.partition else record.timestamp <= self.time
+        return (
+            record.offset < self.command_offset
+            if partition == self.partition
+            else record.timestamp <= self.time
+        )
 
 
 @dataclass(slots=True)
@@ -64,8 +68,8 @@ class ErasedAggregate:
 
 
 def spared_key_text(kid: str) -> str:
-    """Return the message text for the key that `opens` returns."""
-    return f"key {kid}, which no erasure has ended: whoever has the ring can read it"
+    """Return the message text for a key that `spared_key` returns."""
+    return f"key {kid}, which no erasure has ended: anyone with the keyring can decrypt it"
 
 
 class ErasedAggregates(dict[str, ErasedAggregate]):

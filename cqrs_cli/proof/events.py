@@ -79,7 +79,7 @@ class Events:
         )
 
     def _problems(
-        self, record: Record, event: EventEnvelope, partition: int, command: int, index: int
+        self, record: Record, event: EventEnvelope, partition: int, command_offset: int, index: int
     ) -> Iterator[str]:
         key, scope = event.subject.encode(), self._scope
         if partition != scope.partition:
@@ -87,9 +87,9 @@ class Events:
         elif (key_partition := self._partition_of(key, record.offset)) not in (None, scope.partition):
             yield f"is of {event.subject!r}, whose partition is {key_partition}"
         if scope.key_partitions is not None and (
-            split := scope.key_partitions.split_between("events", command, record.offset)
+            split := scope.key_partitions.split_between("events", command_offset, record.offset)
         ):
-            yield f"is of command {command}, and the split at command {split.commands} is at {split.events}"
+            yield f"is of command {command_offset}, and the split at command {split.commands} is at {split.events}"
         if event.eventindex != index:
             yield f"has the id {event.id!r} and the eventindex {event.eventindex}"
         if event.source != f"/cqrs/{scope.aggregate}" or event.specversion != "1.0":
@@ -110,12 +110,16 @@ class Events:
         if scope.personal is not None:
             yield from _problems_of_key(scope.personal, event)
 
-    def _add_event(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
+    def _add_event(self, record: Record, event: EventEnvelope, command_offset: int, index: int) -> None:
         events = self._open_events
-        if events is None or command != self._command or self._is_loss_between(events.offset, record.offset):
+        if (
+            events is None
+            or command_offset != self._command
+            or self._is_loss_between(events.offset, record.offset)
+        ):
             self.finish_events()
             self._open_events = events = _index_entry(record, event, index)
-            self._command = command
+            self._command = command_offset
         if index < events.events_read:
             self._findings.add_violation("events", record.offset, f"repeats event {event.id}")
             return
@@ -123,7 +127,7 @@ class Events:
             problem = f"is event {event.id}, and event {events.events_read} is not before it"
             self._findings.add_violation("events", record.offset, problem)
         elif events.events_read and _index_entry(record, event, index, events) != events:
-            problem = f"differs from the first event of command {command}"
+            problem = f"differs from the first event of command {command_offset}"
             self._findings.add_violation("events", record.offset, problem)
         events.events_read = index + 1
         if self._scope.personal is not None:

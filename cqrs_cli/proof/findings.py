@@ -23,8 +23,10 @@ CommandTally = tuple[int, int]
 
 
 class Violation(NamedTuple):
-    """A violation by the record at `offset` of a topic. `problem` is the predicate of the message `topic partition
-    offset what`: `Violation("outcomes", 17, "is NOT_FOUND without an expected version")`.
+    """A violation by the record at `offset` of a topic.
+
+    `problem` completes the message `outcomes <partition> <offset> …`, as in
+    `Violation("outcomes", 17, "is NOT_FOUND without an expected version")`.
     """
 
     log: ViolationLog
@@ -33,24 +35,19 @@ class Violation(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The numbers of records read, and their violations: `violations` has the first `MAX_NAMED` of `violation_count`.
-
-    `deleted`: commands, outcomes and dead letters that existed and were deleted by retention. `accepted_losses`:
-    missing records whose loss an operator accepted. `given_up`: commands that failed without being read, e.g. by `run
-    --fail`. `forwarded_to`: tallies of commands received_from to other partitions. `received_from`: tallies of commands
-    received from other partitions. The caller compares the two.
-    """
+    """The numbers of records that were read, and their violations."""
 
     commands: int = 0
     outcomes: int = 0
     events: int = 0
     dead_letters: int = 0
     aggregates: int = 0
-    deleted: Mapping[LogName, int] = {}
-    accepted_losses: int = 0
-    given_up: int = 0
-    violations: tuple[Violation, ...] = ()
-    violation_count: int = 0
+    deleted: Mapping[LogName, int] = {}  # records that retention has deleted, by log
+    accepted_losses: int = 0  # missing records whose loss an operator accepted
+    given_up: int = 0  # commands that failed without being read, such as by `run --fail`
+    violations: tuple[Violation, ...] = ()  # the first `MAX_LISTED`
+    violation_count: int = 0  # of all violations
+    #: By partition: tallies of commands that were forwarded to it, and received from it. The caller compares both.
     forwarded_to: Mapping[int, CommandTally] = {}
     received_from: Mapping[int, CommandTally] = {}
 
@@ -66,7 +63,7 @@ class Findings:
         self.accepted_losses = earlier.accepted_losses
 
     def add_violation(self, log: ViolationLog, offset: int, problem: str) -> None:
-        """Count a violation, and list it if the list has fewer than `MAX_NAMED`."""
+        """Count a violation, and list it if the list has fewer than `MAX_LISTED`."""
         self.count += 1
         if len(self.listed) < MAX_LISTED:
             self.listed.append(Violation(log, offset, problem))
@@ -79,7 +76,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRange:
-    """The decided commands, by the offsets committed before and after the logs were read, and the start of each log.
+    """The range of decided commands, by the offsets that were committed before and after the logs were read.
 
     Commands before `decided_lower` must have all their records; commands from `decided_upper` on must have none. An
     owner was deciding the commands in between.
@@ -91,7 +88,7 @@ class DecidedRange:
     first_outcome: int = 0  # the first command whose outcome is not deleted yet
     first_dead_letter: int = 0  # the first command whose dead letter would not be deleted yet
     topic_recreated: bool = False  # the commands topic was recreated after an accepted loss
-    parents: Mapping[int, int] = field(default_factory=dict)  # by parent partition: as `outcomes`
+    parents: Mapping[int, int] = field(default_factory=dict)  # by parent partition: its `first_outcome`
 
     def is_deleted(self, position: CommandPosition) -> bool:
         """True if the outcome of a command may have existed, and was deleted."""
@@ -109,20 +106,20 @@ class Losses:
         self._accepted_until = accepted_until
         self._findings = findings
 
-    def report_missing(self, command: int, log: LogName, offset: int, problem: str) -> None:
+    def report_missing(self, command_offset: int, log: LogName, offset: int, problem: str) -> None:
         """Report a missing record of a command; `log` and `offset` locate the record that shows the gap."""
-        if command >= self._decided.decided_lower:
+        if command_offset >= self._decided.decided_lower:
             return
-        if self._accepted_until is not None and command < self._accepted_until:
+        if self._accepted_until is not None and command_offset < self._accepted_until:
             self._findings.accepted_losses += 1
         else:
             self._findings.add_violation(log, offset, problem)
 
-    def may_skip_versions(self, command: int, known_command: int | None) -> bool:
-        """True if `command` is an aggregate's first command after an accepted loss. Then its version need not follow
-        the known version, to which the command `known_command` led.
+    def may_skip_versions(self, command_offset: int, known_command: int | None) -> bool:
+        """True if `command_offset` is an aggregate's first command after an accepted loss. Then its version need not
+        follow the known version, to which the command `known_command` led.
         """
         accepted_until = self._accepted_until
-        if accepted_until is None or command < accepted_until or not self._findings.accepted_losses:
+        if accepted_until is None or command_offset < accepted_until or not self._findings.accepted_losses:
             return False
         return known_command is None or known_command < accepted_until

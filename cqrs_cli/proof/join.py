@@ -73,15 +73,17 @@ def find_outcome(outcomes: Lookup, command: CommandPosition) -> OutcomeTrace | N
     return None if trace is None else _decode_outcome(trace)
 
 
-def find_first_outcome(outcomes: Index, command: int) -> tuple[int, OutcomeTrace] | None:
-    """Return the first command from `command` on that has an outcome, with this outcome, or None."""
-    if (outcome := find_outcome(outcomes, command)) is not None:
-        return command, outcome
-    later = ((offset, _decode_outcome(trace)) for offset, trace in outcomes.entries() if offset > command)
+def find_first_outcome(outcomes: Index, command_offset: int) -> tuple[int, OutcomeTrace] | None:
+    """Return the first command from `command_offset` on that has an outcome, with this outcome, or None."""
+    if (outcome := find_outcome(outcomes, command_offset)) is not None:
+        return command_offset, outcome
+    later = (
+        (offset, _decode_outcome(trace)) for offset, trace in outcomes.entries() if offset > command_offset
+    )
     return next(later, None)
 
 
-def find_events(events: Index, command: int) -> EventsTrace | None:
+def find_events(events: Index, command_offset: int) -> EventsTrace | None:
     """Return the events of a command, or None."""
-    trace = events.find_entry(command)
+    trace = events.find_entry(command_offset)
     return None if trace is None else decode_events_entry(trace)

@@ -36,19 +36,19 @@ class KeyPartitions:
         """The partition count by which its owner assigns keys now."""
         return self.lineage.effective_count(self.partition)
 
-    def partition_at_command(self, key: bytes, command: int) -> int:
+    def partition_at_command(self, key: bytes, command_offset: int) -> int:
         """Return the partition of a key when a command was decided."""
-        return self.partition_among(key, self._count_at(command))
+        return self.partition_among(key, self._count_at(command_offset))
 
     def partition_at_event(self, key: bytes, offset: int) -> int:
         """Return the partition of a key when the event at an offset was written."""
         return self.partition_among(key, self._count_after_splits(lambda split: split.events <= offset))
 
-    def forward_target(self, key: bytes, command: int) -> int | None:
+    def forward_target(self, key: bytes, command_offset: int) -> int | None:
         """Return the child partition that had a key when a command was decided; None if this partition had not handed
         over the key.
         """
-        count_then = self._count_at(command)
+        count_then = self._count_at(command_offset)
         splits = tuple(
             split
             for split in self.lineage.splits
@@ -57,13 +57,13 @@ class KeyPartitions:
         lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.activated)
         return lineage.forward_target(self.partition, lambda count: self.partition_among(key, count))
 
-    def split_between(self, log: SplitLog, command: int, offset: int) -> Split | None:
+    def split_between(self, log: SplitLog, command_offset: int, offset: int) -> Split | None:
         """Return a split between a command and its record at offset `offset` of a log: the split is after one of the
         two, and before the other. None if there is no such split.
         """
         for split in self.splits:
             end = split.events if log == "events" else split.outcomes
-            if (command < split.commands) != (offset < end):
+            if (command_offset < split.commands) != (offset < end):
                 return split
         return None
 
@@ -79,14 +79,15 @@ class KeyPartitions:
                 return split
         return None
 
-    def split_before_command(self, command: int, offset: int) -> Split | None:
+    def split_before_command(self, command_offset: int, offset: int) -> Split | None:
         """Return a split that is before a command, but after its record at offset `offset` of the deferred topic."""
         return next(
-            (split for split in self.splits if split.deferred > offset and split.commands <= command), None
+            (split for split in self.splits if split.deferred > offset and split.commands <= command_offset),
+            None,
         )
 
-    def _count_at(self, command: int) -> int:
-        return self._count_after_splits(lambda split: split.commands <= command)
+    def _count_at(self, command_offset: int) -> int:
+        return self._count_after_splits(lambda split: split.commands <= command_offset)
 
     def _count_after_splits(self, is_past: Callable[[Split], bool]) -> int:
         counts = [split.after for split in self.splits if is_past(split)]

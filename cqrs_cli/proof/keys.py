@@ -92,7 +92,7 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
     if event.type == ERASED:
         kid = read_erased(event.data).key
         if len(from_base64url(kid)) != KID_BYTES:
-            raise ValueError(f"{kid!r:.50} is the id of no key")
+            raise ValueError(f"{kid!r:.50} is not a key id")
         return EventKey(kid, is_erasure=True)
     kids = kids_in(bytes(event.data))
     if len(kids) > 1:
@@ -101,8 +101,8 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
 
 
 class ActiveKeys:
-    """The active data keys, to check values. `latest`: returns a subject's key in the topic; `unwrap`: decrypts the key
-    with the keyring.
+    """The active data keys, with which encrypted values are checked. `find_key`: returns a subject's key in the keys
+    topic; `decrypt_key`: decrypts the key with the keyring.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class ActiveKeys:
 
     def find_problem(self, subject: str, wrapped: WrappedKey) -> str | None:
         """Return why the keyring cannot decrypt a data key; None if it can."""
-        found = self._data_key_or_problem(subject, wrapped)
-        return found if isinstance(found, str) else None
+        key_or_problem = self._data_key_or_problem(subject, wrapped)
+        return key_or_problem if isinstance(key_or_problem, str) else None
 
     def _decrypt_key(self, subject: str, wrapped: WrappedKey) -> DataKey | str:
         try:
@@ -125,8 +125,9 @@ class ActiveKeys:
         except ContradictionError as error:
             return error.message
 
-    def find_damaged(self, subject: str, place: str, data: bytes) -> Iterator[str]:
-        """Yield each member that uses the active key, but cannot be decrypted with it.
+    def find_damaged(self, subject: str, location: str, data: bytes) -> Iterator[str]:
+        """Yield a problem for each member that uses the active key, but cannot be decrypted with it. `location` is the
+        location of the message, such as an event's id.
 
         The messages never contain personal data. A key that the keyring cannot decrypt is a violation of its own.
         """
@@ -138,7 +139,7 @@ class ActiveKeys:
                     continue
                 data_key = self._data_key_or_problem(subject, wrapped)
                 if isinstance(data_key, DataKey):
-                    data_key.decrypt(value, ValueLocation(self._aggregate, subject, place, name))
+                    data_key.decrypt(value, ValueLocation(self._aggregate, subject, location, name))
             except DecryptionError as error:
                 yield f"has a damaged value in {name!r}: {error}"
 
@@ -170,8 +171,8 @@ def key_topic_problem(subject: str, trace: KeyTrace, topic_key: WrappedKey | Non
     active_kid = trace.kid
     if active_kid is None or (topic_key is not None and topic_key.kid == active_kid):
         return None
-    found = "no key" if topic_key is None else f"key {topic_key.kid}"
+    topic_key_text = "no key" if topic_key is None else f"key {topic_key.kid}"
     return (
-        f"names key {active_kid} of {subject!r}, and the keys topic has {found}: the key is lost, and "
-        "it was not erased; nothing heals that"
+        f"names key {active_kid} of {subject!r}, and the keys topic has {topic_key_text}: the key is lost, and "
+        "it was not erased; no command can restore it"
     )

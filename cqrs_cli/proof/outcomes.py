@@ -67,7 +67,7 @@ class Outcomes:
         """Finish after the last outcome."""
         self._clock.finish_clock()
 
-    def _is_first_after_recreation(self, command: int, offset: int) -> bool:
+    def _is_first_after_recreation(self, command_offset: int, offset: int) -> bool:
         """True if this is the first outcome after an accepted loss with a recreated commands topic.
 
         Then the commands topic has another record, or no record, at the offset of an earlier outcome. Otherwise one
@@ -76,7 +76,7 @@ class Outcomes:
         loss = self._scope.loss
         if loss is None or offset < loss.outcomes or self._traces.topic_recreated:
             return False
-        if not loss.restart_command <= command <= self._traces.last_command:
+        if not loss.restart_command <= command_offset <= self._traces.last_command:
             return False
         first = find_first_outcome(self._traces.index, loss.restart_command)
         if first is None:

@@ -239,11 +239,11 @@ class PartitionVerification:
         if self._rules is not None and has_begun:
             self._rules.deferrals.compare_entries(self.deferred.entries, commands)
 
-    def find_event_offset(self, command: int, index: int, subject: str) -> int | None:
+    def find_event_offset(self, command_offset: int, index: int, subject: str) -> int | None:
         """Return the approximate offset of a command's event: only the offset of the first event is stored. None if
         this partition has no such event.
         """
-        events = find_events(self._scratch.events, command)
+        events = find_events(self._scratch.events, command_offset)
         return None if events is None or events.subject != subject else events.offset + index
 
     def report(self) -> Report:

@@ -15,10 +15,10 @@ def parse_parent_position(position: str) -> tuple[int, int] | None:
     """Parse a parent's position `3/17` into partition and offset; None for any other text of at most 1,024 bytes."""
     partition, slash, offset = position.partition("/")
     numbers = (partition, offset) if slash else ()
-    if not numbers or not all(one.isascii() and one.isdigit() for one in numbers):
+    if not numbers or not all(number.isascii() and number.isdigit() for number in numbers):
         return None
-    found = int(partition), int(offset)
-    return found if found[1] < 2**63 else None
+    parsed = int(partition), int(offset)
+    return parsed if parsed[1] < 2**63 else None
 
 
 class OpenDeferral(Struct, frozen=True, array_like=True, gc=False):

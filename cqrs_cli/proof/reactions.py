@@ -70,7 +70,7 @@ class Reactions:
         self.changed_commands = 0  # commands that the current `react` does not return
 
     def add_violation(self, problem: str) -> None:
-        """Count a violation, and list it if the list has fewer than `MAX_NAMED`."""
+        """Count a violation, and list it if the list has fewer than `MAX_LISTED`."""
         self.count += 1
         if len(self.listed) < MAX_LISTED:
             self.listed.append(problem)

@@ -69,12 +69,12 @@ class Scope:
     has_fingerprint: FitsCommand = fits_whole  # True if a fingerprint may be of a command
     personal: PersonalScope | None = None  # with personal fields only
 
-    def partition_at_command(self, key: bytes, command: int) -> int | None:
+    def partition_at_command(self, key: bytes, command_offset: int) -> int | None:
         """Return the partition of a key when a command was decided; None: any partition."""
         return (
             self.partition_of(key)
             if self.key_partitions is None
-            else self.key_partitions.partition_at_command(key, command)
+            else self.key_partitions.partition_at_command(key, command_offset)
         )
 
     @property

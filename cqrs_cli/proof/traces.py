@@ -59,8 +59,8 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
 
 
 class EventsTrace(Struct, array_like=True, gc=False):
-    """The events of one command. `offset` is the first event's, `count` their number according to the first event, and
-    `events_read` the number read so far.
+    """The events of one command. `offset` is the offset of the first event, `count` the number of events that the first
+    event contains, `events_read` the number of events that were read so far.
     """
 
     offset: int
@@ -102,10 +102,10 @@ class Lookup(Protocol):
 class Index(Protocol):
     """Index entries by command offset, on disk. `state.trace_index` has the only implementation."""
 
-    def add_entry(self, command: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
         """Add an entry. If the command already has an entry, return this entry and change nothing."""
 
-    def find_entry(self, command: int) -> bytes | None:
+    def find_entry(self, command_offset: int) -> bytes | None:
         """Return the entry of a command, or None."""
 
     def first_command(self) -> int | None:
@@ -114,7 +114,7 @@ class Index(Protocol):
     def last_command(self) -> int | None:
         """Return the highest command with an entry."""
 
-    def delete_from(self, command: int) -> int:
+    def delete_from(self, command_offset: int) -> int:
         """Delete the entries from a command on, and return their number."""
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
@@ -126,9 +126,9 @@ def text_sum(*texts: str | None) -> int:
     return crc32(_encode(texts))
 
 
-def differ(one: int | None, other: int | None) -> bool:
-    """True if two sums differ. Entries of an earlier release lack a sum, and differ from no sum."""
-    return one is not None and other is not None and one != other
+def differ(first: int | None, second: int | None) -> bool:
+    """True if two sums differ. A missing sum (None), as in entries of an earlier release, differs from no sum."""
+    return first is not None and second is not None and first != second
 
 
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
@@ -168,7 +168,13 @@ class Traces:
         self._findings = findings
 
     def add_entry(
-        self, command: int, offset: int, trace: Struct, *, after_loss: bool, findings: Findings | None = None
+        self,
+        command_offset: int,
+        offset: int,
+        trace: Struct,
+        *,
+        after_loss: bool,
+        findings: Findings | None = None,
     ) -> None:
         """Add the entry of a record at offset `offset`. `after_loss`: the record may be the first after an accepted
         loss, in a recreated commands topic; then the entries of the old topic are deleted.
@@ -176,22 +182,24 @@ class Traces:
         `findings` receives violations of the order, if given.
         """
         findings = self._findings if findings is None else findings
-        is_out_of_order = command <= self.last_command
+        is_out_of_order = command_offset <= self.last_command
         if is_out_of_order and after_loss and not self.topic_recreated and self._loss is not None:
             self._findings.accepted_losses += self.index.delete_from(self._loss.restart_command)
             self.topic_recreated = True
             is_out_of_order = False
-        if self.first_command is None or command < self.first_command:
-            self.first_command = command
-        existing = self.index.add_entry(command, _encode(trace))
+        if self.first_command is None or command_offset < self.first_command:
+            self.first_command = command_offset
+        existing = self.index.add_entry(command_offset, _encode(trace))
         if existing is not None:
             findings.add_violation(
                 self.log,
                 offset,
-                f"is of command {command}, as is the record at offset {_members(existing)[0]}",
+                f"is of command {command_offset}, as is the record at offset {_members(existing)[0]}",
             )
         elif is_out_of_order:
             findings.add_violation(
-                self.log, offset, f"is of command {command}, and comes after command {self.last_command}"
+                self.log,
+                offset,
+                f"is of command {command_offset}, and comes after command {self.last_command}",
             )
-        self.last_command = command
+        self.last_command = command_offset

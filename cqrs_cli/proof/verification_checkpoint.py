@@ -58,16 +58,16 @@ class BoundedIndex:
         self._index = index
         self._floor = floor
 
-    def add_entry(self, command: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
         """Add an entry; raise `CheckpointUnusableError` if its command is already verified."""
-        self._require_unverified(command, "has a record that comes after its proof")
-        return self._index.add_entry(command, trace)
+        self._require_unverified(command_offset, "has a record that comes after its proof")
+        return self._index.add_entry(command_offset, trace)
 
-    def find_entry(self, command: int) -> bytes | None:
+    def find_entry(self, command_offset: int) -> bytes | None:
         """Return the entry of a command; raise `CheckpointUnusableError` if the checkpoint may have dropped it."""
-        entry = self._index.find_entry(command)
-        if entry is None and command >= self.first_known:
-            self._require_unverified(command, "is pointed to, and its outcome was not kept")
+        entry = self._index.find_entry(command_offset)
+        if entry is None and command_offset >= self.first_known:
+            self._require_unverified(command_offset, "is pointed to, and its outcome was not kept")
         return entry
 
     def first_command(self) -> int | None:
@@ -78,18 +78,18 @@ class BoundedIndex:
         """Return the highest command."""
         return self._index.last_command()
 
-    def delete_from(self, command: int) -> int:
+    def delete_from(self, command_offset: int) -> int:
         """Delete the entries from a command on; raise `CheckpointUnusableError` if the command is already verified."""
-        self._require_unverified(command, "is where the commands began again")
-        return self._index.delete_from(command)
+        self._require_unverified(command_offset, "is where the commands began again")
+        return self._index.delete_from(command_offset)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
         """Yield the entries from the floor on."""
         return (item for item in self._index.entries() if item[0] >= self._floor)
 
-    def _require_unverified(self, command: int, problem: str) -> None:
-        if command < self._floor:
-            raise CheckpointUnusableError(f"command {command} {problem}")
+    def _require_unverified(self, command_offset: int, problem: str) -> None:
+        if command_offset < self._floor:
+            raise CheckpointUnusableError(f"command {command_offset} {problem}")
 
 
 def check_continuation(

@@ -17,19 +17,21 @@ class Versions:
         self._dedup = dedup
         self._findings = findings
 
-    def check_version(self, command: int, outcome: OutcomeTrace | None, events: EventsTrace | None) -> None:
+    def check_version(
+        self, command_offset: int, outcome: OutcomeTrace | None, events: EventsTrace | None
+    ) -> None:
         """Check the version to which a command led its aggregate."""
         if events is not None and events.events_read < events.count:
             problem = (
-                f"is of command {command}, whose events are missing from event {events.events_read} of"
+                f"is of command {command_offset}, whose events are missing from event {events.events_read} of"
                 f" {events.count} on"
             )
-            self._losses.report_missing(command, "events", events.offset, problem)
+            self._losses.report_missing(command_offset, "events", events.offset, problem)
         if outcome is not None and outcome.status == "accepted":
-            self._check_accepted(command, outcome, events)
+            self._check_accepted(command_offset, outcome, events)
         elif events is not None:
             self._check_sequence(
-                command,
+                command_offset,
                 "events",
                 events.offset,
                 events.subject,
@@ -42,28 +44,38 @@ class Versions:
             and outcome.reason not in REASONS_BEFORE_LOOKUP
         ):
             version = outcome.version
-            self._check_sequence(command, "outcomes", outcome.offset, outcome.subject, version, version)
+            self._check_sequence(
+                command_offset, "outcomes", outcome.offset, outcome.subject, version, version
+            )
         elif outcome is not None and outcome.version:
             problem = f"is {outcome.reason}, and says version {outcome.version}"
             self._findings.add_violation("outcomes", outcome.offset, problem)
 
-    def _check_accepted(self, command: int, outcome: OutcomeTrace, events: EventsTrace | None) -> None:
+    def _check_accepted(self, command_offset: int, outcome: OutcomeTrace, events: EventsTrace | None) -> None:
         if events is None:
-            problem = f"is of command {command}, whose events are missing: {outcome.events}"
-            self._losses.report_missing(command, "outcomes", outcome.offset, problem)
+            problem = f"is of command {command_offset}, whose events are missing: {outcome.events}"
+            self._losses.report_missing(command_offset, "outcomes", outcome.offset, problem)
         if outcome.subject is not None:
             log: LogName = "outcomes" if events is None else "events"
             offset = outcome.offset if events is None else events.offset
             version_before = outcome.version - outcome.events
-            self._check_sequence(command, log, offset, outcome.subject, version_before, outcome.version)
+            self._check_sequence(
+                command_offset, log, offset, outcome.subject, version_before, outcome.version
+            )
 
     def _check_sequence(
-        self, command: int, log: LogName, offset: int, subject: str, version_before: int, version_after: int
+        self,
+        command_offset: int,
+        log: LogName,
+        offset: int,
+        subject: str,
+        version_before: int,
+        version_after: int,
     ) -> None:
         stored = self._dedup.find_state(subject)
         version = 0 if stored is None else stored.version
         if version_before != version and (stored is not None or self._events_complete):
-            if self._losses.may_skip_versions(command, None if stored is None else stored.offset):
+            if self._losses.may_skip_versions(command_offset, None if stored is None else stored.offset):
                 self._findings.accepted_losses += 1
             else:
                 self._findings.add_violation(
@@ -71,7 +83,9 @@ class Versions:
                 )
         if version_after > version_before:
             self.aggregates += stored is None
-            self._dedup.set_version(subject, version_after, command, b"" if stored is None else stored.state)
+            self._dedup.set_version(
+                subject, version_after, command_offset, b"" if stored is None else stored.state
+            )
 
 
 def _out_of_order(subject: str, version: int, version_before: int, version_after: int) -> str:

@@ -47,22 +47,22 @@ class TraceIndex:
         with self._env.begin() as txn, txn.cursor() as cursor:
             self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
 
-    def add_entry(self, command: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
         """Add the entry of a command. If the command has an entry already, keep and return that entry, else None."""
-        if command <= self._greatest:
-            return self._insert_out_of_order(_pack(command), trace)
-        self._greatest = command
-        self._waiting.append((_pack(command), trace))
+        if command_offset <= self._greatest:
+            return self._insert_out_of_order(_pack(command_offset), trace)
+        self._greatest = command_offset
+        self._waiting.append((_pack(command_offset), trace))
         self._bytes += len(trace)
         if len(self._waiting) >= self._max_entries or self._bytes >= MAX_APPENDED_BYTES:
             self._flush()
         return None
 
-    def find_entry(self, command: int) -> bytes | None:
+    def find_entry(self, command_offset: int) -> bytes | None:
         """Return the entry of a command, None without an entry."""
         self._flush()
         with self._env.begin() as txn:
-            return txn.get(_pack(command))
+            return txn.get(_pack(command_offset))
 
     def first_command(self) -> int | None:
         """Return the lowest command offset with an entry."""
@@ -74,14 +74,14 @@ class TraceIndex:
         """Return the highest command offset with an entry."""
         return self._greatest if self._greatest >= 0 else None
 
-    def delete_from(self, command: int) -> int:
+    def delete_from(self, command_offset: int) -> int:
         """Remove the entries from a command offset on, and return their number."""
         self._flush()
 
         def work(txn: Transaction) -> int:
             with txn.cursor() as cursor:
                 count = 0
-                if cursor.set_range(_pack(command)):
+                if cursor.set_range(_pack(command_offset)):
                     while cursor.delete():  # moves to the next entry
                         count += 1
                 return count

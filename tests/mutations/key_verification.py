@@ -195,7 +195,7 @@ KEY_VERIFICATION = [
     Mutation(
         "commands that stay for ever are no violation",
         "cqrs_cli/scans/erased/verify.py",
-        (("if one.until == NEVER}", "if False}"),),
+        (("if waiting.until == NEVER}", "if False}"),),
         f"{_ERASED}::test_commands_without_retention_are_found",
     ),
 ]

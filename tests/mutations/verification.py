@@ -116,7 +116,7 @@ VERIFICATION = [
         "cqrs_cli/proof/key_partitions.py",
         (
             (
-                "return self._count_after_splits(lambda split: split.commands <= command)",
+                "return self._count_after_splits(lambda split: split.commands <= command_offset)",
                 "return self._count_after_splits(lambda split: True)",
             ),
         ),
@@ -136,7 +136,7 @@ VERIFICATION = [
     Mutation(
         "a split parts no log",
         "cqrs_cli/proof/key_partitions.py",
-        (("if (command < split.commands) != (offset < end):", "if False:"),),
+        (("if (command_offset < split.commands) != (offset < end):", "if False:"),),
         f"{_GROWING}::test_split_names_the_ends_of_logs",
     ),
     Mutation(

@@ -96,7 +96,9 @@ def test_erasure_of_invalid_key_is_found(history: EncryptedHistory, kid: str) ->
 def test_lost_key_is_a_violation(history: EncryptedHistory) -> None:
     del history.keys["b"]
     problem = f"names key {key(2).kid} of 'b', and the keys topic has no key: the key is lost, and it was not erased"
-    assert only_violation(history, personal=PersonalScope()) == f"events 4 {problem}; nothing heals that"
+    assert (
+        only_violation(history, personal=PersonalScope()) == f"events 4 {problem}; no command can restore it"
+    )
 
 
 def test_other_key_is_a_loss(history: EncryptedHistory) -> None:

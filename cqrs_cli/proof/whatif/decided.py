@@ -26,7 +26,7 @@ class HistoryError(Exception):
 class OwnerRecord(NamedTuple, Generic[_T]):
     """A decoded record of a log that owners write, with the offset of its command."""
 
-    command: int
+    command: int  # the offset of the command
     record: Record
     message: _T
 
@@ -43,9 +43,9 @@ class Lookahead(Generic[_T]):
         """The command offset of the next record; None at the end."""
         return None if self._next is None else self._next.command
 
-    def take_before(self, command: int) -> Iterator[OwnerRecord[_T]]:
-        """Yield the next records of commands before `command`."""
-        while self._next is not None and self._next.command < command:
+    def take_before(self, command_offset: int) -> Iterator[OwnerRecord[_T]]:
+        """Yield the next records of commands before `command_offset`."""
+        while self._next is not None and self._next.command < command_offset:
             record, self._next = self._next, next(self._records, None)
             yield record
 

@@ -101,7 +101,7 @@ class FileSearch:
 
     def _search_state(self, aggregate: ErasedAggregate, saved: StoredState) -> Iterator[str]:
         yield from find_state_problems(aggregate.key_entry, self.state, saved)
-        with suppress(ValueError):  # already reported by `state_faults`
+        with suppress(ValueError):  # `find_state_problems` has reported it
             if (kid := aggregate.spared_key(kids_in(saved.state), saved.version)) is not None:
                 yield f"has a state encrypted with {spared_key_text(kid)}"
 

@@ -48,7 +48,7 @@ class ErasureReport:
     @property
     def endless(self) -> list[str]:
         """The topics that keep erased values for ever."""
-        return sorted({one.topic for one in self.topics.waiting if one.until == NEVER})
+        return sorted({waiting.topic for waiting in self.topics.waiting if waiting.until == NEVER})
 
 
 def verify_erasure(
@@ -88,7 +88,9 @@ def verify_erasure(
         for folder in _payloads(connection, topics):
             locations.append(folder.uri)
             findings += [
-                one for one in file_search.search_store(folder) if _payload_name(one) not in topic_search.sums
+                finding
+                for finding in file_search.search_store(folder)
+                if _payload_name(finding) not in topic_search.sums
             ]
     return ErasureReport(
         topic_search, file_search.patterns, locations, findings, file_search.caches, time.monotonic() - began

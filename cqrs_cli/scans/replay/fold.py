@@ -211,7 +211,7 @@ class ReplayFold:
         hashed = hash_of(subject.encode())
         if self._low <= hashed < self._high:
             return False
-        spill = next((one for one in self._spills if one.low <= hashed < one.high), None)
+        spill = next((spill for spill in self._spills if spill.low <= hashed < spill.high), None)
         if spill is None:
             raise _foreign(subject)
         spill.add_event(offset_of(index), value or b"")
@@ -225,7 +225,7 @@ class ReplayFold:
             return
         spill = Spill(middle, self._high, self._personal)
         self._files.callback(spill.close)
-        for aggregate_id in [one for one in self._now if hash_of(one.encode()) >= middle]:
+        for aggregate_id in [name for name in self._now if hash_of(name.encode()) >= middle]:
             now = self._now.pop(aggregate_id)
             kept = now if self._kept is self._now else self._kept.pop(aggregate_id, None)
             spill.add_state(

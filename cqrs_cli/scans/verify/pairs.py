@@ -14,9 +14,9 @@ Items = Iterator[tuple[str, StoredState]]
 Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 
-def merge_aggregates(one: Items, other: Items) -> Pairs:
+def merge_aggregates(first: Items, second: Items) -> Pairs:
     """Yield each aggregate of two stores, which both yield their aggregates in the order of their keys."""
-    merged = heapq.merge(_keyed(0, one), _keyed(1, other))
+    merged = heapq.merge(_keyed(0, first), _keyed(1, second))
     for _, same in groupby(merged, itemgetter(0)):
         found: list[StoredState | None] = [None, None]
         name = ""

@@ -51,8 +51,8 @@ def deciding_stages(
     homes, start = KeyPartitions(lineage, rules.partition, partial(target_partition, partitioner)), 0
     for split in [*homes.splits, None]:
         partition_of, heir_of = (
-            partial(homes.partition_at_command, command=start),
-            partial(homes.forward_target, command=start),
+            partial(homes.partition_at_command, command_offset=start),
+            partial(homes.forward_target, command_offset=start),
         )
         now = replace(rules, partition_of=partition_of, forward_target_of=heir_of)
         end = LIMIT if split is None else split.commands

@@ -132,10 +132,11 @@ class Simulation:
         parent.
         """
         with self._would.reading():
-            own = [one for one in deferred_entries(self._would) if one.partition is None]
-        inherited = [inherited_entry(one, parent) for one in own]
-        changed = {**dict.fromkeys(one.key for one in own), **{one.key: one for one in inherited}}
-        self._would.fold(self._would.positions, deferred=changed)
+            own_entries = [entry for entry in deferred_entries(self._would) if entry.partition is None]
+        inherited = [inherited_entry(entry, parent) for entry in own_entries]
+        removed = dict.fromkeys(entry.key for entry in own_entries)
+        added = {entry.key: entry for entry in inherited}
+        self._would.fold(self._would.positions, deferred={**removed, **added})
 
     def states(self) -> Iterator[HistoryDifference]:
         """Yield the aggregates whose final states differ, in the order of the stores."""
@@ -145,31 +146,31 @@ class Simulation:
                 continue  # it has moved
             self.progress.aggregates += 1
             masked = masked_state(self.today, was), masked_state(self.other, would)
-            found = compare_states(self.rules.partition, name, *masked)
-            if found is not None:
-                yield found
+            difference = compare_states(self.rules.partition, name, *masked)
+            if difference is not None:
+                yield difference
 
     def _decide(self, commands: list[DecidedCommand]) -> list[HistoryDifference]:
-        found: list[HistoryDifference] = []
+        differences: list[HistoryDifference] = []
         with self._would.reading():
             batch = Batch(self.other, self._context(commands))
             for command in commands:
                 difference = self._decide_one(batch, command)
                 if difference is not None:
-                    found.append(difference)
+                    differences.append(difference)
         self.keys.add_decided(batch.decisions)
         last = commands[-1].record.offset
         self.progress.commands += len(commands)
         self.progress.last = last
         if self.is_family:
-            noted = {
-                key: replace(one, partition=self._own) for key, one in batch.decisions.dedup_entries.items()
+            batch.decisions.dedup_entries = {
+                key: replace(entry, partition=self._own)
+                for key, entry in batch.decisions.dedup_entries.items()
             }
-            batch.decisions.dedup_entries = noted
         self._would.stage(batch.decisions, last + 1, None, None)
         if self._would.pending >= APPLY_EVERY or self._would.is_full():
             self._would.flush()
-        return found
+        return differences
 
     def _decide_one(self, batch: Batch, command: DecidedCommand) -> HistoryDifference | None:
         self._clock.now = owner_clock(command.outcome)
@@ -177,15 +178,17 @@ class Simulation:
         history = [placed.message for placed in command.events]
         self.keys.name_erased(batch.decisions, history)
         try:
-            done = batch.decide_piece([command.record])
+            decisions = batch.decide_piece([command.record])
         except DecisionInterrupted as error:
             raise CqrsError(
                 f"{self.rules.topic} partition {self.rules.partition} offset {error.offset} cannot be decided "
                 f"here: {error}",
                 "the other code ran out of a resource, such as memory",
             ) from error
-        ((value, _, _),) = done.outcomes
-        events = [read_event(with_payload_data(value, done.payloads)) for value, _, _ in done.events]
+        ((value, _, _),) = decisions.outcomes
+        events = [
+            read_event(with_payload_data(value, decisions.payloads)) for value, _, _ in decisions.events
+        ]
         would = read_outcome(value)
         self._payloads.check_lost_payload(command, would)
         return compare_decisions(self.other, command.outcome, history, would, events)

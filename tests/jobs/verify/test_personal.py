@@ -65,7 +65,7 @@ def test_encrypted_values_verify_without_code(customers: TopicHarness) -> None:
 def test_lost_key_is_found(customers: TopicHarness) -> None:
     put_key(customers, "bob", None)
     (violation,) = customers.violations()
-    assert "the key is lost, and it was not erased; nothing heals that" in violation
+    assert "the key is lost, and it was not erased; no command can restore it" in violation
 
 
 def test_key_put_back_is_found(customers: TopicHarness) -> None:

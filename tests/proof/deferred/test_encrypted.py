@@ -93,7 +93,7 @@ def test_deferred_command_needs_its_key() -> None:
     history = DeferredHistory(deferred_command("Ann"), is_resubmitted=False)
     history.keys = {}
     problem = f"names key {key(1).kid} of 'a', and the keys topic has no key: the key is lost, and it was not erased"
-    assert only_violation(history) == f"deferred 0 {problem}; nothing heals that"
+    assert only_violation(history) == f"deferred 0 {problem}; no command can restore it"
 
 
 def test_erasure_of_deferred_command_is_final() -> None:

@@ -27,7 +27,9 @@ from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
 
-FINDING = f"encrypted with key {key(9).kid}, which no erasure has ended: whoever has the ring can read it"
+FINDING = (
+    f"encrypted with key {key(9).kid}, which no erasure has ended: anyone with the keyring can decrypt it"
+)
 
 
 @pytest.fixture
