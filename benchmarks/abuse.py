@@ -24,24 +24,24 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
     ResourceType,
 )
 
-from benchmarks.environment import Arena, anonymous, deposit, open_accounts
+from benchmarks.environment import Environment, anonymous_memory, open_accounts, send_deposits
 from cqrs_cli.system.limits import raise_descriptors
 
 #: Events of the only account, whose history is requested.
 EVENTS = 20_000
 
 #: Least seconds of an attack, and seconds before the next attack.
-LASTING, AFTERWARDS = 3.0, 5.0
+ATTACK_SECONDS, RECOVERY_SECONDS = 3.0, 5.0
 
 HISTORY = "/bank_account/acc-0/history"
 
 #: The statuses of the answers to attackers.
-Answers = list[int]
+Statuses = list[int]
 
-Attack = Callable[[int, Answers], AbstractContextManager[None]]
+Attack = Callable[[int, Statuses], AbstractContextManager[None]]
 
 
-def fill(environment: Arena) -> None:
+def fill(environment: Environment) -> None:
     """Create an account with a long history, and a commands topic that rejects commands of half a megabyte."""
     topics = environment.topics("bank_account", 1)
     entry = ConfigEntry("max.message.bytes", "500000", incremental_operation=AlterConfigOpType.SET)
@@ -50,90 +50,90 @@ def fill(environment: Arena) -> None:
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(10)
     open_accounts(environment, topics, 1)
-    deposit(environment, topics, EVENTS, 1)
+    send_deposits(environment, topics, EVENTS, 1)
     environment.cqrs("run", "bank_account", "--once")
 
 
 def attack_all(server: int, port: int) -> list[dict[str, Any]]:
     """Return a row for each attack on the gateway with this process id."""
     raise_descriptors(10_000)
-    while _asked(port, "/readyz")[0] != 200:
+    while _timed_get(port, "/readyz")[0] != 200:
         time.sleep(0.2)
-    return [_attacked(server, port, what, attack) for what, attack in ATTACKS.items()]
+    return [_measure_attack(server, port, label, attack) for label, attack in ATTACKS.items()]
 
 
-def _attacked(server: int, port: int, what: str, attack: Attack) -> dict[str, Any]:
-    print(what, file=sys.stderr, flush=True)
-    before, most, stop = anonymous(server), 0, threading.Event()
+def _measure_attack(server: int, port: int, label: str, attack: Attack) -> dict[str, Any]:
+    print(label, file=sys.stderr, flush=True)
+    memory_before, peak, stop = anonymous_memory(server), 0, threading.Event()
 
     def watch() -> None:
-        nonlocal most
+        nonlocal peak
         while not stop.wait(0.05):
-            most = max(most, anonymous(server))
+            peak = max(peak, anonymous_memory(server))
 
-    watching = threading.Thread(target=watch, daemon=True)
-    watching.start()
-    answers: Answers = []
-    alive, states = list[float](), list[float]()
-    with attack(port, answers):
-        until = time.monotonic() + LASTING
-        while time.monotonic() < until:
-            alive.append(_asked(port, "/healthz")[1])
-            states.append(_asked(port, "/bank_account/acc-0")[1])
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    statuses: Statuses = []
+    health_times, state_times = list[float](), list[float]()
+    with attack(port, statuses):
+        deadline = time.monotonic() + ATTACK_SECONDS
+        while time.monotonic() < deadline:
+            health_times.append(_timed_get(port, "/healthz")[1])
+            state_times.append(_timed_get(port, "/bank_account/acc-0")[1])
             time.sleep(0.05)
-    time.sleep(AFTERWARDS)
+    time.sleep(RECOVERY_SECONDS)
     stop.set()
-    watching.join()
+    watcher.join()
     megabytes = {
-        "MB before": before / 1e6,
-        "MB at most": most / 1e6,
-        "MB afterwards": anonymous(server) / 1e6,
+        "MB before": memory_before / 1e6,
+        "MB at most": peak / 1e6,
+        "MB afterwards": anonymous_memory(server) / 1e6,
     }
-    refused = sum(status in (413, 503) for status in answers)
-    slowest = {"slowest /healthz in ms": max(alive), "slowest state in ms": max(states)}
-    return {"what": what, "refused": refused, **slowest, **megabytes}
+    refused = sum(status in (413, 503) for status in statuses)
+    slowest = {"slowest /healthz in ms": max(health_times), "slowest state in ms": max(state_times)}
+    return {"what": label, "refused": refused, **slowest, **megabytes}
 
 
-def _asked(port: int, path: str) -> tuple[int, float]:
+def _timed_get(port: int, path: str) -> tuple[int, float]:
     """Return the status of a GET, and the milliseconds until its answer."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", path)
-    answer = connection.getresponse()
-    answer.read()
+    response = connection.getresponse()
+    response.read()
     connection.close()
-    return answer.status, 1000 * (time.perf_counter() - began)
+    return response.status, 1000 * (time.perf_counter() - start)
 
 
-def _crowd(clients: int, request: bytes) -> Attack:
+def _silent_clients(clients: int, request: bytes) -> Attack:
     """Return an attack by clients that send these bytes, and read no answer."""
 
     @contextmanager
-    def attack(port: int, answers: Answers) -> Iterator[None]:
+    def attack(port: int, statuses: Statuses) -> Iterator[None]:
         with ExitStack() as stack:
-            crowd = []
+            connections = []
             for _ in range(clients):
                 connection = stack.enter_context(socket.socket())
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 connection.connect(("127.0.0.1", port))
                 with suppress(OSError):  # the gateway has closed the connection
                     connection.sendall(request)
-                crowd.append(connection)
+                connections.append(connection)
             yield
-            for connection in crowd:
+            for connection in connections:
                 connection.setblocking(False)
                 with suppress(OSError):
                     if (head := connection.recv(12)).startswith(b"HTTP/1.1 "):
-                        answers.append(int(head[9:]))
+                        statuses.append(int(head[9:]))
 
     return attack
 
 
-def _leaving(clients: int) -> Attack:
+def _disconnecting_clients(clients: int) -> Attack:
     """Return an attack by clients that request the history, and disconnect."""
 
     @contextmanager
-    def attack(port: int, answers: Answers) -> Iterator[None]:
+    def attack(port: int, statuses: Statuses) -> Iterator[None]:
         for _ in range(clients):
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 connection.sendall(_get(HISTORY))
@@ -143,40 +143,40 @@ def _leaving(clients: int) -> Attack:
 
 
 @contextmanager
-def _too_large(port: int, answers: Answers) -> Iterator[None]:
+def _too_large(port: int, statuses: Statuses) -> Iterator[None]:
     """Send commands that the topic rejects, one after the other."""
-    noise = base64.b64encode(os.urandom(750_000)).decode()  # the topic limits compressed bytes
-    body = json.dumps({"owner": noise}).encode()
+    owner = base64.b64encode(os.urandom(750_000)).decode()  # the topic limits compressed bytes
+    body = json.dumps({"owner": owner}).encode()
 
     def send() -> None:
         for number in range(200):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             headers = {"Content-Type": "application/json"}
             connection.request("POST", f"/bank_account/large-{number}/Open", body, headers)
-            answer = connection.getresponse()
-            answer.read()
-            answers.append(answer.status)
+            response = connection.getresponse()
+            response.read()
+            statuses.append(response.status)
             connection.close()
 
-    sending = threading.Thread(target=send, daemon=True)
-    sending.start()
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
     yield
-    sending.join()
+    sender.join()
 
 
-def _get(path: str, more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{more}\r\n".encode()
+def _get(path: str, headers: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n".encode()
 
 
 _STREAM = _get("/bank_account?from=beginning", "Accept: text/event-stream\r\n")
 _ENDLESS = b"POST /bank_account/a/Open HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n{"
 
 ATTACKS: dict[str, Attack] = {
-    "3,000 connections without a word": _crowd(3_000, b""),
-    "3,000 beginnings of a request": _crowd(3_000, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
-    "2,200 bodies that do not end": _crowd(2_200, _ENDLESS),
+    "3,000 connections without a word": _silent_clients(3_000, b""),
+    "3,000 beginnings of a request": _silent_clients(3_000, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
+    "2,200 bodies that do not end": _silent_clients(2_200, _ENDLESS),
     "200 commands that the topic refuses, 1 MB each": _too_large,
-    "300 histories whose clients go": _leaving(300),
-    "50 histories whose clients read nothing": _crowd(50, _get(HISTORY)),
-    "1,100 streams whose clients read nothing": _crowd(1_100, _STREAM),
+    "300 histories whose clients go": _disconnecting_clients(300),
+    "50 histories whose clients read nothing": _silent_clients(50, _get(HISTORY)),
+    "1,100 streams whose clients read nothing": _silent_clients(1_100, _STREAM),
 }

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import peer
-from benchmarks.environment import Arena, arena, deposit, new_id, open_accounts
+from benchmarks.environment import Environment, new_environment, new_id, open_accounts, send_deposits
 from benchmarks.personal import NAME, add_marked_account, deposit_data
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
@@ -31,57 +31,61 @@ def main() -> None:
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     arguments = options.parse_args()
     rows = []
-    with arena() as environment:
+    with new_environment() as environment:
         if arguments.personal:
             add_marked_account(environment.root, arguments.personal)
         for number in range(arguments.runs + 1):
             broker = "cold" if number == 0 else "warm"  # the first round also warms the broker's JVM
-            rows.append(_ours(environment, arguments, f"r{number}.", broker))
+            rows.append(_measure_cqrs(environment, arguments, f"r{number}.", broker))
             if arguments.personal:
-                rows.append(_ours(environment, arguments, f"m{number}.", broker, arguments.personal))
+                rows.append(_measure_cqrs(environment, arguments, f"m{number}.", broker, arguments.personal))
             for dedup in peer.DEDUP if arguments.peer else ():
-                rows.append(_peer(environment, arguments, f"p{number}{dedup}.", broker, dedup))
+                rows.append(_measure_peer(environment, arguments, f"p{number}{dedup}.", broker, dedup))
     report("backlog", rows)
 
 
-def _filled(environment: Arena, arguments: argparse.Namespace, prefix: str, personal: bool = False) -> Topics:
+def _topics_with_accounts(
+    environment: Environment, arguments: argparse.Namespace, prefix: str, personal: bool = False
+) -> Topics:
     topics = environment.topics(NAME if personal else "bank_account", arguments.partitions, prefix, personal)
     open_accounts(environment, topics, arguments.accounts)
     return topics
 
 
-def _ours(
-    environment: Arena, arguments: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
+def _measure_cqrs(
+    environment: Environment, arguments: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
 ) -> dict[str, object]:
     """Measure cqrs. `fields`: the number of personal fields in each command."""
-    topics = _filled(environment, arguments, prefix, personal=fields > 0)
+    topics = _topics_with_accounts(environment, arguments, prefix, personal=fields > 0)
     run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix)
     environment.cqrs(*run)
     if arguments.remembered:
-        _remember(environment, arguments, prefix)
-    deposit(environment, topics, arguments.commands, arguments.accounts, arguments.ids, deposit_data(fields))
-    broker = environment.broker_cpu()
+        _write_remembered_ids(environment, arguments, prefix)
+    send_deposits(
+        environment, topics, arguments.commands, arguments.accounts, arguments.ids, deposit_data(fields)
+    )
+    broker_before = environment.broker_cpu()
     summary = environment.cqrs(*run)
-    broker = environment.broker_cpu() - broker
+    broker_seconds = environment.broker_cpu() - broker_before
     assert summary["accepted"] == arguments.commands, summary
-    each = 1e6 / arguments.commands
+    us_per_command = 1e6 / arguments.commands
     return {
-        "what": f"cqrs{_special(arguments, fields)}, {warmth} broker",
+        "what": f"cqrs{_description(arguments, fields)}, {warmth} broker",
         "commands_per_s": arguments.commands / summary["seconds"],
-        "cpu_us_per_command": (summary["cpu_seconds"] + broker) * each,
-        "owners_us": summary["cpu_seconds"] * each,
-        "broker_us": broker * each,
+        "cpu_us_per_command": (summary["cpu_seconds"] + broker_seconds) * us_per_command,
+        "owners_us": summary["cpu_seconds"] * us_per_command,
+        "broker_us": broker_seconds * us_per_command,
     }
 
 
-def _special(arguments: argparse.Namespace, fields: int) -> str:
+def _description(arguments: argparse.Namespace, fields: int) -> str:
     """Describe ids and personal fields that differ from the default figures."""
-    kind = "" if arguments.ids == "uuid7" else f", {arguments.ids} ids"
-    kind += f", {fields} personal" if fields else ""
-    return kind + (f", {arguments.remembered:,} remembered a shard" if arguments.remembered else "")
+    description = "" if arguments.ids == "uuid7" else f", {arguments.ids} ids"
+    description += f", {fields} personal" if fields else ""
+    return description + (f", {arguments.remembered:,} remembered a shard" if arguments.remembered else "")
 
 
-def _remember(environment: Arena, arguments: argparse.Namespace, prefix: str) -> None:
+def _write_remembered_ids(environment: Environment, arguments: argparse.Namespace, prefix: str) -> None:
     """Fill each shard with the ids that decisions of this many commands would leave."""
     settings = load_settings({"topic_prefix": prefix}, environment.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
@@ -100,21 +104,21 @@ def _remember(environment: Arena, arguments: argparse.Namespace, prefix: str) ->
                 store.apply(WriteBatch(store.token(), positions, positions._replace(clock=now), {}, ids))
 
 
-def _peer(
-    environment: Arena, arguments: argparse.Namespace, prefix: str, warmth: str, dedup: str
+def _measure_peer(
+    environment: Environment, arguments: argparse.Namespace, prefix: str, warmth: str, dedup: str
 ) -> dict[str, object]:
-    topics = _filled(environment, arguments, prefix)
-    deposit(environment, topics, arguments.commands, arguments.accounts, arguments.ids)
+    topics = _topics_with_accounts(environment, arguments, prefix)
+    send_deposits(environment, topics, arguments.commands, arguments.accounts, arguments.ids)
     total = arguments.commands + arguments.accounts
-    broker = environment.broker_cpu()
+    broker_before = environment.broker_cpu()
     figures = peer.backlog(environment, arguments.peer, topics, total, dedup)
-    broker = environment.broker_cpu() - broker
+    broker_seconds = environment.broker_cpu() - broker_before
     return {
         "what": f"{peer.name_of(dedup)}, {warmth} broker",
         "commands_per_s": figures["commands_per_s"],
-        "cpu_us_per_command": (figures["cpu_s"] + broker) * 1e6 / total,
+        "cpu_us_per_command": (figures["cpu_s"] + broker_seconds) * 1e6 / total,
         "owners_us": figures["cpu_s"] * 1e6 / total,
-        "broker_us": broker * 1e6 / total,
+        "broker_us": broker_seconds * 1e6 / total,
     }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.environment import AGGREGATES, Arena
+from benchmarks.environment import AGGREGATES, Environment
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.embedded import files, jars, process
@@ -28,7 +28,7 @@ _NODES = (1, 2, 3)
 
 #: The differences from one embedded broker. The broker session timeout is Kafka's default, 9 s: a dead broker looks
 #: alive for so long.
-_MORE = """\
+_EXTRA_SETTINGS = """\
 node.id={node}
 controller.quorum.voters={voters}
 default.replication.factor=3
@@ -59,51 +59,58 @@ class Brokers:
             return -1
         return -1 if metadata is None else int(metadata.leader)
 
-    def end_leader(self, topic: str, how: signal.Signals) -> float:
+    def end_leader(self, topic: str, signal_number: signal.Signals) -> float:
         """Send this signal to the leader of partition 0; return the seconds until the partition has another leader."""
         old_leader = self.leader(topic)
         assert old_leader in self.states, f"nobody leads {topic}"
-        began = time.monotonic()
-        os.kill(self.states[old_leader].pid, how)
+        start = time.monotonic()
+        os.kill(self.states[old_leader].pid, signal_number)
         while (leader := self.leader(topic)) in (old_leader, -1):
-            assert time.monotonic() < began + 60, f"{topic} has no other leader than {leader}"
+            assert time.monotonic() < start + 60, f"{topic} has no other leader than {leader}"
             time.sleep(0.05)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
 
 @contextmanager
-def three_brokers() -> Iterator[tuple[Arena, Brokers]]:
+def three_brokers() -> Iterator[tuple[Environment, Brokers]]:
     """Yield a new project with three new brokers, and remove them afterwards."""
     root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
-    started: dict[int, BrokerState] = {}
+    states: dict[int, BrokerState] = {}
     try:
         shutil.copytree(AGGREGATES, root / "aggregates")
-        _start(root, started)
-        brokers = Brokers(root, started)
+        _start(root, states)
+        brokers = Brokers(root, states)
         (root / "cqrs.toml").write_text(f'bootstrap_server = "{brokers.connection.bootstrap_server}"\n')
-        yield Arena(root, brokers.connection, started[1].pid), brokers
+        yield Environment(root, brokers.connection, states[1].pid), brokers
     finally:
-        for state in started.values():
+        for state in states.values():
             terminate(state.pid, state.born, process.END_GRACE)
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _start(root: Path, started: dict[int, BrokerState]) -> None:
+def _start(root: Path, states: dict[int, BrokerState]) -> None:
     java = find_java()
     library = jars.ensure_jars(lambda text: print(text, file=sys.stderr))
-    cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+    cluster_id = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     ports = {node: process.choose_ports(None) for node in _NODES}
     voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
     folders = {node: root / f"broker-{node}" for node in _NODES}
     for node, folder in folders.items():
         folder.mkdir()
-        more = _MORE.format(node=node, voters=voters)
-        files.write_settings(folder, *ports[node], extra=more)
-        tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", files.SERVER_FILE]
+        extra = _EXTRA_SETTINGS.format(node=node, voters=voters)
+        files.write_settings(folder, *ports[node], extra=extra)
+        tool = [
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            cluster_id,
+            "--config",
+            files.SERVER_FILE,
+        ]
         subprocess.run(
             [str(java), "-cp", f"{library}/*", *tool], cwd=folder, check=True, stdout=subprocess.DEVNULL
         )
-        started[node] = process.spawn_broker(java, library, folder, cluster, ports[node], more)
+        states[node] = process.spawn_broker(java, library, folder, cluster_id, ports[node], extra)
     # No broker is ready before two brokers run.
     for node, folder in folders.items():
-        process.wait_until_ready(folder, started[node], 0)
+        process.wait_until_ready(folder, states[node], 0)

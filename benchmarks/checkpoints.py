@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.environment import Arena, arena, command, deposit, open_accounts
+from benchmarks.environment import Environment, command, new_environment, open_accounts, send_deposits
 from benchmarks.report import report
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
@@ -35,87 +35,93 @@ def main() -> None:
     options.add_argument("--whole", action="store_true", help="measure cqrs run, too")
     arguments = options.parse_args()
     rows: list[dict[str, object]] = []
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         open_accounts(environment, topics, arguments.aggregates)
-        deposit(environment, topics, arguments.events - arguments.aggregates, arguments.aggregates)
+        send_deposits(environment, topics, arguments.events - arguments.aggregates, arguments.aggregates)
         environment.cqrs("run", "bank_account", "--once")
-        copies = environment.root / "copies"
-        rows.append(_written(environment, copies))
-        deposit(environment, topics, arguments.tail, arguments.aggregates)
+        checkpoint_folder = environment.root / "copies"
+        rows.append(_write_checkpoints(environment, checkpoint_folder))
+        send_deposits(environment, topics, arguments.tail, arguments.aggregates)
         environment.cqrs("run", "bank_account", "--once")
         locations = {
             "its own shards": (environment.root / ".cqrs" / "state", None),
-            "checkpoints and the tail": (environment.root / "fresh", copies),
+            "checkpoints and the tail": (environment.root / "fresh", checkpoint_folder),
             "the log alone": (environment.root / "fresh", None),
         }
-        for what, (state, stored) in locations.items():
+        for label, (state, source) in locations.items():
             rows += [
-                _measured(environment, topics, arguments, what, state, stored) for _ in range(arguments.runs)
+                _measure(environment, topics, arguments, label, state, source) for _ in range(arguments.runs)
             ]
     report(f"first decision after {arguments.events:,} events of {arguments.aggregates:,} aggregates", rows)
 
 
-def _written(environment: Arena, copies: Path) -> dict[str, object]:
+def _write_checkpoints(environment: Environment, checkpoint_folder: Path) -> dict[str, object]:
     """Write checkpoints of all shards, and measure the time."""
     settings = load_settings({}, environment.root)
     aggregate = load("bank_account", settings.aggregates, settings.root)
     plan = replace(
-        prepare(settings, environment.connection, {"bank_account": aggregate}), checkpoints=str(copies)
+        prepare(settings, environment.connection, {"bank_account": aggregate}),
+        checkpoints=str(checkpoint_folder),
     )
-    began, size = time.perf_counter(), 0
+    start, size = time.perf_counter(), 0
     for partition in plan.partitions():
         checkpoint = write_checkpoint(checkpoint_source(plan, partition, aggregate))
         assert checkpoint is not None, partition
         size += checkpoint.size
-    return {"what": "writing the checkpoints", "seconds": time.perf_counter() - began, "mb": size / 1e6}
+    return {"what": "writing the checkpoints", "seconds": time.perf_counter() - start, "mb": size / 1e6}
 
 
-def _measured(
-    environment: Arena,
+def _measure(
+    environment: Environment,
     topics: Topics,
     arguments: argparse.Namespace,
-    what: str,
+    label: str,
     state: Path,
-    copies: Path | None,
+    checkpoint_folder: Path | None,
 ) -> dict[str, object]:
     shutil.rmtree(environment.root / "fresh", ignore_errors=True)
-    deposit(environment, topics, 1, 1)
-    row: dict[str, object] = {"what": what, "owners_s": _owners(environment, state, copies)}
+    send_deposits(environment, topics, 1, 1)
+    row: dict[str, object] = {
+        "what": label,
+        "owners_s": _owner_seconds(environment, state, checkpoint_folder),
+    }
     if arguments.whole:
         shutil.rmtree(environment.root / "fresh", ignore_errors=True)
-        row["command_s"] = _first_decision(environment, state, copies)
+        row["command_s"] = _first_decision(environment, state, checkpoint_folder)
     return row
 
 
-def _owners(environment: Arena, state: Path, copies: Path | None) -> float:
+def _owner_seconds(environment: Environment, state: Path, checkpoint_folder: Path | None) -> float:
     """Return the seconds of the owners, from the opening of their shards until the last decision and their close."""
     settings = load_settings({}, environment.root)
     aggregates = {"bank_account": load("bank_account", settings.aggregates, settings.root)}
     plan = replace(
         prepare(settings, environment.connection, aggregates, once=True),
         state_dir=state,
-        checkpoints="" if copies is None else str(copies),
+        checkpoints="" if checkpoint_folder is None else str(checkpoint_folder),
     )
-    began = time.perf_counter()
-    for ending in own_partitions(plan, plan.partitions(), 0):
-        assert ending.error is None, ending
-    return time.perf_counter() - began
+    start = time.perf_counter()
+    for result in own_partitions(plan, plan.partitions(), 0):
+        assert result.error is None, result
+    return time.perf_counter() - start
 
 
-def _first_decision(here: Arena, state: Path, copies: Path | None = None) -> float:
+def _first_decision(environment: Environment, state: Path, checkpoint_folder: Path | None = None) -> float:
     """Return the seconds from the start of a run until a waiting command has its outcome."""
-    environment = os.environ | ({} if copies is None else {"CQRS_CHECKPOINT_LOCATION": str(copies)})
-    began = time.perf_counter()
+    variables = os.environ | (
+        {} if checkpoint_folder is None else {"CQRS_CHECKPOINT_LOCATION": str(checkpoint_folder)}
+    )
+    start = time.perf_counter()
     run = subprocess.Popen(
         command("run", "bank_account", "-q", "--state-dir", str(state)),
-        cwd=here.root,
-        env=environment,
+        cwd=environment.root,
+        env=variables,
         stdout=subprocess.DEVNULL,
     )
     try:
-        here.cqrs("send", "bank_account", "acc-1", "Deposit", "amount:=5", "--wait", "--timeout", "1h")
-        return time.perf_counter() - began
+        environment.cqrs("send", "bank_account", "acc-1", "Deposit", "amount:=5", "--wait", "--timeout", "1h")
+        return time.perf_counter() - start
     finally:
         run.send_signal(signal.SIGTERM)
         run.wait()

@@ -9,16 +9,16 @@ import confluent_kafka
 import msgspec
 
 from benchmarks.environment import (
-    Arena,
-    anonymous,
-    arena,
+    Environment,
+    anonymous_memory,
+    command_bytes,
     cpu_seconds,
-    message,
+    new_environment,
     new_id,
     open_accounts,
     workers,
 )
-from benchmarks.latency import deciding
+from benchmarks.latency import running_decider
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -44,63 +44,63 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=10.0, help="of idling, and of low load")
     arguments = options.parse_args()
     rows: list[dict[str, object]] = []
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", PARTITIONS)
         open_accounts(environment, topics, ACCOUNTS)
         environment.cqrs("run", "bank_account", "--once")
         rows.append({"what": "idle, none parked", **_idle(environment, topics, arguments.seconds)})
         due = time.time() + arguments.due
-        _park(environment, topics, arguments.commands, rfc3339(int(due * 1000)))
-        rows.append(_once(environment, "parked", arguments.commands, "deferred"))
-        _park(environment, topics, arguments.parked, NEVER)
-        rows.append(_once(environment, "parked, never due", arguments.parked, "deferred"))
+        _send_deferred(environment, topics, arguments.commands, rfc3339(int(due * 1000)))
+        rows.append(_run_once(environment, "parked", arguments.commands, "deferred"))
+        _send_deferred(environment, topics, arguments.parked, NEVER)
+        rows.append(_run_once(environment, "parked, never due", arguments.parked, "deferred"))
         rows.append(
             {"what": f"idle, {arguments.parked:,} parked", **_idle(environment, topics, arguments.seconds)}
         )
         time.sleep(max(0.0, due + 1 - time.time()))
-        rows.append(_once(environment, "said again and decided", arguments.commands, "accepted"))
-        with deciding(environment, topics, PARTITIONS):
+        rows.append(_run_once(environment, "resubmitted and decided", arguments.commands, "accepted"))
+        with running_decider(environment, topics, PARTITIONS):
             rows.append(_low_load(environment, topics, arguments.seconds))
     report("deferred commands", rows)
 
 
-def _park(environment: Arena, topics: Topics, count: int, moment: str) -> None:
+def _send_deferred(environment: Environment, topics: Topics, count: int, due_time: str) -> None:
     with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(count):
             subject = f"acc-{number % ACCOUNTS}"
-            value = message("Deposit", subject, '{"amount":5}', new_id("uuid7"))
-            sender.send(topics.commands, subject.encode(), _later(value, moment))
+            value = command_bytes("Deposit", subject, '{"amount":5}', new_id("uuid7"))
+            sender.send(topics.commands, subject.encode(), _with_due_time(value, due_time))
         sender.flush()
 
 
-def _later(value: bytes, moment: str) -> bytes:
-    return value[:-1] + b',"notbefore":"%s"}' % moment.encode()
+def _with_due_time(value: bytes, due_time: str) -> bytes:
+    return value[:-1] + b',"notbefore":"%s"}' % due_time.encode()
 
 
-def _once(environment: Arena, what: str, count: int, status: str) -> dict[str, object]:
-    began = time.monotonic()
+def _run_once(environment: Environment, label: str, count: int, status: str) -> dict[str, object]:
+    start = time.monotonic()
     summary = environment.cqrs("run", "bank_account", "--once")
     assert summary[status] >= count, summary
     return {
-        "what": what,
+        "what": label,
         "commands_per_s": count / summary["seconds"],
         "owners_us": summary["cpu_seconds"] * 1e6 / count,
-        "with_start_s": time.monotonic() - began,
+        "with_start_s": time.monotonic() - start,
     }
 
 
-def _idle(environment: Arena, topics: Topics, seconds: float) -> dict[str, object]:
+def _idle(environment: Environment, topics: Topics, seconds: float) -> dict[str, object]:
     """Return the share of a core, and the memory, of idle owners."""
-    with deciding(environment, topics, PARTITIONS) as run:
+    with running_decider(environment, topics, PARTITIONS) as run:
         time.sleep(5)
         pids = workers(run.pid)
-        began = sum(map(cpu_seconds, pids))
+        cpu_before = sum(map(cpu_seconds, pids))
         time.sleep(seconds)
-        cores = (sum(map(cpu_seconds, pids)) - began) / seconds
-        return {"cores": cores, "anonymous_mb": sum(map(anonymous, pids)) / 1e6}
+        cores = (sum(map(cpu_seconds, pids)) - cpu_before) / seconds
+        return {"cores": cores, "anonymous_mb": sum(map(anonymous_memory, pids)) / 1e6}
 
 
-def _low_load(environment: Arena, topics: Topics, seconds: float) -> dict[str, object]:
+def _low_load(environment: Environment, topics: Topics, seconds: float) -> dict[str, object]:
     """Measure ms from a command's due time to its final outcome, at twenty commands a second."""
     reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
     ends = bounds(environment.connection, topics.outcomes, range(PARTITIONS))
@@ -108,12 +108,14 @@ def _low_load(environment: Arena, topics: Topics, seconds: float) -> dict[str, o
     count, first, due = int(20 * seconds), time.time() + 3, dict[str, float]()
     with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(count):
-            subject, id, moment = f"acc-{number % ACCOUNTS}", new_id("uuid7"), first + number / 20
-            due[id] = moment
-            value = _later(message("Deposit", subject, '{"amount":5}', id), rfc3339(int(moment * 1000)))
+            subject, id, due_time = f"acc-{number % ACCOUNTS}", new_id("uuid7"), first + number / 20
+            due[id] = due_time
+            value = _with_due_time(
+                command_bytes("Deposit", subject, '{"amount":5}', id), rfc3339(int(due_time * 1000))
+            )
             sender.send(topics.commands, subject.encode(), value)
         sender.flush()
-    delays = sorted(_final(reader, due))
+    delays = sorted(_final_delays(reader, due))
     reader.close()
     quantiles = statistics.quantiles(delays, n=100)
     return {
@@ -124,15 +126,15 @@ def _low_load(environment: Arena, topics: Topics, seconds: float) -> dict[str, o
     }
 
 
-def _final(reader: confluent_kafka.Consumer, due: dict[str, float]) -> Iterator[float]:
+def _final_delays(reader: confluent_kafka.Consumer, due: dict[str, float]) -> Iterator[float]:
     deadline = time.monotonic() + 120
     while due and time.monotonic() < deadline:
         record = reader.poll(0.5)
         if record is None or record.error():
             continue
         outcome = msgspec.json.decode(record.value() or b"")
-        if outcome["data"]["status"] == "accepted" and (moment := due.pop(outcome["causationid"], None)):
-            yield 1000 * (time.time() - moment)
+        if outcome["data"]["status"] == "accepted" and (due_time := due.pop(outcome["causationid"], None)):
+            yield 1000 * (time.time() - due_time)
     assert not due, f"{len(due)} have no final outcome"
 
 

@@ -27,7 +27,7 @@ AGGREGATES = Path(__file__).parent.parent / "aggregates"
 
 
 @dataclass(frozen=True)
-class Arena:
+class Environment:
     """A project folder and its broker."""
 
     root: Path
@@ -54,7 +54,7 @@ class Arena:
 
 
 @contextmanager
-def arena() -> Iterator[Arena]:
+def new_environment() -> Iterator[Environment]:
     """Yield a new project and broker, and remove them afterwards, also if SIGTERM ends the benchmark."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
@@ -63,7 +63,7 @@ def arena() -> Iterator[Arena]:
         (root / "cqrs.toml").touch()
         shutil.copytree(AGGREGATES, root / "aggregates")
         broker = embedded.start_broker(root, lambda text: print(text, file=sys.stderr))
-        yield Arena(root, Connection(broker.bootstrap_server), broker.pid)
+        yield Environment(root, Connection(broker.bootstrap_server), broker.pid)
     finally:
         embedded.stop_broker(root)
         shutil.rmtree(root, ignore_errors=True)
@@ -80,14 +80,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
+def peak_worker_memory(process: "subprocess.Popen[bytes]") -> int:
     """Return the largest RssAnon of any Python worker below a process, until the process ends."""
-    greatest = 0
+    peak = 0
     while process.poll() is None:
         for pid in workers(process.pid):
-            greatest = max(greatest, anonymous(pid))
+            peak = max(peak, anonymous_memory(pid))
         time.sleep(0.1)
-    return greatest
+    return peak
 
 
 def workers(pid: int) -> list[int]:
@@ -101,7 +101,7 @@ def workers(pid: int) -> list[int]:
     return pids
 
 
-def anonymous(pid: int) -> int:
+def anonymous_memory(pid: int) -> int:
     """Return a process's anonymous memory in bytes (RssAnon); 0 if the process is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -117,7 +117,7 @@ def new_id(kind: str) -> str:
     return uuid7() if kind == "uuid7" else str(uuid.uuid4())
 
 
-def message(kind: str, subject: str, data: str, command_id: str, name: str = "bank_account") -> bytes:
+def command_bytes(kind: str, subject: str, data: str, command_id: str, name: str = "bank_account") -> bytes:
     """Return a serialized command."""
     return (
         f'{{"specversion":"1.0","id":"{command_id}","source":"/benchmark","type":"{name}.{kind}",'
@@ -125,21 +125,21 @@ def message(kind: str, subject: str, data: str, command_id: str, name: str = "ba
     ).encode()
 
 
-def open_accounts(arena: Arena, topics: Topics, accounts: int) -> None:
+def open_accounts(environment: Environment, topics: Topics, accounts: int) -> None:
     """Send one `Open` for each account."""
-    with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
+    with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(accounts):
             subject = f"acc-{number}"
             sender.send(
                 topics.commands,
                 subject.encode(),
-                message("Open", subject, '{"owner":"ann"}', new_id("uuid7"), topics.aggregate),
+                command_bytes("Open", subject, '{"owner":"ann"}', new_id("uuid7"), topics.aggregate),
             )
         sender.flush()
 
 
-def deposit(
-    arena: Arena,
+def send_deposits(
+    environment: Environment,
     topics: Topics,
     commands: int,
     accounts: int,
@@ -147,10 +147,10 @@ def deposit(
     data: str = '{"amount":5}',
 ) -> None:
     """Send this number of deposits to random accounts."""
-    draw = random.Random(1)
-    with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
+    generator = random.Random(1)
+    with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for _ in range(commands):
-            subject = f"acc-{draw.randrange(accounts)}"
-            command = message("Deposit", subject, data, new_id(ids), topics.aggregate)
+            subject = f"acc-{generator.randrange(accounts)}"
+            command = command_bytes("Deposit", subject, data, new_id(ids), topics.aggregate)
             sender.send(topics.commands, subject.encode(), command)
         sender.flush()

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from aggregates.bank_account import Deposit
 from benchmarks import abuse
-from benchmarks.environment import Arena, arena, command, cpu_seconds, open_accounts
-from benchmarks.latency import deciding
+from benchmarks.environment import Environment, command, cpu_seconds, new_environment, open_accounts
+from benchmarks.latency import running_decider
 from benchmarks.report import report
 from cqrs_cli import Client
 
@@ -43,33 +43,36 @@ def main() -> None:
 def _measure(arguments: argparse.Namespace) -> None:
     """Measure and report."""
     rows: list[dict[str, object]] = []
-    with arena() as environment, ExitStack() as stack:
+    with new_environment() as environment, ExitStack() as stack:
         topics = environment.topics("bank_account", 4)
         open_accounts(environment, topics, ACCOUNTS)
-        stack.enter_context(deciding(environment, topics, 4))
+        stack.enter_context(running_decider(environment, topics, 4))
         server, port = stack.enter_context(_serving(environment))
         client = stack.enter_context(
             Client(Path(__file__).parents[1], bootstrap_server=environment.connection.bootstrap_server)
         )
-        direct = _sender(client)
-        _times(direct, 50), _times(_poster(port), 50)
+        send_by_client = _client_sender(client)
+        _measure_sends(send_by_client, 50), _measure_sends(_http_sender(port), 50)
         for run in range(2 * arguments.runs):
-            slow = arguments.slow if run >= arguments.runs else 0
-            with ExitStack() as crowd:
-                for _ in range(slow):
-                    crowd.enter_context(_slow_client(port))
-                suffix = f", {slow} slow clients" if slow else ""
+            slow_count = arguments.slow if run >= arguments.runs else 0
+            with ExitStack() as slow_clients:
+                for _ in range(slow_count):
+                    slow_clients.enter_context(_slow_client(port))
+                suffix = f", {slow_count} slow clients" if slow_count else ""
                 rows += [
-                    {"what": f"client{suffix}", **_times(direct, arguments.commands)},
-                    {"what": f"POST{suffix}", **_times(_poster(port), arguments.commands)},
-                    {"what": f"GET{suffix}", "per core second": _reads(server, port, arguments.reads)},
+                    {"what": f"client{suffix}", **_measure_sends(send_by_client, arguments.commands)},
+                    {"what": f"POST{suffix}", **_measure_sends(_http_sender(port), arguments.commands)},
+                    {
+                        "what": f"GET{suffix}",
+                        "per core second": _measure_reads(server, port, arguments.reads),
+                    },
                 ]
     report("gateway: ms from command to outcome, one at a time; reads", rows)
 
 
 def _attack() -> None:
     """Attack a gateway and report."""
-    with arena() as environment:
+    with new_environment() as environment:
         abuse.fill(environment)
         with _serving(environment) as (server, port):
             rows = abuse.attack_all(server, port)
@@ -77,24 +80,28 @@ def _attack() -> None:
 
 
 @contextmanager
-def _serving(environment: Arena) -> Iterator[tuple[int, int]]:
+def _serving(environment: Environment) -> Iterator[tuple[int, int]]:
     """Run a gateway; yield its process id and port."""
-    call = command("serve", "bank_account", "--port", "0", "-b", environment.connection.bootstrap_server)
-    with subprocess.Popen(call, cwd=environment.root, stderr=subprocess.PIPE, text=True) as serving:
+    gateway_command = command(
+        "serve", "bank_account", "--port", "0", "-b", environment.connection.bootstrap_server
+    )
+    with subprocess.Popen(
+        gateway_command, cwd=environment.root, stderr=subprocess.PIPE, text=True
+    ) as gateway:
         try:
-            assert serving.stderr is not None
-            match = re.search(r"http://127\.0\.0\.1:(\d+)", serving.stderr.readline())
+            assert gateway.stderr is not None
+            match = re.search(r"http://127\.0\.0\.1:(\d+)", gateway.stderr.readline())
             assert match is not None
-            yield serving.pid, int(match[1])
+            yield gateway.pid, int(match[1])
         finally:
-            serving.terminate()
+            gateway.terminate()
 
 
-def _sender(client: Client) -> Callable[[int], bool]:
+def _client_sender(client: Client) -> Callable[[int], bool]:
     return lambda number: client.send(f"acc-{number % ACCOUNTS}", Deposit(5)).wait().ok
 
 
-def _poster(port: int) -> Callable[[int], bool]:
+def _http_sender(port: int) -> Callable[[int], bool]:
     connection = http.client.HTTPConnection("127.0.0.1", port)
     connection.connect()
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -102,31 +109,31 @@ def _poster(port: int) -> Callable[[int], bool]:
     def post(number: int) -> bool:
         path, headers = f"/bank_account/acc-{number % ACCOUNTS}/Deposit", {"Content-Type": "application/json"}
         connection.request("POST", path, b'{"amount":5}', headers)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status == 200
+        response = connection.getresponse()
+        response.read()
+        return response.status == 200
 
     return post
 
 
-def _times(send: Callable[[int], bool], count: int) -> dict[str, float]:
-    seconds = []
+def _measure_sends(send: Callable[[int], bool], count: int) -> dict[str, float]:
+    milliseconds = []
     for number in range(count):
-        began = time.perf_counter()
+        start = time.perf_counter()
         assert send(number)
-        seconds.append(1000 * (time.perf_counter() - began))
-    quantiles = statistics.quantiles(seconds, n=100)
+        milliseconds.append(1000 * (time.perf_counter() - start))
+    quantiles = statistics.quantiles(milliseconds, n=100)
     return {"p50": quantiles[49], "p90": quantiles[89], "p99": quantiles[98]}
 
 
-def _reads(server: int, port: int, count: int) -> float:
+def _measure_reads(server: int, port: int, count: int) -> float:
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    began = cpu_seconds(server)
+    cpu_before = cpu_seconds(server)
     for number in range(count):
         connection.request("GET", f"/bank_account/acc-{number % ACCOUNTS}")
-        answer = connection.getresponse()
-        assert answer.status == 200 and answer.read()
-    return count / (cpu_seconds(server) - began)
+        response = connection.getresponse()
+        assert response.status == 200 and response.read()
+    return count / (cpu_seconds(server) - cpu_before)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import confluent_kafka
 
 from benchmarks import peer
-from benchmarks.environment import Arena, arena, command, message, new_id, open_accounts
+from benchmarks.environment import Environment, command, command_bytes, new_environment, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
@@ -42,10 +42,10 @@ def main() -> None:
     options.add_argument("--commit-ms", type=int, default=20, help="the peer's commit interval")
     arguments = options.parse_args()
     rows = []
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         open_accounts(environment, topics, ACCOUNTS)
-        with deciding(environment, topics, arguments.partitions):
+        with running_decider(environment, topics, arguments.partitions):
             warm_up(environment, topics, arguments)
             cqrs_latencies = [
                 _measure(environment, topics, arguments, f"cqrs at {arguments.rate}/s")
@@ -53,18 +53,18 @@ def main() -> None:
             ]
         rows += cqrs_latencies
         for dedup in peer.DEDUP if arguments.peer else ():
-            peers = environment.topics("bank_account", arguments.partitions, f"peer-{dedup}.")
-            open_accounts(environment, peers, ACCOUNTS)
-            with _kafka_streams(environment, peers, arguments, dedup):
-                warm_up(environment, peers, arguments)
-                what = f"{peer.name_of(dedup)} at {arguments.rate}/s, commits every {arguments.commit_ms} ms"
-                rows += [_measure(environment, peers, arguments, what) for _ in range(arguments.runs)]
+            peer_topics = environment.topics("bank_account", arguments.partitions, f"peer-{dedup}.")
+            open_accounts(environment, peer_topics, ACCOUNTS)
+            with running_peer(environment, peer_topics, arguments, dedup):
+                warm_up(environment, peer_topics, arguments)
+                label = f"{peer.name_of(dedup)} at {arguments.rate}/s, commits every {arguments.commit_ms} ms"
+                rows += [_measure(environment, peer_topics, arguments, label) for _ in range(arguments.runs)]
     report("latency in ms", rows)
 
 
 @contextmanager
-def deciding(
-    environment: Arena, topics: Topics, partitions: int, *arguments: str
+def running_decider(
+    environment: Environment, topics: Topics, partitions: int, *arguments: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run `cqrs run` with these arguments; yield it once it owns every partition."""
     with subprocess.Popen(command("run", "bank_account", *arguments, "-q"), cwd=environment.root) as run:
@@ -76,17 +76,17 @@ def deciding(
             run.terminate()  # background jobs of a shell inherit an ignored SIGINT
 
 
-def is_owned(environment: Arena, topics: Topics, partitions: int) -> bool:
+def is_owned(environment: Environment, topics: Topics, partitions: int) -> bool:
     """True if a run owns every partition."""
     claims = committed_offsets_now(environment.connection, topics, range(partitions)).values()
     return all((claim := parse_claim(offset.metadata)) and claim.attempt < TERMINAL for offset in claims)
 
 
 @contextmanager
-def _kafka_streams(
-    environment: Arena, topics: Topics, arguments: argparse.Namespace, dedup: str
+def running_peer(
+    environment: Environment, topics: Topics, arguments: argparse.Namespace, dedup: str
 ) -> Iterator[None]:
-    with peer.serving(environment, arguments.peer, topics, arguments.commit_ms, dedup):
+    with peer.running_peer(environment, arguments.peer, topics, arguments.commit_ms, dedup):
         while not any(
             end
             for _, end in bounds(
@@ -97,87 +97,95 @@ def _kafka_streams(
         yield
 
 
-def warm_up(environment: Arena, topics: Topics, arguments: argparse.Namespace) -> None:
-    """Send at 1,000/s for `given.warm_up` seconds, without a report."""
-    busy = {"rate": 1000, "seconds": arguments.warm_up}
-    _measure(environment, topics, argparse.Namespace(**{**vars(arguments), **busy}), "warm-up")
+def warm_up(environment: Environment, topics: Topics, arguments: argparse.Namespace) -> None:
+    """Send at 1,000/s for `arguments.warm_up` seconds, without a report."""
+    changes = {"rate": 1000, "seconds": arguments.warm_up}
+    _measure(environment, topics, argparse.Namespace(**{**vars(arguments), **changes}), "warm-up")
 
 
 def _measure(
-    environment: Arena, topics: Topics, arguments: argparse.Namespace, what: str
+    environment: Environment, topics: Topics, arguments: argparse.Namespace, label: str
 ) -> dict[str, object]:
-    latencies = waits(environment, topics, arguments)
+    latencies = measure_all_waits(environment, topics, arguments)
     p50, p90, p99 = (
         1000 * latencies[min(len(latencies) - 1, int(len(latencies) * q))] for q in (0.5, 0.9, 0.99)
     )
-    return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(latencies)}
+    return {"what": label, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(latencies)}
 
 
-def waits(environment: Arena, topics: Topics, arguments: argparse.Namespace) -> list[float]:
-    """Send `given.rate` commands a second for `given.seconds`; return the seconds until each outcome, ascending."""
-    latencies, unanswered = answers(environment, topics, arguments)
+def measure_all_waits(environment: Environment, topics: Topics, arguments: argparse.Namespace) -> list[float]:
+    """Send `arguments.rate` commands a second for `arguments.seconds`.
+
+    Returns the seconds until each outcome, in ascending order.
+    """
+    latencies, unanswered = measure_waits(environment, topics, arguments)
     assert not unanswered, f"{unanswered} of {len(latencies)} commands have no outcome"
     return latencies
 
 
-def answers(
-    environment: Arena,
+def measure_waits(
+    environment: Environment,
     topics: Topics,
     arguments: argparse.Namespace,
-    until: Callable[[], bool] = lambda: True,
+    is_complete: Callable[[], bool] = lambda: True,
 ) -> tuple[list[float], int]:
-    """Measure as `waits` does, but tolerate missing outcomes: return the waits, and the number of commands without an
-    outcome a minute after the last command. Their waits end then.
+    """Measure as `measure_all_waits` does, but tolerate missing outcomes.
 
-    `until`: sending continues until this is true, too.
+    Returns the waits, and the number of commands without an outcome a minute after the last command. Their waits end
+    then.
+
+    Sending also continues until `is_complete` returns True.
     """
-    sent: dict[str, float] = {}
+    due_times: dict[str, float] = {}
     reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
     ends = bounds(environment.connection, topics.outcomes, range(arguments.partitions))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     reader.poll(1)
-    sending = send_meanwhile(environment, topics, arguments, sent, until)
-    latencies = list(_read(reader, sent, sending))
+    sender = send_in_background(environment, topics, arguments, due_times, is_complete)
+    latencies = list(_read(reader, due_times, sender))
     reader.close()
-    now, least = time.perf_counter(), int(arguments.rate * arguments.seconds)
-    unanswered = [now - due for due in sent.values()]
-    assert len(latencies) + len(unanswered) >= least, (
-        f"only {len(latencies) + len(unanswered)} of {least} were sent"
+    now, least_count = time.perf_counter(), int(arguments.rate * arguments.seconds)
+    unanswered = [now - due for due in due_times.values()]
+    assert len(latencies) + len(unanswered) >= least_count, (
+        f"only {len(latencies) + len(unanswered)} of {least_count} were sent"
     )
     return sorted(latencies + unanswered), len(unanswered)
 
 
-def send_meanwhile(
-    environment: Arena,
+def send_in_background(
+    environment: Environment,
     topics: Topics,
     arguments: argparse.Namespace,
-    sent: dict[str, float],
-    until: Callable[[], bool] = lambda: True,
+    due_times: dict[str, float],
+    is_complete: Callable[[], bool] = lambda: True,
 ) -> threading.Thread:
-    """Send deposits at `given.rate` for `given.seconds`, and until `until` is true, in a thread. `sent` gets the due
-    time of each command by its id.
+    """Send deposits at `arguments.rate` for `arguments.seconds`, and until `is_complete` returns True, in a thread.
+
+    Each command's due time is added to `due_times`, by the command's id.
     """
-    sending = threading.Thread(target=_send, args=(environment, topics, arguments, sent, until), daemon=True)
-    sending.start()
-    return sending
+    sender = threading.Thread(
+        target=_send, args=(environment, topics, arguments, due_times, is_complete), daemon=True
+    )
+    sender.start()
+    return sender
 
 
 def _send(
-    environment: Arena,
+    environment: Environment,
     topics: Topics,
     arguments: argparse.Namespace,
-    sent: dict[str, float],
-    until: Callable[[], bool],
+    due_times: dict[str, float],
+    is_complete: Callable[[], bool],
 ) -> None:
     """Send at even intervals. A late command is sent at once; its wait is measured from its due time."""
     producer = clients.producer(environment.connection, linger_ms=0, queue_buffering_max_messages=1_000_000)
-    least = int(arguments.rate * arguments.seconds)
+    least_count = int(arguments.rate * arguments.seconds)
 
     def produce(number: int, due: float | None) -> None:
         subject, command_id = f"acc-{number % ACCOUNTS}", new_id("uuid7")
-        key, value = subject.encode(), message("Deposit", subject, '{"amount":5}', command_id)
+        key, value = subject.encode(), command_bytes("Deposit", subject, '{"amount":5}', command_id)
         if due is not None:
-            sent[command_id] = due
+            due_times[command_id] = due
         partition = target_partition("murmur2", key, arguments.partitions)
         producer.produce(topics.commands, value, key, partition, headers=dict(HEADERS))
 
@@ -185,33 +193,33 @@ def _send(
     for number in range(ACCOUNTS):
         produce(number, None)
     producer.flush(30)
-    began, number = time.perf_counter() + 0.5, 0  # by then these commands are decided
-    while number < least or not until():
-        due = began + number / arguments.rate
-        if (wait := due - time.perf_counter()) > 0:
-            producer.poll(wait)
-            while (wait := due - time.perf_counter()) > 0:
-                time.sleep(wait)
+    start, number = time.perf_counter() + 0.5, 0  # by then these commands are decided
+    while number < least_count or not is_complete():
+        due = start + number / arguments.rate
+        if (remaining := due - time.perf_counter()) > 0:
+            producer.poll(remaining)
+            while (remaining := due - time.perf_counter()) > 0:
+                time.sleep(remaining)
         produce(number, due)
         number += 1
     producer.flush(30)
 
 
 def _read(
-    reader: confluent_kafka.Consumer, sent: dict[str, float], sending: threading.Thread
+    reader: confluent_kafka.Consumer, due_times: dict[str, float], sender: threading.Thread
 ) -> Iterator[float]:
     """Yield the wait in seconds for each outcome as it arrives; give up a minute after the last command."""
-    mark, last = b'"causationid":"', time.monotonic()
-    while (busy := sending.is_alive()) or (sent and time.monotonic() < last + 60):
-        last = time.monotonic() if busy else last
+    marker, last_time = b'"causationid":"', time.monotonic()
+    while (is_sending := sender.is_alive()) or (due_times and time.monotonic() < last_time + 60):
+        last_time = time.monotonic() if is_sending else last_time
         record = reader.poll(0.5)
         if record is None or record.error():
             continue
         now, value = time.perf_counter(), record.value() or b""
-        start = value.index(mark) + len(mark)
-        began = sent.pop(value[start : value.index(b'"', start)].decode(), None)
-        if began is not None:
-            yield now - began
+        id_start = value.index(marker) + len(marker)
+        due_time = due_times.pop(value[id_start : value.index(b'"', id_start)].decode(), None)
+        if due_time is not None:
+            yield now - due_time
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.environment import Arena, arena, command, deposit, greatest_memory
+from benchmarks.environment import Environment, command, new_environment, peak_worker_memory, send_deposits
 from benchmarks.report import report
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.prepare import prepare
@@ -39,98 +39,106 @@ def main() -> None:
     )
     arguments = options.parse_args()
     rows: list[dict[str, object]] = []
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         _fill(environment, arguments)
         for limit in (None, arguments.within) if arguments.within else ():
-            deposit(environment, topics, arguments.commands, arguments.aggregates)
-            rows.append(_within(environment, arguments, limit))
-        deposit(environment, topics, arguments.commands, arguments.aggregates)
-        greatest = _greatest(environment, arguments)
+            send_deposits(environment, topics, arguments.commands, arguments.aggregates)
+            rows.append(_measure_with_limit(environment, arguments, limit))
+        send_deposits(environment, topics, arguments.commands, arguments.aggregates)
+        peak = _peak_memory(environment, arguments)
     aggregates = f"{arguments.aggregates:,} aggregates, one owner of all"
-    rows.append({"what": aggregates, "state_bytes": arguments.state_bytes, "anonymous_mb": greatest / 1e6})
+    rows.append({"what": aggregates, "state_bytes": arguments.state_bytes, "anonymous_mb": peak / 1e6})
     report("memory", rows)
 
 
-def _within(environment: Arena, arguments: argparse.Namespace, limit: int | None) -> dict[str, object]:
+def _measure_with_limit(
+    environment: Environment, arguments: argparse.Namespace, limit: int | None
+) -> dict[str, object]:
     """Measure the rate of owners of all partitions, in a process that starts without cached pages of the shards."""
-    size = sum(_forgotten(file) for file in (environment.root / ".cqrs").rglob("data.mdb"))
-    with _group(limit) as group:
-        pipe, child = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(target=_own, args=(environment, group, child))
+    size = sum(_drop_from_page_cache(file) for file in (environment.root / ".cqrs").rglob("data.mdb"))
+    with _control_group(limit) as procs_file:
+        pipe, child_pipe = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(
+            target=_own_partitions, args=(environment, procs_file, child_pipe)
+        )
         process.start()
         seconds = pipe.recv()
         process.join()
-    what = "owners with all memory" if limit is None else f"owners within {limit} MB"
-    return {"what": what, "shards_mb": size / 1e6, "commands_per_s": arguments.commands / seconds}
+    label = "owners with all memory" if limit is None else f"owners within {limit} MB"
+    return {"what": label, "shards_mb": size / 1e6, "commands_per_s": arguments.commands / seconds}
 
 
-def _forgotten(file: Path) -> int:
+def _drop_from_page_cache(file: Path) -> int:
     """Drop a file from the page cache; return its bytes on disk."""
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with file.open("rb") as opened_file:
+        os.fsync(opened_file.fileno())
+        os.posix_fadvise(opened_file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return 512 * file.stat().st_blocks
 
 
 @contextmanager
-def _group(limit: int | None) -> Iterator[Path | None]:
+def _control_group(limit: int | None) -> Iterator[Path | None]:
     """Yield the file that adds processes to a control group (v1 or v2) with this limit in MB; None without a limit."""
     if limit is None:
         yield None
         return
-    first = Path("/sys/fs/cgroup/memory")
-    folder = (first if first.is_dir() else first.parent) / f"cqrs-{os.getpid()}"
+    memory_controller = Path("/sys/fs/cgroup/memory")
+    folder = (
+        memory_controller if memory_controller.is_dir() else memory_controller.parent
+    ) / f"cqrs-{os.getpid()}"
     folder.mkdir()
     try:
-        most = "memory.limit_in_bytes" if first.is_dir() else "memory.max"
-        (folder / most).write_text(str(limit << 20))
+        limit_file = "memory.limit_in_bytes" if memory_controller.is_dir() else "memory.max"
+        (folder / limit_file).write_text(str(limit << 20))
         yield folder / "cgroup.procs"
     finally:
         folder.rmdir()
 
 
-def _own(environment: Arena, group: Path | None, pipe: "multiprocessing.connection.Connection") -> None:
-    if group is not None:
-        group.write_text(str(os.getpid()))
+def _own_partitions(
+    environment: Environment, procs_file: Path | None, pipe: "multiprocessing.connection.Connection"
+) -> None:
+    if procs_file is not None:
+        procs_file.write_text(str(os.getpid()))
     settings = load_settings({}, environment.root)
     aggregates = {"bank_account": load_aggregate("bank_account", settings.aggregates, settings.root)}
     plan = replace(
         prepare(settings, environment.connection, aggregates, once=True),
         state_dir=environment.root / ".cqrs" / "state",
     )
-    began = time.perf_counter()
-    for ending in own_partitions(plan, plan.partitions(), 0):
-        assert ending.error is None, ending
-    pipe.send(time.perf_counter() - began)
+    start = time.perf_counter()
+    for result in own_partitions(plan, plan.partitions(), 0):
+        assert result.error is None, result
+    pipe.send(time.perf_counter() - start)
 
 
-def _fill(environment: Arena, arguments: argparse.Namespace) -> None:
+def _fill(environment: Environment, arguments: argparse.Namespace) -> None:
     """Write accounts straight to the shards, as a fold of their events would have left them."""
     settings = load_settings({}, environment.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, environment.connection, {"bank_account": aggregate})
     owner = b"a" * arguments.state_bytes
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"%s","balance":100}' % owner))
-    homes = [
+    account_partitions = [
         target_partition("murmur2", f"acc-{n}".encode(), arguments.partitions)
         for n in range(arguments.aggregates)
     ]
     for partition in plan.partitions():
         with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
-            own_numbers = [n for n, home in enumerate(homes) if home == partition[1]]
-            for start in range(0, len(own_numbers), 20_000):
+            account_numbers = [n for n, number in enumerate(account_partitions) if number == partition[1]]
+            for start in range(0, len(account_numbers), 20_000):
                 states = {
-                    f"acc-{n}": StoredState(1, 0, 0, state) for n in own_numbers[start : start + 20_000]
+                    f"acc-{n}": StoredState(1, 0, 0, state) for n in account_numbers[start : start + 20_000]
                 }
                 store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))
 
 
-def _greatest(environment: Arena, given: argparse.Namespace) -> int:
+def _peak_memory(environment: Environment, arguments: argparse.Namespace) -> int:
     """Return the largest RssAnon of any Python worker while one task owns all partitions and decides the backlog."""
-    arguments = command("run", "bank_account", "--once", "--master", "local[1]")
-    with subprocess.Popen(arguments, cwd=environment.root) as run:
-        return greatest_memory(run)
+    run_command = command("run", "bank_account", "--once", "--master", "local[1]")
+    with subprocess.Popen(run_command, cwd=environment.root) as run:
+        return peak_worker_memory(run)
 
 
 if __name__ == "__main__":

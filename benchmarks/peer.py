@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.environment import Arena
+from benchmarks.environment import Environment
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -24,10 +24,14 @@ from cqrs_cli.kafka.topics.topics import Topics
 DEDUP = ("off", "on")
 
 #: Its settings for a backlog: the best known settings.
-_BULK = ("--commit-ms", "1000")
+_BACKLOG_OPTIONS = ("--commit-ms", "1000")
 
 #: Its settings for low latency.
-_QUICK = ("producer.linger.ms=0", "producer.retry.backoff.ms=2", "producer.retry.backoff.max.ms=10")
+_LOW_LATENCY_SETTINGS = (
+    "producer.linger.ms=0",
+    "producer.retry.backoff.ms=2",
+    "producer.retry.backoff.max.ms=10",
+)
 
 
 def name_of(dedup: str) -> str:
@@ -35,39 +39,50 @@ def name_of(dedup: str) -> str:
     return "Kafka Streams with dedup" if dedup == "on" else "Kafka Streams"
 
 
-def backlog(environment: Arena, folder: Path, topics: Topics, total: int, dedup: str) -> dict[str, float]:
+def backlog(
+    environment: Environment, folder: Path, topics: Topics, total: int, dedup: str
+) -> dict[str, float]:
     """Decide a backlog of `total` commands; return commands/s and CPU seconds."""
     return _figures(
-        [*_call(environment, folder, topics, dedup), "--until", str(total), *_BULK, "--cache", "on"]
+        [
+            *_peer_command(environment, folder, topics, dedup),
+            "--until",
+            str(total),
+            *_BACKLOG_OPTIONS,
+            "--cache",
+            "on",
+        ]
     )
 
 
-def restore(environment: Arena, folder: Path, topics: Topics, total: int) -> dict[str, float]:
+def restore(environment: Environment, folder: Path, topics: Topics, total: int) -> dict[str, float]:
     """Decide a backlog of `total` commands, delete the store, and restore it from its changelog; return records/s.
 
     The cache is off, so that the changelog has a record for each command, like the events topic.
     """
-    call = _call(environment, folder, topics, "off")
-    _figures([*call, "--until", str(total), *_BULK, "--cache", "off"])
-    return _figures([*call, "--restore-bench"])
+    peer_command = _peer_command(environment, folder, topics, "off")
+    _figures([*peer_command, "--until", str(total), *_BACKLOG_OPTIONS, "--cache", "off"])
+    return _figures([*peer_command, "--restore-bench"])
 
 
-def _figures(call: list[str]) -> dict[str, float]:
-    output = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout
+def _figures(peer_command: list[str]) -> dict[str, float]:
+    output = subprocess.run(peer_command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return {name: float(figure) for name, figure in re.findall(r"(\w+)=([\d.]+)", output)}
 
 
 @contextmanager
-def serving(environment: Arena, folder: Path, topics: Topics, commit_ms: int, dedup: str) -> Iterator[None]:
+def running_peer(
+    environment: Environment, folder: Path, topics: Topics, commit_ms: int, dedup: str
+) -> Iterator[None]:
     """Run it with the settings for low latency until the block ends."""
     arguments = [
-        *_call(environment, folder, topics, dedup),
+        *_peer_command(environment, folder, topics, dedup),
         "--until",
         "1000000000",
         "--commit-ms",
         str(commit_ms),
     ]
-    arguments += [word for setting in _QUICK for word in ("--set", setting)]
+    arguments += [option for setting in _LOW_LATENCY_SETTINGS for option in ("--set", setting)]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as peer:
         try:
             yield
@@ -76,8 +91,8 @@ def serving(environment: Arena, folder: Path, topics: Topics, commit_ms: int, de
 
 
 @contextmanager
-def pair(
-    here: Arena, folder: Path, topics: Topics, session_timeout: float
+def instance_pair(
+    environment: Environment, folder: Path, topics: Topics, session_timeout: float
 ) -> "Iterator[list[subprocess.Popen[bytes]]]":
     """Yield two instances of one application, each with a replica of the other's state, once both own partitions.
 
@@ -85,36 +100,38 @@ def pair(
     """
     application = f"peer{time.time_ns()}"
     settings = (
-        *_QUICK,
+        *_LOW_LATENCY_SETTINGS,
         "num.standby.replicas=1",
         f"main.consumer.session.timeout.ms={session_timeout * 1000:.0f}",
         f"main.consumer.heartbeat.interval.ms={session_timeout * 1000 / 3:.0f}",
     )
-    both: list[subprocess.Popen[bytes]] = []
+    instances: list[subprocess.Popen[bytes]] = []
     subprocess.run([str(folder / "kstreams" / "run.sh")], stderr=subprocess.DEVNULL)  # builds it
     try:
         for number in range(2):
-            own = here.root / f"{application}-{number}"
-            own.mkdir()
-            call = _call(here, folder, topics, "on", application, threads=1)
-            call += ["--until", "1000000000", "--commit-ms", "20", "--state-dir", str(own)]
-            call += [word for setting in settings for word in ("--set", setting)]
+            state_folder = environment.root / f"{application}-{number}"
+            state_folder.mkdir()
+            peer_command = _peer_command(environment, folder, topics, "on", application, threads=1)
+            peer_command += ["--until", "1000000000", "--commit-ms", "20", "--state-dir", str(state_folder)]
+            peer_command += [option for setting in settings for option in ("--set", setting)]
             # RocksDB unpacks its library, and a killed process does not delete the file.
-            environment = os.environ | {"KS_LOG": "error", "ROCKSDB_SHAREDLIB_DIR": str(own)}
-            both.append(subprocess.Popen(call, stdout=subprocess.DEVNULL, env=environment))
-        _wait_for_both(here, application, both)
-        yield both
+            variables = os.environ | {"KS_LOG": "error", "ROCKSDB_SHAREDLIB_DIR": str(state_folder)}
+            instances.append(subprocess.Popen(peer_command, stdout=subprocess.DEVNULL, env=variables))
+        _wait_for_instances(environment, application, instances)
+        yield instances
     finally:
-        for run in both:
+        for run in instances:
             run.kill()
             run.wait()
 
 
-def _wait_for_both(environment: Arena, application: str, both: "list[subprocess.Popen[bytes]]") -> None:
+def _wait_for_instances(
+    environment: Environment, application: str, instances: "list[subprocess.Popen[bytes]]"
+) -> None:
     """Wait until two members of the group have partitions."""
     admin = AdminClient(environment.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
     while True:
-        assert all(run.poll() is None for run in both), "an instance of Kafka Streams has ended"
+        assert all(run.poll() is None for run in instances), "an instance of Kafka Streams has ended"
         with suppress(KafkaException):  # there is no group before the first member
             group = admin.describe_consumer_groups([application])[application].result()
             if sum(bool(member.assignment.topic_partitions) for member in group.members) == 2:
@@ -122,8 +139,13 @@ def _wait_for_both(environment: Arena, application: str, both: "list[subprocess.
         time.sleep(0.2)
 
 
-def _call(
-    environment: Arena, folder: Path, topics: Topics, dedup: str, application: str = "", threads: int = 2
+def _peer_command(
+    environment: Environment,
+    folder: Path,
+    topics: Topics,
+    dedup: str,
+    application: str = "",
+    threads: int = 2,
 ) -> list[str]:
     return [
         str(folder / "kstreams" / "run.sh"),

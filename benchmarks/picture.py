@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 WIDTH, LABEL, BAR, GAP, TOP = 900, 380, 18, 8, 34
-_OURS, _THEIRS = "#2f6fb0", "#b8bec6"
+_CQRS_COLOUR, _PEER_COLOUR = "#2f6fb0", "#b8bec6"
 
 
 class Panel(NamedTuple):
@@ -72,12 +72,12 @@ def _bars(documents: Sequence[dict[str, Any]], panel: Panel) -> Iterator[tuple[s
 
 def _panel(panel: Panel, bars: list[tuple[str, float]], top: int) -> Iterator[str]:
     yield f'<text x="10" y="{top + 18}" font-weight="600" fill="#1c2733">{escape(panel.title)}</text>'
-    most = max(value for _, value in bars) or 1.0
-    for number, (what, value) in enumerate(bars):
+    largest = max(value for _, value in bars) or 1.0
+    for number, (label, value) in enumerate(bars):
         y = top + TOP + number * (BAR + GAP)
-        width = max(1.0, (WIDTH - LABEL - 110) * value / most)
-        colour = _OURS if not what.startswith("Kafka Streams") else _THEIRS
-        yield f'<text x="{LABEL - 8}" y="{y + 14}" text-anchor="end" fill="#1c2733">{escape(what)}</text>'
+        width = max(1.0, (WIDTH - LABEL - 110) * value / largest)
+        colour = _CQRS_COLOUR if not label.startswith("Kafka Streams") else _PEER_COLOUR
+        yield f'<text x="{LABEL - 8}" y="{y + 14}" text-anchor="end" fill="#1c2733">{escape(label)}</text>'
         yield f'<rect x="{LABEL}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}"/>'
         text = f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
         yield f'<text x="{LABEL + width + 6:.1f}" y="{y + 14}" fill="#1c2733">{text} {panel.unit}</text>'

@@ -6,8 +6,8 @@ import time
 
 import confluent_kafka
 
-from benchmarks.environment import Arena, arena, open_accounts
-from benchmarks.latency import ACCOUNTS, deciding, send_meanwhile
+from benchmarks.environment import Environment, new_environment, open_accounts
+from benchmarks.latency import ACCOUNTS, running_decider, send_in_background
 from benchmarks.project import write_deposits
 from benchmarks.report import report
 from cqrs_cli.kafka import clients
@@ -46,7 +46,7 @@ def main() -> None:
 
 def _rates(arguments: argparse.Namespace) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    with arena() as environment:
+    with new_environment() as environment:
         (environment.root / "processes").mkdir()
         write_deposits(
             environment,
@@ -59,17 +59,17 @@ def _rates(arguments: argparse.Namespace) -> list[dict[str, object]]:
             name = f"counting_{run}"
             (environment.root / f"processes/{name}.py").write_text(_PROCESS)
             environment.cqrs("init")
-            before = environment.broker_cpu()
+            broker_before = environment.broker_cpu()
             summary = environment.cqrs("run", "--process", name, "--once", "--from", "beginning")
             reactions = summary["reactions"]
             assert reactions["commands"] == arguments.events, summary
-            each = 1e6 / arguments.events
+            us_per_event = 1e6 / arguments.events
             rows.append(
                 {
                     "what": "process",
                     "events_per_s": reactions["events"] / reactions["seconds"],
-                    "cpu_us_per_event": summary["cpu_seconds"] * each,
-                    "broker_cpu_us_per_event": (environment.broker_cpu() - before) * each,
+                    "cpu_us_per_event": summary["cpu_seconds"] * us_per_event,
+                    "broker_cpu_us_per_event": (environment.broker_cpu() - broker_before) * us_per_event,
                 }
             )
     return rows
@@ -77,64 +77,79 @@ def _rates(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 def _latencies(arguments: argparse.Namespace) -> list[dict[str, object]]:
     """Measure ms from a command to its outcome (and event), and from there to the reaction's outcome."""
-    with arena() as environment:
+    with new_environment() as environment:
         (environment.root / "processes").mkdir()
         (environment.root / "processes/counting.py").write_text(_PROCESS)
-        bank_topics, theirs = (
+        bank_topics, counter_topics = (
             environment.topics(name, arguments.partitions) for name in ("bank_account", "counter")
         )
         environment.cqrs("init")
         open_accounts(environment, bank_topics, ACCOUNTS)
-        with deciding(environment, bank_topics, arguments.partitions, "counter", "--process", "counting"):
+        with running_decider(
+            environment, bank_topics, arguments.partitions, "counter", "--process", "counting"
+        ):
             for _ in range(WARM_UPS):
-                _measure(environment, bank_topics, theirs, arguments)
+                _measure(environment, bank_topics, counter_topics, arguments)
             return [
                 row
                 for _ in range(arguments.runs)
-                for row in _measure(environment, bank_topics, theirs, arguments)
+                for row in _measure(environment, bank_topics, counter_topics, arguments)
             ]
 
 
 def _measure(
-    environment: Arena, bank_topics: Topics, theirs: Topics, arguments: argparse.Namespace
+    environment: Environment, bank_topics: Topics, counter_topics: Topics, arguments: argparse.Namespace
 ) -> list[dict[str, object]]:
     partitions = [
         confluent_kafka.TopicPartition(topic, number, end)
-        for topic in (bank_topics.outcomes, theirs.outcomes)
+        for topic in (bank_topics.outcomes, counter_topics.outcomes)
         for number, (_, end) in bounds(environment.connection, topic, range(arguments.partitions)).items()
     ]
     reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
     reader.assign(partitions)
     reader.poll(1)
-    sent: dict[str, float] = {}
-    own: dict[str, float] = {}
-    reaction: dict[str, float] = {}
-    send_meanwhile(environment, bank_topics, arguments, sent)
+    due_times: dict[str, float] = {}
+    outcome_times: dict[str, float] = {}
+    reaction_times: dict[str, float] = {}
+    send_in_background(environment, bank_topics, arguments, due_times)
     total, deadline = int(arguments.rate * arguments.seconds), time.monotonic() + arguments.seconds + 60
-    while len(reaction) < total and time.monotonic() < deadline:
+    while len(reaction_times) < total and time.monotonic() < deadline:
         record = reader.poll(0.5)
         if record is None or record.error():
             continue
         now, id = time.perf_counter(), _correlation(record.value() or b"")
-        if id in sent:
-            (own if record.topic() == bank_topics.outcomes else reaction)[id] = now
+        if id in due_times:
+            (outcome_times if record.topic() == bank_topics.outcomes else reaction_times)[id] = now
     reader.close()
-    assert len(reaction) == len(own) == total, f"{len(own)} outcomes, {len(reaction)} reactions, not {total}"
+    assert len(reaction_times) == len(outcome_times) == total, (
+        f"{len(outcome_times)} outcomes, {len(reaction_times)} reactions, not {total}"
+    )
     return [
-        _row(f"command to outcome at {arguments.rate}/s", [own[id] - sent[id] for id in own]),
-        _row(f"event to reaction's outcome at {arguments.rate}/s", [reaction[id] - own[id] for id in own]),
+        _row(
+            f"command to outcome at {arguments.rate}/s",
+            [outcome_times[id] - due_times[id] for id in outcome_times],
+        ),
+        _row(
+            f"event to reaction's outcome at {arguments.rate}/s",
+            [reaction_times[id] - outcome_times[id] for id in outcome_times],
+        ),
     ]
 
 
 def _correlation(outcome: bytes) -> str:
-    mark = b'"correlationid":"'
-    start = outcome.index(mark) + len(mark)
+    marker = b'"correlationid":"'
+    start = outcome.index(marker) + len(marker)
     return outcome[start : outcome.index(b'"', start)].decode()
 
 
-def _row(what: str, seconds: list[float]) -> dict[str, object]:
-    cuts = statistics.quantiles(seconds, n=100)
-    return {"what": what, "p50": 1000 * cuts[49], "p90": 1000 * cuts[89], "p99": 1000 * cuts[98]}
+def _row(label: str, seconds: list[float]) -> dict[str, object]:
+    quantiles = statistics.quantiles(seconds, n=100)
+    return {
+        "what": label,
+        "p50": 1000 * quantiles[49],
+        "p90": 1000 * quantiles[89],
+        "p99": 1000 * quantiles[98],
+    }
 
 
 if __name__ == "__main__":

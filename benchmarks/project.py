@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import AGGREGATES, Arena, arena
+from benchmarks.environment import AGGREGATES, Environment, new_environment
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
@@ -26,7 +26,7 @@ def main() -> None:
     arguments = options.parse_args()
     rows = []
     with ExitStack() as stack:
-        environment = stack.enter_context(arena())
+        environment = stack.enter_context(new_environment())
         shutil.copytree(PROJECTIONS, environment.root / "projections")
         for other in (environment.root / "aggregates").glob("[a-z]*.py"):
             if other.stem != "bank_account":
@@ -51,18 +51,18 @@ def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
     from tests.support.mariadb import mariadb, server_programs
     from tests.support.postgres import binaries, postgres
 
-    kinds: dict[str, Callable[[int], str]] = {"SQLite": lambda run: f"sqlite:///run-{run}.db"}
-    kinds["DuckDB"] = lambda run: f"duckdb:///run-{run}.duckdb"
+    database_factories: dict[str, Callable[[int], str]] = {"SQLite": lambda run: f"sqlite:///run-{run}.db"}
+    database_factories["DuckDB"] = lambda run: f"duckdb:///run-{run}.duckdb"
     if binaries() is not None:
-        server = stack.enter_context(postgres())
-        kinds["PostgreSQL"] = lambda run: server.make_database()
+        postgres_server = stack.enter_context(postgres())
+        database_factories["PostgreSQL"] = lambda run: postgres_server.make_database()
     if server_programs() is not None:
-        other = stack.enter_context(mariadb())
-        kinds["MariaDB"] = lambda run: other.make_database()
-    return kinds
+        mariadb_server = stack.enter_context(mariadb())
+        database_factories["MariaDB"] = lambda run: mariadb_server.make_database()
+    return database_factories
 
 
-def write_deposits(environment: Arena, topics: Topics, events: int, partitions: int) -> None:
+def write_deposits(environment: Environment, topics: Topics, events: int, partitions: int) -> None:
     """Write events as an owner writes them, without their commands."""
     producer = clients.producer(environment.connection, linger_ms=50, queue_buffering_max_messages=1_000_000)
     for number in range(events):

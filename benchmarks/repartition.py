@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from benchmarks.environment import Arena, arena, deposit, open_accounts
-from benchmarks.flow import Flow, Waiting
-from benchmarks.latency import deciding
+from benchmarks.environment import Environment, new_environment, open_accounts, send_deposits
+from benchmarks.flow import Flow, WaitingClient
+from benchmarks.latency import running_decider
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.deciding.repartition import repartition
@@ -25,7 +25,7 @@ from tests.support.traffic import StaleProducer
 _ONCE = ("run", "bank_account", "--once")
 
 #: The number of clients that wait for each outcome.
-_WAITING = 8
+_CLIENT_COUNT = 8
 
 Row = dict[str, object]
 
@@ -45,26 +45,26 @@ def main() -> None:
     options.add_argument("--backlog", type=int, default=1_000_000, help="deposits for the steady state")
     options.add_argument("--runs", type=int, default=3, help="times that the steady state is measured")
     arguments = options.parse_args()
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         open_accounts(environment, topics, arguments.aggregates)
         environment.cqrs(*_ONCE, "--state-dir", _shards(arguments.partitions))
-        rows, count, flow = _growing(environment, topics, arguments)
+        rows, count, flow = _repartition_under_load(environment, topics, arguments)
         report("longest wait for an outcome while partitions grow, seconds", rows)
         if arguments.backlog:
-            steady = _steady(environment, topics, arguments, count, flow)
-            report("an aggregate that has grown beside one that never did", steady)
+            steady_rows = _measure_steady_state(environment, topics, arguments, count, flow)
+            report("an aggregate that has grown beside one that never did", steady_rows)
 
 
-def _growing(
-    environment: Arena, topics: Topics, arguments: argparse.Namespace
+def _repartition_under_load(
+    environment: Environment, topics: Topics, arguments: argparse.Namespace
 ) -> tuple[list[Row], int, Flow]:
     """Repartition under load; return a row for each phase, the final number of partitions, and the sent commands."""
     count = arguments.partitions
     with ExitStack() as stack:
         stack.enter_context(_run(environment, topics, count))
         flow = Flow(environment, topics, arguments.rate, arguments.aggregates, count)
-        waiting = _waiting(environment, topics, count)
+        clients = _start_waiting_clients(environment, topics, count)
         phases = [(f"{count} partitions", time.perf_counter())]
         time.sleep(arguments.seconds)
         for _ in range(arguments.growths):
@@ -75,21 +75,21 @@ def _growing(
             repartition(environment.connection, topics, count, "murmur2")
             flow.read_more(count)
             if arguments.at_once:
-                flow.look_again()
+                flow.refresh_partition_count()
             stack.enter_context(_run(environment, topics, count))
-            flow.look_again()
+            flow.refresh_partition_count()
             time.sleep(arguments.seconds)
-        for client in waiting:
+        for client in clients:
             client.stopping.set()
             client.join(120)
         flow.finish(120)
-    return [*_phases(flow, phases), _verdict(flow, waiting)], count, flow
+    return [*_phases(flow, phases), _totals(flow, clients)], count, flow
 
 
 @contextmanager
-def _run(environment: Arena, topics: Topics, count: int) -> Iterator[None]:
+def _run(environment: Environment, topics: Topics, count: int) -> Iterator[None]:
     """Start a run on this number of partitions; it takes over from the previous run."""
-    with deciding(environment, topics, count, "--state-dir", _shards(count)):
+    with running_decider(environment, topics, count, "--state-dir", _shards(count)):
         yield
 
 
@@ -98,20 +98,23 @@ def _shards(count: int) -> str:
     return f"shards-{count}"
 
 
-def _prepare(environment: Arena, count: int) -> None:
+def _prepare(environment: Environment, count: int) -> None:
     """Fold the shards of the new partitions while the previous run continues."""
     environment.cqrs("rebuild", "bank_account", "--partitions", str(count), "--state-dir", _shards(count))
 
 
-def _waiting(environment: Arena, topics: Topics, count: int) -> list[Waiting]:
-    def sender(number: int) -> CommandProducer:
+def _start_waiting_clients(environment: Environment, topics: Topics, count: int) -> list[WaitingClient]:
+    def new_sender(number: int) -> CommandProducer:
         return (
             StaleProducer(environment.connection, count)
             if number % 2
             else CommandProducer(environment.connection, "murmur2")
         )
 
-    waits = [Waiting(environment, topics, number, partial(sender, number)) for number in range(_WAITING)]
+    waits = [
+        WaitingClient(environment, topics, number, partial(new_sender, number))
+        for number in range(_CLIENT_COUNT)
+    ]
     for client in waits:
         client.start()
     return waits
@@ -119,58 +122,58 @@ def _waiting(environment: Arena, topics: Topics, count: int) -> list[Waiting]:
 
 def _phases(flow: Flow, phases: list[tuple[str, float]]) -> Iterator[Row]:
     """Yield a row for each phase: the waits of the commands sent in it, by the partition that decided them."""
-    ends = [*(began for _, began in phases[1:]), float("inf")]
-    for (what, began), end in zip(phases, ends, strict=True):
+    ends = [*(start for _, start in phases[1:]), float("inf")]
+    for (label, start), end in zip(phases, ends, strict=True):
         waits = defaultdict[int, list[float]](list)
-        for number, final in flow.done.items():
-            if began <= flow.sent[number] < end:
-                waits[final.partition].append(final.at - flow.sent[number])
+        for number, final in flow.final_outcomes.items():
+            if start <= flow.sent[number] < end:
+                waits[final.partition].append(final.time - flow.sent[number])
         longest = [max(outcomes) for outcomes in waits.values()]
         yield {
-            "what": what,
+            "what": label,
             "longest": max(longest),
             "longest_of_the_median_partition": statistics.median(longest),
             "median": statistics.median(outcome for outcomes in waits.values() for outcome in outcomes),
         }
 
 
-def _verdict(flow: Flow, waiting: list[Waiting]) -> Row:
-    errors = [client.error for client in waiting if client.error is not None]
+def _totals(flow: Flow, clients: list[WaitingClient]) -> Row:
+    errors = [client.error for client in clients if client.error is not None]
     return {
-        "what": f"{len(flow.sent):,} sent, and {sum(client.sent for client in waiting):,} by clients that wait",
-        "lost": len(flow.sent) - len(flow.done),
-        "twice": flow.twice,
-        "overtaken": flow.overtaken(),
-        "wrong_for_clients_that_wait": sum(client.wrong for client in waiting) + len(errors),
+        "what": f"{len(flow.sent):,} sent, and {sum(client.sent for client in clients):,} by clients that wait",
+        "lost": len(flow.sent) - len(flow.final_outcomes),
+        "twice": flow.repeated_count,
+        "overtaken": flow.overtaken_count(),
+        "wrong_for_clients_that_wait": sum(client.wrong_count for client in clients) + len(errors),
     }
 
 
-def _steady(
-    environment: Arena, topics: Topics, arguments: argparse.Namespace, count: int, flow: Flow
+def _measure_steady_state(
+    environment: Environment, topics: Topics, arguments: argparse.Namespace, count: int, flow: Flow
 ) -> list[Row]:
     """Measure the backlog rate of both aggregates, in turn. Both have decided equal commands before, because remembered
     ids cost time.
     """
-    other = environment.topics("bank_account", count, "even.")
-    open_accounts(environment, other, arguments.aggregates)
-    flow.repeat(other)
-    both = [("grown", topics, ""), ("with these from the start", other, "even.")]
+    even_topics = environment.topics("bank_account", count, "even.")
+    open_accounts(environment, even_topics, arguments.aggregates)
+    flow.repeat(even_topics)
+    aggregates = [("grown", topics, ""), ("with these from the start", even_topics, "even.")]
     rows = []
     for _ in range(arguments.runs + 1):
-        for what, name, prefix in both:
-            deposit(environment, name, arguments.backlog, arguments.aggregates)
+        for label, topics_of_aggregate, prefix in aggregates:
+            send_deposits(environment, topics_of_aggregate, arguments.backlog, arguments.aggregates)
             state = f"steady-{prefix}{count}"
             summary = environment.cqrs(
                 *_ONCE, "--state-dir", state, *(("--topic-prefix", prefix) if prefix else ())
             )
             rows.append(
                 {
-                    "what": what,
+                    "what": label,
                     "commands_per_s": summary["commands"] / summary["seconds"],
                     "owners_us": 1e6 * summary["cpu_seconds"] / summary["commands"],
                 }
             )
-        both.reverse()  # each of the two is first in turn
+        aggregates.reverse()  # each of the two is first in turn
     return rows[2:]  # the first two rows include the fold and earlier commands
 
 

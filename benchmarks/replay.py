@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks import peer
-from benchmarks.environment import arena, deposit, open_accounts
+from benchmarks.environment import new_environment, open_accounts, send_deposits
 from benchmarks.report import report
 
 
@@ -20,10 +20,10 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=3)
     options.add_argument("--peer", type=Path, help="a folder with Kafka Streams doing the same work")
     arguments = options.parse_args()
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         open_accounts(environment, topics, arguments.accounts)
-        deposit(environment, topics, arguments.events - arguments.accounts, arguments.accounts)
+        send_deposits(environment, topics, arguments.events - arguments.accounts, arguments.accounts)
         environment.cqrs("run", "bank_account", "--once")
         rows = []
         for _ in range(arguments.runs):

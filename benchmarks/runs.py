@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.brokers import Brokers
-from benchmarks.environment import Arena, command
+from benchmarks.environment import Environment, command
 from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
@@ -19,7 +19,7 @@ from cqrs_cli.system.process import start_time, terminate
 from tests.support.processes import process_tree, python_workers
 
 #: Timeout in seconds for the start of a run, active or standby.
-_PATIENCE = 300.0
+_START_TIMEOUT = 300.0
 
 
 def shards(number: int) -> str:
@@ -36,17 +36,17 @@ class Runs:
 
     def __init__(
         self,
-        environment: Arena,
+        environment: Environment,
         topics: Topics,
         arguments: argparse.Namespace,
         brokers: Brokers | None = None,
     ) -> None:
-        self.here, self.topics, self.given, self.brokers = environment, topics, arguments, brokers
+        self.environment, self.topics, self.arguments, self.brokers = environment, topics, arguments, brokers
         self.stack = ExitStack()
-        self._more = [word for setting in arguments.conf for word in ("--conf", setting)]
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._owned: list[str | None] = []
-        self._struck: list[tuple[int, str]] = []
+        self._spark_options = [option for setting in arguments.conf for option in ("--conf", setting)]
+        self._runs: list[subprocess.Popen[bytes]] = []
+        self._earlier_owners: list[str | None] = []
+        self._killed_processes: list[tuple[int, str]] = []
         self._orphans: list[tuple[int, str]] = []
 
     def __enter__(self) -> Self:
@@ -54,90 +54,100 @@ class Runs:
 
     def __exit__(self, *_: object) -> None:
         try:
-            for run in self._started:
-                self._orphans += _known(process_tree(run.pid))
+            for run in self._runs:
+                self._orphans += _with_start_times(process_tree(run.pid))
             for orphan in self._orphans:
                 terminate(*orphan, timeout=0.0)
-            for run in self._started:
+            for run in self._runs:
                 run.wait()
         finally:
             self.stack.close()
 
     def start(self, *arguments: str) -> Path:
-        """Start a run; return the file of its output. Files that a killed run leaves are in the arena."""
-        log = self.here.root / f"run-{len(self._started)}.log"
-        folder = self.here.root / shards(len(self._started))
-        scratch = self.here.root / "tmp"
+        """Start a run; return the file of its output. Files that a killed run leaves are in the environment."""
+        log = self.environment.root / f"run-{len(self._runs)}.log"
+        folder = self.environment.root / shards(len(self._runs))
+        scratch = self.environment.root / "tmp"
         scratch.mkdir(exist_ok=True)
         temporary = ("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}")
-        call = ["run", "bank_account", "--state-dir", str(folder), *temporary, *arguments, *self._more]
-        where = os.environ | {"TMPDIR": str(scratch)}
+        run_arguments = [
+            "run",
+            "bank_account",
+            "--state-dir",
+            str(folder),
+            *temporary,
+            *arguments,
+            *self._spark_options,
+        ]
+        variables = os.environ | {"TMPDIR": str(scratch)}
         with log.open("wb") as log_file:
             run = subprocess.Popen(
-                command(*call),
-                cwd=self.here.root,
-                env=where,
+                command(*run_arguments),
+                cwd=self.environment.root,
+                env=variables,
                 stdout=log_file,
                 stderr=log_file,
                 start_new_session=True,
             )
-        self._started.append(run)
+        self._runs.append(run)
         return log
 
-    def at_work(self, *arguments: str) -> None:
+    def start_and_await_owners(self, *arguments: str) -> None:
         """Start a run and wait until it owns every partition."""
-        self._owned = self._owners()
+        self._earlier_owners = self._owners()
         self.start(*arguments)
         self.wait_until("a run at work", self.is_taken_over)
-        self._owned = self._owners()
+        self._earlier_owners = self._owners()
 
-    def standing_by(self) -> None:
+    def start_standby(self) -> None:
         """Start a standby run, and wait until it is a standby for every partition."""
         log, message = self.start("--standby"), b": in standby mode, run"
         self.wait_until(
-            "a run that stands by", lambda: log.read_bytes().count(message) >= self.given.partitions
+            "a run that stands by", lambda: log.read_bytes().count(message) >= self.arguments.partitions
         )
 
     def kill(self) -> None:
         """Kill the first run's driver with -9; its JVM and workers notice this, and exit."""
-        run = self._started[0]
-        self._orphans += _known(process_tree(run.pid))
-        self._struck += _known([run.pid])
+        run = self._runs[0]
+        self._orphans += _with_start_times(process_tree(run.pid))
+        self._killed_processes += _with_start_times([run.pid])
         os.killpg(run.pid, signal.SIGKILL)
 
     def kill_worker(self) -> None:
         """Kill one Python worker of the first run that has owners with -9."""
-        folder = str(self.here.root / shards(0))
-        below = python_workers(process_tree(self._started[0].pid))
-        self.strike(next(pid for pid in below if folder in Path(f"/proc/{pid}/maps").read_text()))
+        folder = str(self.environment.root / shards(0))
+        workers = python_workers(process_tree(self._runs[0].pid))
+        self.kill_process(next(pid for pid in workers if folder in Path(f"/proc/{pid}/maps").read_text()))
 
-    def strike(self, pid: int) -> None:
+    def kill_process(self, pid: int) -> None:
         """Kill a process with -9."""
-        self._struck += _known([pid])
+        self._killed_processes += _with_start_times([pid])
         os.kill(pid, signal.SIGKILL)
 
-    def has_struck(self) -> bool:
+    def has_killed(self) -> bool:
         """True if a process was killed, and all killed processes are gone."""
-        return bool(self._struck) and all(start_time(pid) != birth for pid, birth in self._struck)
+        return bool(self._killed_processes) and all(
+            start_time(pid) != start for pid, start in self._killed_processes
+        )
 
     def is_taken_over(self) -> bool:
         """True if every partition has an owner that is not among the earlier owners."""
-        return not {None, *self._owned} & {*self._owners()}
+        return not {None, *self._earlier_owners} & {*self._owners()}
 
     def has_moved(self) -> bool:
         """True if partitions have moved to additional tasks of the run."""
         return any(claim is not None and claim.submission > 0 for claim in self._claims())
 
-    def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+    def wait_until(self, event: str, condition: Callable[[], bool]) -> None:
         """Wait for the condition. Raises `MissedError` if the last run has ended, or after minutes."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _START_TIMEOUT
         while not condition():
-            if time.monotonic() > deadline or any(run.poll() is not None for run in self._started[-1:]):
-                raise MissedError(f"no {what}; the last run says:\n{self._last_words()}")
+            if time.monotonic() > deadline or any(run.poll() is not None for run in self._runs[-1:]):
+                raise MissedError(f"no {event}; output of the last run:\n{self._last_output()}")
             time.sleep(0.5)  # a poll costs processor time, and a case may be in progress
 
-    def _last_words(self) -> str:
-        log = self.here.root / f"run-{len(self._started) - 1}.log"
+    def _last_output(self) -> str:
+        log = self.environment.root / f"run-{len(self._runs) - 1}.log"
         return log.read_text()[-2000:] if log.exists() else ""
 
     def _owners(self) -> list[str | None]:
@@ -146,11 +156,11 @@ class Runs:
 
     def _claims(self) -> list[Claim | None]:
         claims = committed_offsets_now(
-            self.here.connection, self.topics, range(self.given.partitions)
+            self.environment.connection, self.topics, range(self.arguments.partitions)
         ).values()
         return [parse_claim(claim.metadata) for claim in claims]
 
 
-def _known(pids: "set[int] | list[int]") -> list[tuple[int, str]]:
+def _with_start_times(pids: "set[int] | list[int]") -> list[tuple[int, str]]:
     """Return these processes with their start times, parents first; without processes that have ended."""
-    return [(pid, birth) for pid in sorted(pids) if (birth := start_time(pid)) is not None]
+    return [(pid, start) for pid in sorted(pids) if (start := start_time(pid)) is not None]

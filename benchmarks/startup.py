@@ -4,19 +4,19 @@ import argparse
 import subprocess
 import time
 
-from benchmarks.environment import Arena, arena, command
+from benchmarks.environment import Environment, command, new_environment
 from benchmarks.report import report
 
 
 def main() -> None:
     """Read the options, measure, report."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=9)
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=9)
+    options = parser.parse_args()
     rows = []
-    with arena() as environment:
+    with new_environment() as environment:
         environment.topics("bank_account", 4)
-        calls = {
+        commands = {
             "cqrs --help": ("--help",),
             "cqrs send": (
                 "send",
@@ -29,14 +29,16 @@ def main() -> None:
             ),
             "cqrs show": ("show", "bank_account", "acc-1", "-b", environment.connection.bootstrap_server),
         }
-        for what, arguments in calls.items():
+        for label, arguments in commands.items():
             _seconds(environment, *arguments)  # warm-up: compiled modules, page cache
-            rows += [{"what": what, "seconds": _seconds(environment, *arguments)} for _ in range(given.runs)]
+            rows += [
+                {"what": label, "seconds": _seconds(environment, *arguments)} for _ in range(options.runs)
+            ]
     report("start-up", rows)
 
 
-def _seconds(environment: Arena, *arguments: str) -> float:
-    began = time.perf_counter()
+def _seconds(environment: Environment, *arguments: str) -> float:
+    start = time.perf_counter()
     subprocess.run(
         command(*arguments),
         cwd=environment.root,
@@ -44,7 +46,7 @@ def _seconds(environment: Arena, *arguments: str) -> float:
         stderr=subprocess.DEVNULL,
         check=True,
     )
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -5,7 +5,14 @@ import json
 import subprocess
 import tempfile
 
-from benchmarks.environment import Arena, arena, command, deposit, greatest_memory, open_accounts
+from benchmarks.environment import (
+    Environment,
+    command,
+    new_environment,
+    open_accounts,
+    peak_worker_memory,
+    send_deposits,
+)
 from benchmarks.report import report
 
 
@@ -17,32 +24,32 @@ def main() -> None:
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
     arguments = options.parse_args()
-    with arena() as environment:
+    with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         open_accounts(environment, topics, arguments.accounts)
-        deposit(environment, topics, arguments.commands - arguments.accounts, arguments.accounts)
+        send_deposits(environment, topics, arguments.commands - arguments.accounts, arguments.accounts)
         environment.cqrs("run", "bank_account", "--once")
         rows = [
-            _measured(environment, arguments.commands, *flags)
+            _measure(environment, arguments.commands, *flags)
             for _ in range(arguments.runs)
             for flags in ((), ("--state",))
         ]
     report("verify", rows)
 
 
-def _measured(environment: Arena, commands: int, *flags: str) -> dict[str, object]:
+def _measure(environment: Environment, commands: int, *flags: str) -> dict[str, object]:
     """Run one verification, which must find no violation."""
     arguments = command("verify", "bank_account", *flags, "-o", "json")
-    with tempfile.TemporaryFile() as printed:  # a pipe without a reader would fill and block the command
-        with subprocess.Popen(arguments, cwd=environment.root, stdout=printed) as proving:
-            memory = greatest_memory(proving)
-        printed.seek(0)
-        summary = json.load(printed)
-    assert proving.returncode == 0 and (summary["commands"], summary["violation_count"]) == (commands, 0), (
+    with tempfile.TemporaryFile() as output_file:  # a pipe without a reader would fill and block the command
+        with subprocess.Popen(arguments, cwd=environment.root, stdout=output_file) as process:
+            memory = peak_worker_memory(process)
+        output_file.seek(0)
+        summary = json.load(output_file)
+    assert process.returncode == 0 and (summary["commands"], summary["violation_count"]) == (commands, 0), (
         summary
     )
-    what = " ".join(("verify", *flags))
-    return {"what": what, "commands_per_s": commands / summary["seconds"], "worker_mb": memory / 1e6}
+    label = " ".join(("verify", *flags))
+    return {"what": label, "commands_per_s": commands / summary["seconds"], "worker_mb": memory / 1e6}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A customer, whose name, mail and address can be erased. What is not personal stays: where how many customers live.
+"""A customer, whose name, mail and address can be erased. The country is not personal and stays.
 
     cqrs send customer c-42 Register name="Ada Byron" mail=ada@example.org country=GB
     cqrs erase customer c-42
@@ -12,7 +12,7 @@ from typing import Annotated, Literal, assert_never
 
 import cqrs_cli as cqrs
 
-#: `decide` and `evolve` see the mail as it is; once it is erased, the placeholder.
+#: `decide` and `evolve` get the mail address, or its redacted value once it is erased.
 Mail = Annotated[str, cqrs.personal(erased="nobody@invalid")]
 
 
@@ -85,7 +85,7 @@ def evolve(customer: Customer, event: Event | cqrs.Erased) -> Customer:
             return cqrs.replace(customer, address=address, country=country)
         case Left():
             return cqrs.replace(customer, status="left")
-        case cqrs.Erased():  # the personal fields have their placeholders already
+        case cqrs.Erased():  # the personal fields already have their redacted values
             return cqrs.replace(customer, status="erased")
         case _:
             assert_never(event)

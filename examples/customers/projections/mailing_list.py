@@ -1,4 +1,4 @@
-"""Subscribers of the newsletter, and their addresses. An erased customer is on it no longer.
+"""Subscribers of the newsletter, and their addresses. The row of an erased customer is deleted.
 
 cqrs project mailing_list
 """
@@ -13,7 +13,7 @@ from cqrs_cli.projections import upsert
 
 metadata = MetaData()
 
-readers = Table(
+subscribers = Table(
     "mailing_list",
     metadata,
     Column("customer", String, primary_key=True),
@@ -22,20 +22,20 @@ readers = Table(
     Column("country", String, nullable=False),
 )
 
-Heard = Registered | Moved | Left | cqrs.Erased
+CustomerEvent = Registered | Moved | Left | cqrs.Erased
 
 
-def project(db: Connection, events: Sequence[cqrs.Recorded[Heard]]) -> None:
+def project(db: Connection, events: Sequence[cqrs.Recorded[CustomerEvent]]) -> None:
     for recorded in events:
-        mine = readers.c.customer == recorded.aggregate_id
+        is_customer = subscribers.c.customer == recorded.aggregate_id
         match recorded.event:
             case Registered(name, mail, country):
                 row = {"name": name, "mail": mail, "country": country}
-                upsert(db, readers, {"customer": recorded.aggregate_id}, row, row)
+                upsert(db, subscribers, {"customer": recorded.aggregate_id}, row, row)
             case Moved(_, country):
-                db.execute(update(readers).where(mine).values(country=country))
-            case Left() | cqrs.Erased():  # our copy is ours to erase
-                db.execute(delete(readers).where(mine))
+                db.execute(update(subscribers).where(is_customer).values(country=country))
+            case Left() | cqrs.Erased():  # a projection must erase its own copy
+                db.execute(delete(subscribers).where(is_customer))
 
 
 projection = cqrs.Projection(project, metadata)

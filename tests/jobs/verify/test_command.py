@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import verify as benchmark
-from benchmarks.environment import Arena
+from benchmarks.environment import Environment
 from cqrs_cli.cli.render.verify import nothing_compared, verify_result
 from cqrs_cli.jobs.verify.driver import VerifySummary
 from cqrs_cli.kafka.connection.connection import Connection
@@ -65,7 +65,7 @@ def test_benchmark_reads_long_output(tmp_path: Path) -> None:
     """A fake module in the working directory replaces the command, because this directory comes first on the path."""
     document = {"commands": 1, "violation_count": 0, "seconds": 1.0, "violations": ["x" * 200_000]}
     (tmp_path / "cqrs_cli.py").write_text(f"print({json.dumps(document)!r})")
-    assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
+    assert benchmark._measure(Environment(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
 
 
 def test_given_up_commands_are_printed() -> None:
