@@ -153,11 +153,11 @@ class RepartitionedHistory:
         inherited = [split.clock for split in self.lineage.inherited_splits(partition)]
         return max([0, *inherited, *(outcome.timestamp for outcome in self.logs["outcomes"][partition])])
 
-    def _scope(self, partition: int, **more: Any) -> Scope:
+    def _scope(self, partition: int, **options: Any) -> Scope:
         starts: dict[LogName, int] = dict.fromkeys(self.logs, 0)
         read = partial(decode_event, AGGREGATE)
         ends = {kind: self._end(kind, partition) for kind in self.logs}
-        return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, ends=ends, **more)
+        return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, ends=ends, **options)
 
     def _context(self, partition: int) -> BatchContext:
         key_partitions = KeyPartitions(self.lineage, partition, partition_among)
@@ -182,7 +182,7 @@ class RepartitionedHistory:
         )
 
     def _undecided(self, partition: int) -> list[Record]:
-        ids = [json.loads(one.value or b"")["id"] for one in self.logs["outcomes"][partition]]
+        ids = [json.loads(outcome.value or b"")["id"] for outcome in self.logs["outcomes"][partition]]
         decided = {int(id.split("/")[1]) for id in ids}
         return [command for command in self.logs["commands"][partition] if command.offset not in decided]
 

@@ -57,7 +57,7 @@ def test_deleted_events_are_a_violation(history: History) -> None:
 
 
 def test_versions_follow_the_first_known(history: History) -> None:
-    """The events before it were deleted."""
+    """The events before the first known version were deleted."""
     del history.outcomes[:2], history.events[:3]
     starts = {"events": 3, "outcomes": 2}
     assert only_violation(history, starts=starts) == "events 3 is where the log starts: events were deleted"
@@ -68,19 +68,19 @@ def test_versions_follow_the_first_known(history: History) -> None:
 
 @pytest.mark.covers("verifiable")
 @given(seeds, st.integers(0, 40), st.tuples(*[st.integers(0, 40)] * 3))
-def test_parts_of_a_decision_are_clean(seed: int, decided: int, counts: tuple[int, int, int]) -> None:
+def test_parts_of_a_decision_are_clean(seed: int, decided_count: int, counts: tuple[int, int, int]) -> None:
     history = History(random_commands(seed))
-    ends = [record.offset for record in history.commands]
-    ends.append(ends[-1] + 1)
-    before = ends[decided]
+    end_offsets = [record.offset for record in history.commands]
+    end_offsets.append(end_offsets[-1] + 1)
+    end_offset = end_offsets[decided_count]
     logs = (history.outcomes, history.events, history.letters)
     for log, count, command_of in zip(
         logs, counts, (command_of_outcome, command_of_event, command_of_dead_letter), strict=True
     ):
-        log[:] = [record for record in log if command_of(record) < before] + [
-            record for record in log if command_of(record) >= before
+        log[:] = [record for record in log if command_of(record) < end_offset] + [
+            record for record in log if command_of(record) >= end_offset
         ][:count]
-    assert history.violations(committed=(before, history.committed)) == []
+    assert history.violations(committed=(end_offset, history.committed)) == []
 
 
 def test_last_outcome_replaces_committed_offset(history: History) -> None:

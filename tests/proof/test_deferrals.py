@@ -76,11 +76,11 @@ COPIED = simulate("late", "copy", "y")
 
 
 def test_simulations_end_as_expected() -> None:
-    ends = [
+    results = [
         [outcome.data.reason or outcome.data.status for outcome in world.read()]
         for world in (WAITING, DECIDED, CANCELLED)
     ]
-    assert ends == [["NOT_YET"], ["NOT_YET", "accepted"], ["NOT_YET", "unchanged", "CANCELLED"]]
+    assert results == [["NOT_YET"], ["NOT_YET", "accepted"], ["NOT_YET", "unchanged", "CANCELLED"]]
     for world in (WAITING, DECIDED, CANCELLED, COPIED):
         assert violations_in(world) == []
         assert [violations_in_pieces(world, world, cut) for cut in range(world.position)] == [

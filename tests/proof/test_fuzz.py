@@ -37,9 +37,11 @@ values = st.one_of(
 keys = st.sampled_from([None, b"", b"a", b"a", b"b", b"z", b"\xff"])
 
 
-def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
-    valid = [record.value or b"" for record in log]
-    return st.one_of(damaged_documents([json.loads(value) for value in valid]), damaged_bytes(valid))
+def damaged_values(log: list[Record]) -> st.SearchStrategy[bytes]:
+    valid_values = [record.value or b"" for record in log]
+    return st.one_of(
+        damaged_documents([json.loads(value) for value in valid_values]), damaged_bytes(valid_values)
+    )
 
 
 @pytest.mark.covers("verifiable")
@@ -47,8 +49,10 @@ def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
 def test_decided_commands_are_clean(values_and_keys: list[tuple[bytes | None, bytes | None]]) -> None:
     history = History([plan_command(1)])
     for value, key in values_and_keys:
-        before = history.commands[-1]
-        history.commands.append(Record(before.offset + 2, before.timestamp + 300, key, value, before.headers))
+        previous = history.commands[-1]
+        history.commands.append(
+            Record(previous.offset + 2, previous.timestamp + 300, key, value, previous.headers)
+        )
     history.committed = history.commands[-1].offset + 1
     history.decide()
     assert history.violations(on_disk=True) == []
@@ -59,7 +63,7 @@ def test_any_log_is_read_to_end(data: st.DataObject, kind: str) -> None:
     history = History(random_commands(1))
     log: list[Record] = getattr(history, kind)
     index = data.draw(st.integers(0, len(log) - 1))
-    log[index] = with_value(log[index], data.draw(from_log(log)))
+    log[index] = with_value(log[index], data.draw(damaged_values(log)))
     report = history.verify(on_disk=True)
     assert (report.outcomes, report.events) == (len(history.outcomes), len(history.events))
 
@@ -68,8 +72,8 @@ def test_any_log_is_read_to_end(data: st.DataObject, kind: str) -> None:
 def test_dead_letter_with_any_headers(data: st.DataObject) -> None:
     history = History([PlannedCommand(0, value=b"?")])
     letter = history.letters[0]
-    valid = letter.headers or []
-    content = st.none() | damaged_bytes([value or b"" for _, value in valid])
-    headers = [(name, data.draw(content)) for name, _ in valid[data.draw(st.integers(0, 2)) :]]
+    valid_headers = letter.headers or []
+    content = st.none() | damaged_bytes([value or b"" for _, value in valid_headers])
+    headers = [(name, data.draw(content)) for name, _ in valid_headers[data.draw(st.integers(0, 2)) :]]
     history.letters[0] = Record(0, letter.timestamp, letter.key, letter.value, headers)
     assert history.verify().dead_letters == 1

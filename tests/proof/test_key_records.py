@@ -29,19 +29,21 @@ class KeyHistory(EncryptedHistory):
     def decide(self, *arguments: Any, **options: Any) -> None:
         super().decide(*arguments, **options)
         keys: Log = []
-        in_force = dict[str, WrappedKey]()
+        current_keys = dict[str, WrappedKey]()
         number = 0
         for command in self.commands:
             subject, document = (command.key or b"").decode(), command.value or b""
             if b"cqrs.Erase" in document:
-                if in_force.pop(subject, None) is not None:
+                if current_keys.pop(subject, None) is not None:
                     keys.append((subject, None))
-            elif subject not in in_force:
+            elif subject not in current_keys:
                 number += 1
-                in_force[subject] = KEYRING.wrap(KEYS_TOPIC, subject, key(number))
-                keys.append((subject, in_force[subject]))
-        assert in_force == self.keys
-        self.log = [Record(at, 0, name.encode(), key_value(one)) for at, (name, one) in enumerate(keys)]
+                current_keys[subject] = KEYRING.wrap(KEYS_TOPIC, subject, key(number))
+                keys.append((subject, current_keys[subject]))
+        assert current_keys == self.keys
+        self.log = [
+            Record(offset, 0, name.encode(), key_value(key)) for offset, (name, key) in enumerate(keys)
+        ]
         self.log.append(Record(len(keys), 0, COMPACTION_TICK[1], COMPACTION_TICK[0]))
 
     def check_more(self, proof: PartitionVerification, store: Store) -> None:
@@ -49,28 +51,30 @@ class KeyHistory(EncryptedHistory):
         records = KeyRecords(topic, lambda key: True)
         records.read(self.log)
         proof.keys.add_violations(records.findings)
-        noted, latest = dict(store.items()), dict(topic.items())
+        recorded, latest_values = dict(store.items()), dict(topic.items())
         rows = (
-            (name, noted[name].state if name in noted else b"", stored_key(latest.get(name)))
-            for name in noted | latest
+            (name, recorded[name].state if name in recorded else b"", stored_key(latest_values.get(name)))
+            for name in recorded | latest_values
         )
         proof.keys.check_key_topic(rows, self.since)
 
     def latest(self) -> dict[bytes | None, bytes | None]:
         """Return the last value of each aggregate, as a reader sees it."""
-        found = {record.key: record.value for record in self.log if record.key}
-        return {name: value for name, value in found.items() if value is not None}
+        last_values = {record.key: record.value for record in self.log if record.key}
+        return {name: value for name, value in last_values.items() if value is not None}
 
     def violations_with(self, log: list[Record]) -> list[str]:
         self.log = log
-        latest = {name: value for name, value in self.latest().items() if name is not None}
+        latest_values = {name: value for name, value in self.latest().items() if name is not None}
         self.keys = {
-            name.decode(errors="replace"): one for name, value in latest.items() if (one := parsed(value))
+            name.decode(errors="replace"): key
+            for name, value in latest_values.items()
+            if (key := parse_key(value))
         }
         return violation_texts(self)
 
 
-def parsed(value: bytes | None) -> WrappedKey | None:
+def parse_key(value: bytes | None) -> WrappedKey | None:
     try:
         return msgspec.json.decode(value or b"", type=WrappedKey)
     except msgspec.MsgspecError:
@@ -80,8 +84,8 @@ def parsed(value: bytes | None) -> WrappedKey | None:
 @st.composite
 def histories(draw: st.DrawFn) -> KeyHistory:
     subjects = st.sampled_from("abc")
-    wishes = st.builds(lambda subject: add(1, "Ann", subject), subjects) | st.builds(erase, subjects)
-    return KeyHistory([add(1, "Ann"), *draw(st.lists(wishes, max_size=10))])
+    commands = st.builds(lambda subject: add(1, "Ann", subject), subjects) | st.builds(erase, subjects)
+    return KeyHistory([add(1, "Ann"), *draw(st.lists(commands, max_size=10))])
 
 
 @given(histories())
@@ -112,27 +116,29 @@ def changed_member(draw: Callable[[st.SearchStrategy[Any]], Any], record: Record
 @given(histories(), st.data())
 def test_changed_keys_topic_is_found(history: KeyHistory, data: st.DataObject) -> None:
     """A superseded record may be compacted away. A key without an event may be of a cancelled command."""
-    before, log = history.latest(), [*history.log]
-    at = data.draw(st.integers(0, len(log) - 1))
+    latest_before, log = history.latest(), [*history.log]
+    index = data.draw(st.integers(0, len(log) - 1))
     match data.draw(st.sampled_from(["drop", "duplicate", "swap", "truncate", "change"])):
         case "drop":
-            del log[at]
+            del log[index]
         case "duplicate":
-            log.append(log[at])
+            log.append(log[index])
         case "swap":
-            log[at - 1], log[at] = log[at], log[at - 1]
+            log[index - 1], log[index] = log[index], log[index - 1]
         case "truncate":
-            del log[at:]
+            del log[index:]
         case _:
-            log[at] = changed_member(data.draw, log[at])
-    found = history.violations_with([replace(record, offset=place) for place, record in enumerate(log)])
-    after = history.latest()
-    lost_or_changed = {name for name, value in before.items() if after.get(name) != value}
-    returned = {name for name in after.keys() - before.keys() if name in {b"a", b"b", b"c"}} & {
+            log[index] = changed_member(data.draw, log[index])
+    violations = history.violations_with(
+        [replace(record, offset=offset) for offset, record in enumerate(log)]
+    )
+    latest_after = history.latest()
+    lost_or_changed = {name for name, value in latest_before.items() if latest_after.get(name) != value}
+    returned = {name for name in latest_after.keys() - latest_before.keys() if name in {b"a", b"b", b"c"}} & {
         record.key for record in log[:-1] if record.value is None
     }
     if lost_or_changed or returned:
-        assert found != []
+        assert violations != []
 
 
 @pytest.mark.parametrize(
@@ -165,10 +171,10 @@ def test_changed_keys_topic_is_found(history: KeyHistory, data: st.DataObject) -
 )
 def test_impossible_key_is_named(record: Record, problem: str) -> None:
     history = KeyHistory([add(1, "Ann")])
-    assert any(one.startswith(problem) for one in history.violations_with([*history.log, record]))
+    assert any(violation.startswith(problem) for violation in history.violations_with([*history.log, record]))
 
 
 def test_key_of_another_partition_is_found() -> None:
     records = KeyRecords(MemoryStore(1), lambda key: True, lambda key: key != b"a")
-    records.read([Record(at, 0, name, None) for at, name in enumerate((b"a", b"b", b""))])
+    records.read([Record(offset, 0, name, None) for offset, name in enumerate((b"a", b"b", b""))])
     assert [violation[:2] for violation in records.findings.listed] == [("keys", 1)]

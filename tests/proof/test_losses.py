@@ -47,12 +47,15 @@ def test_version_after_loss_may_jump_once(history: History, restart: int, is_los
     )
 
 
-def test_events_begin_again_after_loss(history: History) -> None:
-    later = History([plan_command(1), plan_command(1), plan_command(1, "b")])
-    lost = History([plan_command(1), plan_command(0), plan_command(0)])
-    later.commands, later.outcomes = later.commands, [lost.outcomes[0], *decide_without_first(later).outcomes]
-    later.events = decide_without_first(later).events
-    report = later.verify(loss=Loss(1, 0, 1))
+def test_events_restart_after_a_loss(history: History) -> None:
+    history_after_loss = History([plan_command(1), plan_command(1), plan_command(1, "b")])
+    earlier_history = History([plan_command(1), plan_command(0), plan_command(0)])
+    history_after_loss.commands, history_after_loss.outcomes = (
+        history_after_loss.commands,
+        [earlier_history.outcomes[0], *decide_without_first(history_after_loss).outcomes],
+    )
+    history_after_loss.events = decide_without_first(history_after_loss).events
+    report = history_after_loss.verify(loss=Loss(1, 0, 1))
     assert (report.accepted_losses, report.violations) == (2, ())
 
 
@@ -64,7 +67,7 @@ def decide_without_first(history: History) -> History:
     return later_history
 
 
-def test_commands_begin_again_after_loss(history: History) -> None:
+def test_commands_restart_after_a_loss(history: History) -> None:
     old = History([plan_command(1), plan_command(2), plan_command(1)])
     new = History([PlannedCommand(1, wait=60_000), plan_command(1)])
     history.commands, history.committed = new.commands, new.committed
@@ -100,7 +103,7 @@ def test_duplicate_may_be_of_the_old_topic() -> None:
     assert "outcomes 10 points to command 7, which has no outcome before it" in violation_texts(history)
 
 
-def test_letters_begin_again_with_outcomes() -> None:
+def test_letters_restart_with_outcomes() -> None:
     loss, old = Loss(0, 9, 9), History([PlannedCommand(0, value=b"?")])
     new = History([PlannedCommand(0, value=b"?", wait=60_000)])
     new.outcomes = [*old.outcomes, with_offset(new.outcomes[0], 9)]
@@ -152,8 +155,8 @@ def test_commands_decided_twice_after_loss(restart: int) -> None:
 def test_outcomes_of_old_topic_partly_deleted() -> None:
     history = History([PlannedCommand(1, wait=60_000), plan_command(1)])
     old = History([plan_command(1), plan_command(2), plan_command(1)])
-    later = [with_offset(record, number + 9) for number, record in enumerate(history.outcomes)]
+    later_outcomes = [with_offset(record, number + 9) for number, record in enumerate(history.outcomes)]
     events = [with_offset(record, number + 9) for number, record in enumerate(history.events)]
-    history.outcomes, history.events = old.outcomes[1:] + later, old.events + events
+    history.outcomes, history.events = old.outcomes[1:] + later_outcomes, old.events + events
     report = history.verify(loss=Loss(0, 9, 9), starts={"outcomes": 1})
     assert (report.accepted_losses > 0, report.violations) == (True, ())

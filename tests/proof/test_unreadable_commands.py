@@ -15,14 +15,14 @@ def unread_commands() -> History:
 
     Two commands whose keys differ from their subjects.
     """
-    wishes = [
+    planned = [
         PlannedCommand(0, value=b"\xff"),
         PlannedCommand(0, key=b""),
         plan_command(1),
         PlannedCommand(0, key=b"b"),
         PlannedCommand(0, key=b"\xff"),
     ]
-    return History(wishes, refused=frozenset([2]))
+    return History(planned, refused=frozenset([2]))
 
 
 def test_unread_commands_are_clean(unread_commands: History) -> None:

@@ -50,7 +50,7 @@ def test_deferred_commands_that_move_are_counted(harness: TopicHarness) -> None:
 
 def test_events_that_move_are_estimated(harness: TopicHarness) -> None:
     """The estimate uses the share of moving keys, and each target reads its parent's log."""
-    sizes = [harness.stable_end("events", one) for one in range(2)]
+    sizes = [harness.stable_end("events", number) for number in range(2)]
     estimate = estimate_work(harness, PartitionLineage((2, 4)))
     assert [partition.events for partition in estimate.moving] == [round(size / 2) for size in sizes]
     assert estimate.read == 2 * sum(sizes) and estimate.seconds == pytest.approx(estimate.read / 160_000)

@@ -86,6 +86,6 @@ names = st.lists(st.text("aAbB_", min_size=1, max_size=3), max_size=6)
 
 
 @given(names, st.frozensets(st.text("ab_", min_size=1, max_size=3)))
-def test_names_differ_without_case(wanted: list[str], taken_names: frozenset[str]) -> None:
-    lower_names = [name.lower() for name in distinct_names(wanted, taken_names, "a_{}")]
-    assert len({*lower_names, *taken_names}) == len(wanted) + len(taken_names)
+def test_names_differ_without_case(requested_names: list[str], taken_names: frozenset[str]) -> None:
+    lower_names = [name.lower() for name in distinct_names(requested_names, taken_names, "a_{}")]
+    assert len({*lower_names, *taken_names}) == len(requested_names) + len(taken_names)

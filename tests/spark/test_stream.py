@@ -150,7 +150,7 @@ def test_streams_have_no_end(
         )
 
 
-def reader(connection: Connection, topics: Topics, **more_options: Any) -> "StreamReader":
+def make_stream_reader(connection: Connection, topics: Topics, **more_options: Any) -> "StreamReader":
     """Return a stream's reader, as PySpark's process creates it."""
     from cqrs_cli.spark.source import CqrsDataSource
 
@@ -165,12 +165,12 @@ def test_interrupted_first_batch_is_repeated(connection: Connection, orders: Top
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     append(connection, orders.events, [placed_event(0)])
-    first_reader = reader(connection, orders, startingOffsets="latest")
-    begin = first_reader.initialOffset()
+    first_reader = make_stream_reader(connection, orders, startingOffsets="latest")
+    start = first_reader.initialOffset()
     append(connection, orders.events, [placed_event(1), placed_event(2)])
-    end = first_reader.latestOffset(begin, ReadAllAvailable())
+    end = first_reader.latestOffset(start, ReadAllAvailable())
     first_reader.stop()
-    second_reader = reader(connection, orders, startingOffsets="latest")
+    second_reader = make_stream_reader(connection, orders, startingOffsets="latest")
     append(connection, orders.events, [placed_event(3)])
     parts = second_reader.partitions(second_reader.initialOffset(), end)
     next_parts = second_reader.partitions(end, second_reader.latestOffset(end, ReadAllAvailable()))
@@ -182,7 +182,7 @@ def test_offset_stays_without_new_records(connection: Connection, orders: Topics
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
     append(connection, orders.events, [placed_event(0)])
-    stream_reader = reader(connection, orders, maxRecordsPerBatch=1)
+    stream_reader = make_stream_reader(connection, orders, maxRecordsPerBatch=1)
     assert stream_reader.getDefaultReadLimit() == ReadMaxRows(1)
     end = stream_reader.latestOffset(stream_reader.initialOffset(), ReadAllAvailable())
     assert str(stream_reader.latestOffset(end, ReadMaxRows(1))) == str(end)
@@ -198,9 +198,9 @@ folder = Path(sys.argv[1])
 with session("local[2]", {}, folder / "spark.log", "killed") as context:
     spark = dataframes(context)
     cqrs_cli.spark.register(spark)
-    frame = spark.readStream.format("cqrs").options(**dict(one.split("=", 1) for one in sys.argv[2:])).load()
-    places = {"checkpointLocation": str(folder / "checkpoint"), "path": str(folder / "rows")}
-    query = frame.select("partition", "subject").writeStream.format("json").options(**places).start()
+    frame = spark.readStream.format("cqrs").options(**dict(option.split("=", 1) for option in sys.argv[2:])).load()
+    paths = {"checkpointLocation": str(folder / "checkpoint"), "path": str(folder / "rows")}
+    query = frame.select("partition", "subject").writeStream.format("json").options(**paths).start()
     query.awaitTermination()
 """
 

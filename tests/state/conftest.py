@@ -63,12 +63,12 @@ opened = open_shard(Path({str(path)!r}), IDENTITY)
 @pytest.fixture
 def open_store(tmp_path: Path) -> Iterator[OpenStore]:
     """A function that opens the store of this test. Opened stores are closed after the test."""
-    opened: list[LmdbStore] = []
+    stores: list[LmdbStore] = []
 
     def open_lmdb_store(path: Path = tmp_path / "0", **options: object) -> LmdbStore:
-        opened.append(LmdbStore(path, WINDOW, **options))  # type: ignore[arg-type]
-        return opened[-1]
+        stores.append(LmdbStore(path, WINDOW, **options))  # type: ignore[arg-type]
+        return stores[-1]
 
     yield open_lmdb_store
-    for store in opened:
+    for store in stores:
         store.close()

@@ -157,9 +157,11 @@ class StoreContract:
     @pytest.mark.parametrize(("first", "second"), [(1500, 1600), (1500, 2500), (1999, 2000)])
     def test_later_decision_answers_for_id(self, store: Store, first: int, second: int) -> None:
         write(store, clock=2500, remembered={("a", "1"): decision(first, offset=900)})
-        later = decision(second, offset=2, status="rejected")  # offsets begin at 0 again in a recreated topic
-        write(store, remembered={("a", "1"): later})
-        assert find_decision(store, "a", "1") == later
+        later_decision = decision(
+            second, offset=2, status="rejected"
+        )  # offsets begin at 0 again in a recreated topic
+        write(store, remembered={("a", "1"): later_decision})
+        assert find_decision(store, "a", "1") == later_decision
 
     def test_the_clock_does_not_go_back(self, store: Store) -> None:
         write(store, clock=7)

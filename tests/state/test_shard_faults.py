@@ -48,8 +48,8 @@ write(store, states={{"late": stored_state()}})
 store.close()
 """
     with subprocess.Popen([sys.executable, "-c", code], text=True) as process:
-        changed = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert changed is not None and changed.si_code == os.CLD_STOPPED
+        wait_result = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert wait_result is not None and wait_result.si_code == os.CLD_STOPPED
         yield process
         process.kill()
 

@@ -71,7 +71,7 @@ def test_truncated_archives_are_written_again(archive: ClassArchive) -> None:
     assert path != truncated and not truncated.exists()
 
 
-@pytest.mark.parametrize("content", [None, bytes(4096)], ids=["nothing", "one without a beginning"])
+@pytest.mark.parametrize("content", [None, bytes(4096)], ids=["nothing", "zeros"])
 def test_failed_archive_is_an_error(archive: ClassArchive, cache: Path, content: bytes | None) -> None:
     """A JVM that was killed while writing leaves zeros at the start."""
     with pytest.raises(CqrsError, match="Java wrote no class data archive"):
@@ -105,7 +105,7 @@ def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) ->
 def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None:
     java = find_java()
     archives = (spark_archive(java), broker_archive(java, cache_folder()), executor_archive(java))
-    spark, _, executor = (write_archive(one, b"before") for one in archives)
+    spark, _, executor = (write_archive(archive, b"before") for archive in archives)
     expected_documents = [
         {"program": "Spark", "archive": str(spark), "bytes": 6},
         {"program": "an executor", "archive": str(executor), "bytes": 6},

@@ -50,9 +50,9 @@ def rows(*values: bytes | None, aggregate: Aggregate = BANK) -> list[dict[str, A
 
 
 def test_each_type_has_its_column() -> None:
-    opened, deposited = rows(event("Opened", 1, owner="Ada"), event("Deposited", 2, amount=5))
-    assert (opened["Opened"], opened["Deposited"]) == ({"owner": "Ada"}, None)
-    assert deposited == {
+    opened_row, deposited_row = rows(event("Opened", 1, owner="Ada"), event("Deposited", 2, amount=5))
+    assert (opened_row["Opened"], opened_row["Deposited"]) == ({"owner": "Ada"}, None)
+    assert deposited_row == {
         "partition": 3,
         "offset": 1,
         "version": 2,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-LATER = "2026-11-21T13:00:00.000Z"
+ONE_O_CLOCK = "2026-11-21T13:00:00.000Z"
 Replay = Callable[..., ReplaySummary]
 
 
@@ -92,7 +92,10 @@ def test_digest_is_independent_of_partitions(replay: Replay, append_events: Call
 
 def test_until_is_per_aggregate(replay: Replay, append_events: Callable[..., None]) -> None:
     append_events(
-        0, counter_event("a", 1), counter_event("a", 2, time=LATER), counter_event("b", 1, time=LATER)
+        0,
+        counter_event("a", 1),
+        counter_event("a", 2, time=ONE_O_CLOCK),
+        counter_event("b", 1, time=ONE_O_CLOCK),
     )
     assert replay(until=NOON).total[:2] == (1, 1)
 
@@ -102,11 +105,14 @@ def test_aggregates_are_written_as_rows(
     replay: Replay, append_events: Callable[..., None], tmp_path: Path, format: Any
 ) -> None:
     append_events(0, counter_event("a", 1, 2))
-    append_events(1, counter_event("b", 1, time=LATER))
+    append_events(1, counter_event("b", 1, time=ONE_O_CLOCK))
     summary = replay(Target(str(tmp_path / "out"), format), parts=2)
     assert summary.total[:2] == (2, 2)
     if format == "json":
-        rows: list[Any] = [{"time": NOON, "state": {"value": 2}}, {"time": LATER, "state": {"value": 1}}]
+        rows: list[Any] = [
+            {"time": NOON, "state": {"value": 2}},
+            {"time": ONE_O_CLOCK, "state": {"value": 1}},
+        ]
     else:
         times = [datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (12, 13)]
         rows = [{"time": times[0], "value": 2}, {"time": times[1], "value": 1}]

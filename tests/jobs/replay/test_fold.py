@@ -11,7 +11,7 @@ from cqrs_cli.scans.replay.parts import in_part, part_of
 from tests.support.eventlog import NOON, counter_event
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
-LATER = "2026-11-21T13:00:00.000Z"
+ONE_O_CLOCK = "2026-11-21T13:00:00.000Z"
 
 
 REQUIRED = (
@@ -40,11 +40,11 @@ def fold_events(*values: bytes | None, until: str | None = None) -> ReplayFold:
 
 def test_row_follows_the_last_event() -> None:
     replay_fold = fold_events(
-        counter_event("a", 1, 2), counter_event("b", 1), counter_event("a", 2, 3, time=LATER)
+        counter_event("a", 1, 2), counter_event("b", 1), counter_event("a", 2, 3, time=ONE_O_CLOCK)
     )
     rows = list(replay_fold.rows())
     assert [row[:4] for row in rows] == [
-        ("a", 2, LATER, b'{"value":5}'),
+        ("a", 2, ONE_O_CLOCK, b'{"value":5}'),
         ("b", 1, NOON, b'{"value":1}'),
     ]
     assert [AGGREGATE.encode_state(row.decoded) for row in rows] == [row.state for row in rows]
@@ -71,8 +71,8 @@ def test_fold_continues_where_it_stopped() -> None:
 def test_until_drops_later_versions() -> None:
     replay_fold = fold_events(
         counter_event("a", 1),
-        counter_event("a", 2, time=LATER),
-        counter_event("b", 1, time=LATER),
+        counter_event("a", 2, time=ONE_O_CLOCK),
+        counter_event("b", 1, time=ONE_O_CLOCK),
         until=NOON,
     )
     assert [row[:4] for row in replay_fold.rows()] == [("a", 1, NOON, b'{"value":1}')]
@@ -81,7 +81,7 @@ def test_until_drops_later_versions() -> None:
 
 def test_until_keeps_the_last_earlier_version() -> None:
     replay_fold = fold_events(
-        counter_event("a", 1), counter_event("a", 2, time=LATER), counter_event("a", 3), until=NOON
+        counter_event("a", 1), counter_event("a", 2, time=ONE_O_CLOCK), counter_event("a", 3), until=NOON
     )
     assert next(replay_fold.rows()).version == 3
 

@@ -25,7 +25,7 @@ class Line(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class Rich(cqrs.State):
+class AllFieldTypes(cqrs.State):
     id: int = 7
     name: str | None = None
     ratio: float = 0.5
@@ -46,7 +46,7 @@ def row(state: Any) -> AggregateRow:
 
 
 def test_fields_have_their_types() -> None:
-    batch = StateColumns(Rich).batch([row(Rich()), row(Rich(name="Ada"))])
+    batch = StateColumns(AllFieldTypes).batch([row(AllFieldTypes()), row(AllFieldTypes(name="Ada"))])
     first, second = batch.to_pylist()
     assert first == {
         "id": "a",
@@ -70,10 +70,10 @@ def test_fields_have_their_types() -> None:
     assert str(batch.schema.field("time").type) == "timestamp[us, tz=UTC]"
 
 
-@pytest.mark.parametrize("state", [Rich(id=2**63), Rich(at=datetime(2026, 1, 1))])
-def test_values_that_fit_no_column_are_named(state: Rich) -> None:
+@pytest.mark.parametrize("state", [AllFieldTypes(id=2**63), AllFieldTypes(at=datetime(2026, 1, 1))])
+def test_values_that_fit_no_column_are_named(state: AllFieldTypes) -> None:
     with pytest.raises(CqrsError, match=r"the state of 'a': (id|at) has no place in a column") as raised:
-        StateColumns(Rich).batch([row(Rich()), row(state)])
+        StateColumns(AllFieldTypes).batch([row(AllFieldTypes()), row(state)])
     assert raised.value.hint == "write JSON: there every value has its place"
 
 

@@ -23,7 +23,7 @@ from tests.support.disks import limit_file_size
 from tests.support.eventlog import NOON, counter_event
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
-LATER = "2026-11-21T13:00:00.000Z"
+ONE_O_CLOCK = "2026-11-21T13:00:00.000Z"
 
 #: (index of the aggregate, whether the event is later than the limit) of each event.
 histories = st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=200)
@@ -34,7 +34,7 @@ def events(history: list[tuple[int, bool]]) -> list[bytes]:
     events = []
     for number, is_later in history:
         version = versions[number] = versions.get(number, 0) + 1
-        events.append(counter_event(f"a{number}", version, number, time=LATER if is_later else NOON))
+        events.append(counter_event(f"a{number}", version, number, time=ONE_O_CLOCK if is_later else NOON))
     return events
 
 

@@ -84,7 +84,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     project.cqrs("init", "counter")
     project.send(counter_increments(20))
     cqrs = str(Path(sys.executable).with_name("cqrs"))
-    child = pexpect.spawn(
+    terminal = pexpect.spawn(
         cqrs,
         ["run", "counter", *LOCAL_MASTER],
         cwd=project.folder,
@@ -95,15 +95,15 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
         timeout=90,
     )
     try:
-        child.expect(r"commands/s · lag 0 · accepted 20 · rejected 0 · duplicate 0 · failed 0")
-        pids = process_tree(child.pid)
-        child.sendintr()
-        child.expect(r"stopped after .* s: 20 commands decided within .* s: 20 accepted.*; 20 events")
-        child.expect(pexpect.EOF)
-        child.wait()
-        assert child.exitstatus == 130
+        terminal.expect(r"commands/s · lag 0 · accepted 20 · rejected 0 · duplicate 0 · failed 0")
+        pids = process_tree(terminal.pid)
+        terminal.sendintr()
+        terminal.expect(r"stopped after .* s: 20 commands decided within .* s: 20 accepted.*; 20 events")
+        terminal.expect(pexpect.EOF)
+        terminal.wait()
+        assert terminal.exitstatus == 130
     finally:
-        child.close(force=True)
+        terminal.close(force=True)
     assert attempts(project, "counter") == {TERMINAL}
     eventually(lambda: not living_processes(pids))
 

@@ -35,22 +35,22 @@ def test_due_deferred_commands_are_undecided(
     connection: Connection, prefix: str, tmp_path: Path, notes: list[str]
 ) -> None:
     """All commands are decided, one of them is deferred, and it becomes due while no owner runs."""
-    patients = deferring_topics(connection, prefix, tmp_path)
-    patients.send(
+    harness = deferring_topics(connection, prefix, tmp_path)
+    harness.send(
         count_command("timed", notbefore=near_future()), count_command("never", notbefore=FAR_FUTURE)
     )
-    earlier_plan = patients.plan()
+    earlier_plan = harness.plan()
     run_plan(earlier_plan)
-    due = patients.records("commands")[0].timestamp + 300
+    due = harness.records("commands")[0].timestamp + 300
     eventually(lambda: due < time.time() * 1000)
-    plan = patients.plan()
+    plan = harness.plan()
     assert undecided_part(plan, notes.append, timeout=3600) is None, (
         "the claim of the earlier run still counts as active"
     )
     retire(earlier_plan)
     assert undecided_part(plan, notes.append, timeout=3600) == plan
     run_plan(plan)
-    assert outcomes_of(patients, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
+    assert outcomes_of(harness, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
 
 
 def test_finished_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
@@ -66,17 +66,17 @@ def test_finished_run_is_not_waited_for(counters: TopicHarness, notes: list[str]
 
 @pytest.mark.covers("one-owner")
 def test_active_run_is_waited_for(counters: TopicHarness, notes: list[str]) -> None:
-    with running_owners(counters.plan(once=False)) as other:
-        eventually(lambda: counters.owning_run() == other.plan.run)
+    with running_owners(counters.plan(once=False)) as running_run:
+        eventually(lambda: counters.owning_run() == running_run.plan.run)
         for batch in range(20):
             counters.send(*increment_commands(100, first=100 * batch))
             plan = counters.plan()
             assert undecided_part(plan, notes.append) is None
             assert plan.targets == dict.fromkeys(plan.partitions(), (batch + 1) * 100)
             assert len(counters.outcomes()) >= 100 * (batch + 1)
-        assert counters.owning_run() == other.plan.run
-        assert active_runs(counters.plan()) == {other.plan.run: 2000}
-    assert set(notes) <= {f"run {other.plan.run} is active: waiting until it has finished"}
+        assert counters.owning_run() == running_run.plan.run
+        assert active_runs(counters.plan()) == {running_run.plan.run: 2000}
+    assert set(notes) <= {f"run {running_run.plan.run} is active: waiting until it has finished"}
 
 
 def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:

@@ -102,15 +102,15 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
 class FakeJob:
     """A fake Spark job that ends after three requests to it about its checkpoints."""
 
-    def __init__(self, ends: bool) -> None:
-        self.polls, self.ends, self.cancelled = 0, ends, 0
+    def __init__(self, ends_in_time: bool) -> None:
+        self.polls, self.ends_in_time, self.cancelled = 0, ends_in_time, 0
         self.reports = SimpleNamespace(address=None, new_messages=lambda: ["no checkpoint"])
 
     def sends_heartbeats(self) -> bool:
         return True
 
     def is_alive(self) -> bool:
-        return not (self.ends and self.polls == 3)
+        return not (self.ends_in_time and self.polls == 3)
 
     def join(self, _: float) -> None: ...
 
@@ -124,16 +124,16 @@ class FakeJob:
 
 @pytest.mark.kafka
 @pytest.mark.covers("checkpoint")
-@pytest.mark.parametrize("ends", [True, False])
-def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) -> None:
+@pytest.mark.parametrize("ends_in_time", [True, False])
+def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends_in_time: bool) -> None:
     """A stop waits for the last checkpoints, and cancels the job if they do not end."""
     notes: list[str] = []
-    job: Any = FakeJob(ends)
-    timing = Timing(close_timeout=0.0, retire_deadline=60.0 if ends else 0.1)
+    job: Any = FakeJob(ends_in_time)
+    timing = Timing(close_timeout=0.0, retire_deadline=60.0 if ends_in_time else 0.1)
     plan = replace(counters.plan(), timing=timing)
     work = RunWork(cast(Any, FakeSparkContext()), plan, None, job, lambda _: None, notes.append)
     work.abort_tasks([job])
-    assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
+    assert (job.cancelled, notes) == (0 if ends_in_time else 1, ["no checkpoint"])
 
 
 class FenceCounter(RunWork):
@@ -150,7 +150,7 @@ class FenceCounter(RunWork):
 def test_stop_fences_where_a_broker_answers(counters: TopicHarness, is_reachable: bool) -> None:
     """Without a broker each step would wait for its own deadline."""
     notes: list[str] = []
-    job: Any = FakeJob(ends=False)
+    job: Any = FakeJob(ends_in_time=False)
     plan = replace(
         counters.plan(), timing=Timing(close_timeout=0.0, retire_deadline=0.1, shutdown_answer_timeout=3.0)
     )

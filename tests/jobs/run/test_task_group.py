@@ -34,22 +34,22 @@ def claimed_submission(counters: TopicHarness, partition: int) -> int | None:
 
 
 @pytest.mark.covers("one-outcome")
-def test_lost_task_costs_its_neighbour_nothing(two_partitions: TopicHarness) -> None:
-    lose = threading.Event()
+def test_lost_task_does_not_stop_its_neighbour(two_partitions: TopicHarness) -> None:
+    lose_worker = threading.Event()
 
     def lose_first_submission(
-        plan: Plan, assignment: Assignment, ends: threading.Event
+        plan: Plan, assignment: Assignment, cancelled: threading.Event
     ) -> Iterable[OwnerResult]:
         if assignment == (0,) and plan.submission == 0:
-            assert lose.wait(60)
+            assert lose_worker.wait(60)
             raise RuntimeError("the worker is gone")
-        return separate_owner_task(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, cancelled)
 
     context, notes = FakeCluster(2, lose_first_submission), list[str]()
     with running_driver(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: two_partitions.owning_run(1))
         _, claim_before = two_partitions.position_and_claim(1)
-        lose.set()
+        lose_worker.set()
         decide(two_partitions, 0)
         _, claim_after = two_partitions.position_and_claim(1)
         assert claim_before and claim_after and claim_after.n == claim_before.n
@@ -62,15 +62,15 @@ def test_silent_task_is_restarted(two_partitions: TopicHarness) -> None:
     """Its worker died after a report, and Spark has not noticed."""
 
     def lose_first_submission(
-        plan: Plan, assignment: Assignment, ends: threading.Event
+        plan: Plan, assignment: Assignment, cancelled: threading.Event
     ) -> Iterable[OwnerResult]:
         if assignment == (0,) and plan.submission == 0:
             assert plan.reports is not None
             with closing(DatagramSender(plan.reports)) as sender:
                 sender.send_body(encode_report(OwnerReport("counter", 0, 0, 0, 1, "decide")))
-            assert ends.wait(60)
+            assert cancelled.wait(60)
             raise RuntimeError("cancelled")
-        return separate_owner_task(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, cancelled)
 
     context, notes = FakeCluster(2, lose_first_submission), list[str]()
     timeout = 3.0 - Timing().decide_timeout
@@ -116,9 +116,9 @@ def test_task_without_partitions_may_end(two_partitions: TopicHarness) -> None:
     """The task may be lost with its executor, because it has no partitions any more."""
 
     def lose_first_submission(
-        plan: Plan, assignment: Assignment, ends: threading.Event
+        plan: Plan, assignment: Assignment, cancelled: threading.Event
     ) -> Iterable[OwnerResult]:
-        results = list(separate_owner_task(plan, assignment, ends))
+        results = list(separate_owner_task(plan, assignment, cancelled))
         if plan.submission == 0:
             raise RuntimeError("the executor is gone")
         return results
@@ -132,7 +132,7 @@ def test_task_without_partitions_may_end(two_partitions: TopicHarness) -> None:
         poll_count = context.executor_listings
         eventually(lambda: context.executor_listings > poll_count + 5)
         decide(two_partitions, 5)
-        assert [claimed_submission for claimed_submission, _ in context.started_tasks] == [0, 1]
+        assert [submission for submission, _ in context.started_tasks] == [0, 1]
     assert notes == ["an executor is drained: moving 2 partitions away"]
     two_partitions.check_log()
 
@@ -141,12 +141,14 @@ def test_drained_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
     """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
     stopped = threading.Event()
 
-    def wait_for_cancel(plan: Plan, assignment: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
+    def wait_for_cancel(
+        plan: Plan, assignment: Assignment, cancelled: threading.Event
+    ) -> Iterable[OwnerResult]:
         if plan.submission == 0:
-            assert ends.wait(60)
+            assert cancelled.wait(60)
             stopped.set()
             raise RuntimeError("cancelled")
-        return separate_owner_task(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, cancelled)
 
     context, notes = FakeCluster(1, wait_for_cancel), list[str]()
     context.executors["2"] = 1
@@ -175,15 +177,19 @@ def test_tasks_stay_if_all_slots_drain(two_partitions: TopicHarness) -> None:
 def test_lost_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
     """A task without a slot has partitions without an owner."""
 
-    def waits(plan: Plan, assignment: Assignment, ends: threading.Event) -> Iterable[OwnerResult]:
+    def wait_for_lost_slot(
+        plan: Plan, assignment: Assignment, cancelled: threading.Event
+    ) -> Iterable[OwnerResult]:
         if assignment != (0, 1):
-            lost = assignment == (1,) and eventually(lambda: context.executors["1"] == 1 or ends.is_set())
-            if not lost:
-                assert ends.wait(60)
+            is_lost = assignment == (1,) and eventually(
+                lambda: context.executors["1"] == 1 or cancelled.is_set()
+            )
+            if not is_lost:
+                assert cancelled.wait(60)
             raise RuntimeError("the worker is gone")
-        return separate_owner_task(plan, assignment, ends)
+        return separate_owner_task(plan, assignment, cancelled)
 
-    context, notes = FakeCluster(2, waits), list[str]()
+    context, notes = FakeCluster(2, wait_for_lost_slot), list[str]()
     with running_driver(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: len(context.started_tasks) == 2)
         context.executors["1"] = 1

@@ -20,10 +20,10 @@ def test_only_changes_are_found(decided_bank: TopicHarness) -> None:
     second = certify(decided_bank, certificate.certificate)
     assert (second.checked, second.changes, second.deleted) == (certificate.records, [], {})
     delete_records_before(decided_bank, "commands", 60)
-    shorter = certify(decided_bank, certificate.certificate)
-    assert shorter.changes == []
-    (deleted_count,) = shorter.deleted.values()
-    assert deleted_count + shorter.checked == certificate.records
+    after_deletion = certify(decided_bank, certificate.certificate)
+    assert after_deletion.changes == []
+    (deleted_count,) = after_deletion.deleted.values()
+    assert deleted_count + after_deletion.checked == certificate.records
     delete_records_before(decided_bank, "events", 1)
     (deletion,) = certify(decided_bank, certificate.certificate).changes
     assert str(deletion) == f"{decided_bank.topics.events} partition 0: begins at 1: events were deleted"

@@ -108,8 +108,11 @@ def test_invalid_key_record_is_found(customers: TopicHarness) -> None:
     producer = clients.producer(customers.connection)
     producer.produce(customers.topics.keys, b"?", b"bob", 0)
     assert producer.flush(30) == 0
-    lost, invalid = customers.violations()
-    assert f"{customers.topics.keys} partition 0 offset 2 is not a key: " in invalid and "is lost" in lost
+    lost_key, invalid_key = customers.violations()
+    assert (
+        f"{customers.topics.keys} partition 0 offset 2 is not a key: " in invalid_key
+        and "is lost" in lost_key
+    )
 
 
 def test_shards_are_compared_redacted(customers: TopicHarness) -> None:

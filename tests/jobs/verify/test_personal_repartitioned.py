@@ -21,61 +21,61 @@ pytestmark = pytest.mark.kafka
 NAMES = [f"c-{number}" for number in range(8)]
 
 
-def incremental_violations(people: TopicHarness) -> list[str]:
+def incremental_violations(customers: TopicHarness) -> list[str]:
     """Run `verify --incremental`, which continues from the previous call. Return its violations."""
-    plan = plan_verify(people.connection, people.topics, people.settings)
-    with new_generation(people.folder / "proved", checkpoint_scope(plan)) as generation:
+    plan = plan_verify(customers.connection, customers.topics, customers.settings)
+    with new_generation(customers.folder / "proved", checkpoint_scope(plan)) as generation:
         return [str(violation) for violation in verify_in_process(replace(plan, since=generation)).violations]
 
 
 @pytest.fixture
-def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def customers(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """All customers have a key and a deferred command.
 
     Half are erased before the repartitioning, a quarter after it.
     """
-    people = customer_topics(connection, prefix, tmp_path)
-    waiting = [
+    customers = customer_topics(connection, prefix, tmp_path)
+    deferred_commands = [
         command("customer.Register", name, f"{name}.late", LATE_DATA, notbefore=FAR_FUTURE) for name in NAMES
     ]
-    people.send(*map(register_command, NAMES), *waiting, *map(erase_command, NAMES[:4]))
-    run_plan(people.plan())
-    assert incremental_violations(people) == []
-    repartition_topics(people, 2)
-    people.send(
+    customers.send(*map(register_command, NAMES), *deferred_commands, *map(erase_command, NAMES[:4]))
+    run_plan(customers.plan())
+    assert incremental_violations(customers) == []
+    repartition_topics(customers, 2)
+    customers.send(
         *(with_stale_partition(register_command(name, 1), 1) for name in NAMES[:2]),
         *map(erase_command, NAMES[4:6]),
     )
-    people.send(*(command("cqrs.Release", name, f"{name}.go", {"id": f"{name}.late"}) for name in NAMES))
-    run_plan(people.plan())
-    run_plan(people.plan())
-    return people
+    customers.send(*(command("cqrs.Release", name, f"{name}.go", {"id": f"{name}.late"}) for name in NAMES))
+    run_plan(customers.plan())
+    run_plan(customers.plan())
+    return customers
 
 
 LATE_DATA = {"name": "late-needle-77", "mail": "late-needle-77@home"}
 
 
 @pytest.mark.covers("verifiable")
-def test_keys_are_verified_after_repartitioning(people: TopicHarness) -> None:
-    reasons = [outcome.data.reason for number in (0, 1) for outcome in people.outcomes(number)]
+def test_keys_are_verified_after_repartitioning(customers: TopicHarness) -> None:
+    reasons = [outcome.data.reason for number in (0, 1) for outcome in customers.outcomes(number)]
     assert reasons.count("ERASED") == 6
-    assert people.violations("state") == []
-    assert incremental_violations(people) == []
-    report = verify_erasure(people.connection, people.topics, people.aggregate, people.settings)
+    assert customers.violations("state") == []
+    assert incremental_violations(customers) == []
+    report = verify_erasure(customers.connection, customers.topics, customers.aggregate, customers.settings)
     assert [*map(str, report.findings), *map(str, report.topics.findings), *report.endless] == []
     assert (report.count, sorted(report.topics.erased)) == (0, NAMES[:6])
 
 
 @pytest.mark.covers("verifiable")
-def test_lost_keys_are_named_after_repartitioning(people: TopicHarness) -> None:
+def test_lost_keys_are_named_after_repartitioning(customers: TopicHarness) -> None:
     """After a repartitioning, lost keys of the target and of the parent are named once each."""
-    put_key(people, NAMES[6], None)
-    put_key(people, NAMES[7], None)
-    put_key(people, NAMES[0], None)
-    violations = people.violations()
+    put_key(customers, NAMES[6], None)
+    put_key(customers, NAMES[7], None)
+    put_key(customers, NAMES[0], None)
+    violations = customers.violations()
     assert sorted(name for violation in violations for name in NAMES if f"{name!r}" in violation) == [
         NAMES[0],
         *NAMES[6:],
     ]
-    assert {people.partition_of(name) for name in NAMES} == {0, 1}
+    assert {customers.partition_of(name) for name in NAMES} == {0, 1}
     assert len(violations) == 3

@@ -32,6 +32,7 @@ def test_merge_yields_each_aggregate_once(
         iter(stored_aggregates(versions, tmp_path_factory.mktemp("store"))) for versions in (first, second)
     ]
     merged = {
-        name: tuple(stored and stored.version for stored in pair) for name, *pair in merge_aggregates(*stores)
+        name: tuple(state and state.version for state in states)
+        for name, *states in merge_aggregates(*stores)
     }
     assert merged == {name: (first.get(name), second.get(name)) for name in first | second}

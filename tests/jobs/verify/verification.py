@@ -27,11 +27,11 @@ def verify(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
     return verify_in_process(plan_verify(harness.connection, harness.topics, harness.settings, shards))
 
 
-def certify(harness: TopicHarness, earlier: Certificate | None = None) -> CertificateResult:
-    plan = replace(plan_certify(harness.connection, harness.topics, earlier), stretch=50)
+def certify(harness: TopicHarness, earlier_certificate: Certificate | None = None) -> CertificateResult:
+    plan = replace(plan_certify(harness.connection, harness.topics, earlier_certificate), stretch=50)
     results = [certify_partition(plan, number) for number in range(harness.partitions)]
     assert [result.error for result in results] == [None] * harness.partitions
-    return compare_all(plan, results, earlier, 1.0)
+    return compare_all(plan, results, earlier_certificate, 1.0)
 
 
 def edit_record(
@@ -77,7 +77,7 @@ def run_cqrs(
 def open_shard_0(harness: TopicHarness) -> Iterator[LmdbStore]:
     """Yield the shard of partition 0, open for writing."""
     identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
-    opened = open_shard(harness.shard_path(), identity)
-    assert not opened.is_new
-    with closing(opened.store) as store:
+    shard = open_shard(harness.shard_path(), identity)
+    assert not shard.is_new
+    with closing(shard.store) as store:
         yield store

@@ -107,7 +107,7 @@ def test_unreadable_event_is_named(make_plan: MakePlan, bank: TopicHarness, tmp_
     assert "the code knows no event bank_account.Deposited" in str(difference.error)
 
 
-def test_other_code_is_a_module_in_a_folder() -> None:
+def test_other_code_is_a_folder_module() -> None:
     with pytest.raises(UsageError, match=r"there is no module 'drafts.gone' in a folder of"):
         load_from("bank_account", "drafts.gone", ROOT)
     with pytest.raises(UsageError, match=r"write FOLDER\.NAME"):

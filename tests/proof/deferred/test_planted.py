@@ -146,10 +146,10 @@ CHANGES: list[tuple[World, Change]] = [
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(("world", "change"), CHANGES)
 def test_planted_change_is_found(world: World, change: Change) -> None:
-    changed, violations = change(world), sorted(violations_in(change(world)))
+    changed_world, violations = change(world), sorted(violations_in(change(world)))
     assert violations
     for cut in range(world.position + 1):
-        assert sorted(violations_in_pieces(changed, world, cut)) == violations
+        assert sorted(violations_in_pieces(changed_world, world, cut)) == violations
 
 
 @pytest.mark.parametrize("members", FIELDS[:-3])

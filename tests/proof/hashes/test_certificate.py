@@ -69,12 +69,18 @@ def compare_logs(
 
 @pytest.mark.covers("certified")
 @given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
-def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
+def test_untouched_log_has_no_change(
+    log: list[Record], later_log: list[Record], end: int, start: int
+) -> None:
     """An untouched log has no change, at any end of the certificate, after later records, and after retention."""
-    later = [with_offset(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
+    appended_records = [
+        with_offset(record, record.offset + max(end, log[-1].offset + 1)) for record in later_log
+    ]
     count_below = sum(record.offset < end for record in log)
-    assert compare_logs(log, [*log, *later], end) == CertificateComparison([], count_below, 0)
-    comparison = compare_logs(log, [*log, *later], end, start=min(start, later[-1].offset))
+    assert compare_logs(log, [*log, *appended_records], end) == CertificateComparison([], count_below, 0)
+    comparison = compare_logs(
+        log, [*log, *appended_records], end, start=min(start, appended_records[-1].offset)
+    )
     assert (comparison.changes, comparison.checked + comparison.deleted) == ([], count_below)
 
 
@@ -86,9 +92,9 @@ def test_every_changed_record_is_found(log: list[Record], data: st.DataObject) -
     record = log[number]
     new_record = data.draw(RECORDS)
     replacement = with_offset(new_record, record.offset)
-    changed = [*log[:number], *([] if data.draw(st.booleans()) else [replacement]), *log[number + 1 :]]
-    changes = compare_logs(log, changed, end, end).changes
-    if changed == log or (_are_equal(replacement, record) and len(changed) == len(log)):
+    changed_log = [*log[:number], *([] if data.draw(st.booleans()) else [replacement]), *log[number + 1 :]]
+    changes = compare_logs(log, changed_log, end, end).changes
+    if changed_log == log or (_are_equal(replacement, record) and len(changed_log) == len(log)):
         assert changes == []
     else:
         low = record.offset // 5 * 5
@@ -122,9 +128,9 @@ def test_records_in_holes_are_found() -> None:
 
 
 @given(st.lists(RECORDS, min_size=2, max_size=2))
-def test_different_records_differ_in_bytes(pair: list[Record]) -> None:
-    first, second = (certificate.record_bytes(record) for record in pair)
-    assert (first == second) == _are_equal(*pair)
+def test_different_records_differ_in_bytes(records: list[Record]) -> None:
+    first, second = (certificate.record_bytes(record) for record in records)
+    assert (first == second) == _are_equal(*records)
 
 
 def test_certificate_is_read_back() -> None:

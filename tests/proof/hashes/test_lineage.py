@@ -23,9 +23,9 @@ CERTIFICATE = certificate(certify_lineage(b"grow", b"split"))
 
 
 def test_old_certificate_has_no_lineage() -> None:
-    written = write_certificate(certificate(None))
-    assert b"lineage" not in written
-    assert lineage_changes(read_certificate(written), certify_lineage(b"grow")) == []
+    text = write_certificate(certificate(None))
+    assert b"lineage" not in text
+    assert lineage_changes(read_certificate(text), certify_lineage(b"grow")) == []
 
 
 def test_extended_lineage_is_no_change() -> None:
