@@ -94,8 +94,8 @@ def test_figures_equal_the_figures_page() -> None:
 @pytest.mark.slow
 def test_commands_print_the_shown_output(shop: Path, connection: "Connection", prefix: str) -> None:
     environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
-    for line, shown in typed_commands(TOUR):
-        printed = cqrs(line, shop, **environment).replace(prefix, "")
-        assert stable_words(printed) == stable_words(shown), line
+    for line, expected in typed_commands(TOUR):
+        output = cqrs(line, shop, **environment).replace(prefix, "")
+        assert stable_words(output) == stable_words(expected), line
     state = json.loads(cqrs("cqrs show theatre hamlet -o json", shop, **environment))
     assert (state["version"], state["state"]) == (1, {"free": 98})

@@ -39,7 +39,7 @@ class Reader:
         name, _, text = code.partition("\n")
         (self.folder / name.removeprefix("# ")).write_text(text)
 
-    def run_line(self, line: str, shown: str) -> None:
+    def run_line(self, line: str, expected: str) -> None:
         """Run a line, which must succeed and print the shown output, if any."""
         line = line.replace("8080", str(self.port))
         if line.startswith("cd "):
@@ -59,7 +59,7 @@ class Reader:
             )
             print("$", line, process.stdout, process.stderr, sep="\n")
             assert process.returncode == 0
-            assert not shown or stable_words(process.stdout) == stable_words(shown)
+            assert not expected or stable_words(process.stdout) == stable_words(expected)
 
     def stop_all(self) -> None:
         """Stop all processes and the broker."""
@@ -84,5 +84,5 @@ def test_every_line_works(reader: Reader) -> None:
         if language == "python":
             reader.write(text)
         else:
-            for line, shown in typed_commands(text):
-                reader.run_line(line, shown)
+            for line, expected in typed_commands(text):
+                reader.run_line(line, expected)

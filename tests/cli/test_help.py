@@ -171,11 +171,11 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert (heavy - typer_modules) & loaded_modules(*arguments) == set()
 
 
-def completions(words: str, folder: Path) -> str:
+def completions(command_line: str, folder: Path) -> str:
     """Return the completions that bash would offer for the last word."""
-    typed_words = words.split(" ")
+    typed_words = command_line.split(" ")
     environment = {
-        "COMP_WORDS": words,
+        "COMP_WORDS": command_line,
         "COMP_CWORD": str(len(typed_words) - 1),
         "_CQRS_COMPLETE": "complete_bash",
     }
@@ -192,7 +192,7 @@ def completions(words: str, folder: Path) -> str:
 
 @pytest.mark.program
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("command_line", "expected"),
     [
         ("cqrs sho", "show"),
         ("cqrs show bank", "bank_account"),
@@ -203,8 +203,8 @@ def completions(words: str, folder: Path) -> str:
         ("cqrs certificate bank", "bank_account"),
     ],
 )
-def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, words: str, expected: str) -> None:
-    assert completions(words, tmp_path).split() == expected.split()
+def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, command_line: str, expected: str) -> None:
+    assert completions(command_line, tmp_path).split() == expected.split()
 
 
 def test_json_documents_are_one_line(cqrs: Cqrs) -> None:

@@ -52,8 +52,13 @@ def client(connection: Connection, prefix: str) -> Iterator[cqrs.Client]:
 
 @pytest.mark.kafka
 def test_outcomes_are_values(client: cqrs.Client) -> None:
-    opened = client.send("acc-42", Open("ann"), expect="none").wait()
-    assert (opened.ok, opened.status, opened.version, opened.aggregate_id) == (True, "accepted", 1, "acc-42")
+    open_outcome = client.send("acc-42", Open("ann"), expect="none").wait()
+    assert (open_outcome.ok, open_outcome.status, open_outcome.version, open_outcome.aggregate_id) == (
+        True,
+        "accepted",
+        1,
+        "acc-42",
+    )
     conflict = client.send("acc-42", Deposit(100), expect=7).wait()
     assert (conflict.ok, conflict.reason, conflict.retryable) == (False, "VERSION_CONFLICT", True)
     rejected = client.send("acc-42", Deposit(-1)).wait()

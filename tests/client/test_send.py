@@ -38,8 +38,8 @@ def send(commands: Iterable[ReadyCommand], producer: FakeProducer) -> SentComman
 
 
 def test_empty_lines_are_skipped() -> None:
-    sent = send(read_lines([VALID_LINE, b"\n", VALID_LINE, b"  "], ["a"]), FakeProducer())
-    assert (sent.total, sent.aggregates) == (2, {"a": 2})
+    sent_commands = send(read_lines([VALID_LINE, b"\n", VALID_LINE, b"  "], ["a"]), FakeProducer())
+    assert (sent_commands.total, sent_commands.aggregates) == (2, {"a": 2})
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from cqrs_cli.client.uuid7 import uuid7
 
 
 def test_id_contains_the_current_time() -> None:
-    before = time.time_ns() // 1_000_000
+    start_ms = time.time_ns() // 1_000_000
     generated = uuid.UUID(uuid7())
     assert (generated.version, generated.variant) == (7, uuid.RFC_4122)
-    assert generated.int >> 80 >= before
+    assert generated.int >> 80 >= start_ms
 
 
 def test_ids_rise_within_a_process() -> None:

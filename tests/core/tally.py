@@ -189,9 +189,9 @@ class Partition:
         self.payloads |= decisions.payloads
         return decisions
 
-    def last(self) -> dict[str, Any]:
+    def last_outcome(self) -> dict[str, Any]:
         return dict(json.loads(self.outcomes[-1][0]))
 
     def verdict(self, *records: Record) -> dict[str, Any]:
         self.decide(*records)
-        return dict(self.last()["data"])
+        return dict(self.last_outcome()["data"])

@@ -21,7 +21,7 @@ def test_failed_command_becomes_a_dead_letter() -> None:
     partition = Partition()
     verdict = partition.verdict(record(0, command("Nope")))
     assert verdict["retryable"] is False and "fingerprint" in verdict
-    assert partition.last()["type"] == "cqrs.failed"
+    assert partition.last_outcome()["type"] == "cqrs.failed"
     assert partition.verdict(record(1, command()))["status"] == "accepted"
     (letter,) = partition.dead_letters
     assert letter.value == command("Nope")
@@ -33,7 +33,8 @@ def test_unreadable_record_has_no_subject() -> None:
     partition = Partition()
     verdict = partition.verdict(record(7, b"?", b"\xff"))
     assert (
-        not {"subject", "causationid", "correlationid", "traceparent", "tracestate"} & partition.last().keys()
+        not {"subject", "causationid", "correlationid", "traceparent", "tracestate"}
+        & partition.last_outcome().keys()
     )
     assert partition.outcomes[0][1] == b"\xff" and "fingerprint" not in verdict
     assert verdict["partition"] == 3 and verdict["offset"] == 7 and verdict["version"] == 0
@@ -144,8 +145,8 @@ def test_event_and_outcome_are_as_documented() -> None:
         "eventcount": 1,
         "data": {"n": 1},
     }
-    assert partition.last()["id"] == "3/18274"
-    assert partition.last()["type"] == "tally.Add.accepted"
+    assert partition.last_outcome()["id"] == "3/18274"
+    assert partition.last_outcome()["type"] == "tally.Add.accepted"
 
 
 def line_number(code: str) -> int:

@@ -158,7 +158,10 @@ def test_large_events_become_payloads() -> None:
     """Large events are folded and counted as others. Their payload is returned once, to be uploaded first."""
     partition, inline_partition = partition_with_payloads(), Partition()
     inline_partition.decide(record(0, command(data={"n": 3})))
-    assert (partition.states, partition.last()) == (inline_partition.states, inline_partition.last())
+    assert (partition.states, partition.last_outcome()) == (
+        inline_partition.states,
+        inline_partition.last_outcome(),
+    )
     data = b'{"n":1}'
     assert [find_reference(value) for value, _, _ in partition.events] == [reference_to(data)] * 3
     assert {json.loads(value)["dataref"] for value, _, _ in partition.events} == {
@@ -173,7 +176,7 @@ def test_payloads_of_events_are_bounded() -> None:
     limit = 3 * len(b'{"n":1}')
     assert len(partition_with_payloads(max_payload=limit).events) == 3
     partition = partition_with_payloads(max_payload=limit - 1)
-    assert partition.last()["data"]["reason"] == "TOO_LARGE"
+    assert partition.last_outcome()["data"]["reason"] == "TOO_LARGE"
     assert not partition.events and not partition.payloads and not partition.states
 
 

@@ -36,9 +36,9 @@ def entrypoint_command(folder: Path, *arguments: str, **variables: str) -> list[
     return subprocess.check_output([program, *arguments], env=environment, text=True).splitlines()
 
 
-@pytest.mark.parametrize("words", [["run", "--once"], ["cqrs", "run", "--once"]])
-def test_commands_are_those_of_cqrs(tmp_path: Path, words: list[str]) -> None:
-    assert entrypoint_command(tmp_path, *words) == ["cqrs", "run", "--once"]
+@pytest.mark.parametrize("arguments", [["run", "--once"], ["cqrs", "run", "--once"]])
+def test_commands_are_those_of_cqrs(tmp_path: Path, arguments: list[str]) -> None:
+    assert entrypoint_command(tmp_path, *arguments) == ["cqrs", "run", "--once"]
 
 
 def test_executors_are_those_of_spark(tmp_path: Path) -> None:

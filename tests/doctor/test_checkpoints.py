@@ -66,12 +66,12 @@ def test_unresponsive_store_times_out() -> None:
     assert results == [("warn", "s3://b/x did not respond for 0 s")]
 
 
-def check_latest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> Results:
+def check_latest(folder: Path, positions: Mapping[int, int], has_news: bool = True) -> Results:
     """Check three partitions."""
     identities = [replace(IDENTITY, partition=number) for number in range(3)]
     every = timedelta(hours=1)
     checks = check_latest_checkpoints(
-        "a", str(folder), "x.a", every, identities, decided, lambda *_: has_news
+        "a", str(folder), "x.a", every, identities, positions, lambda *_: has_news
     )
     return [(check.status, check.detail) for check in checks]
 

@@ -66,11 +66,11 @@ def build_api(names: Collection[str], read_only: bool) -> Mapping[str, Any]:
 
 
 def run_checks(
-    url: str, token: str | None = None, known: Collection[str] = ("counter",)
+    url: str, token: str | None = None, project_aggregates: Collection[str] = ("counter",)
 ) -> list[tuple[str, str]]:
     """Return status and detail of each check, without the address."""
     address = parse_gateway(url)
-    checks = run_check("gateway", lambda: check_gateway(address, token, known, build_api))
+    checks = run_check("gateway", lambda: check_gateway(address, token, project_aggregates, build_api))
     return [(check.status, check.detail.replace(str(address), "it")) for check in checks]
 
 
@@ -113,8 +113,8 @@ def test_missing_gateway_fails() -> None:
 
 
 def test_outdated_states_are_a_warning() -> None:
-    waiting = {"ready": False, "waiting": {"counter": "7 offsets behind its start"}}
-    with fake_gateway(readyz=(503, waiting)) as url:
+    response = {"ready": False, "waiting": {"counter": "7 offsets behind its start"}}
+    with fake_gateway(readyz=(503, response)) as url:
         assert run_checks(url)[1] == (
             "warn",
             "it serves outdated states (counter: 7 offsets behind its start)",
@@ -146,9 +146,9 @@ def test_unprotected_gateway_is_a_warning() -> None:
 
 def test_aggregates_are_compared() -> None:
     with fake_gateway() as url:
-        (*_, detail) = run_checks(url, known=["order"])
+        (*_, detail) = run_checks(url, project_aggregates=["order"])
         assert detail == ("fail", "it serves counter, and no aggregate of this project")
-        (*_, missing, served) = run_checks(url, known=["counter", "order"])
+        (*_, missing, served) = run_checks(url, project_aggregates=["counter", "order"])
         assert missing == ("warn", "it does not serve order") and served == HEALTHY_RESULTS[3]
     two_aggregates = {**API, "paths": {**API["paths"], "/invoice": {"get": {}}}}  # type: ignore[dict-item]
     with fake_gateway(openapi_json=(200, two_aggregates)) as url:

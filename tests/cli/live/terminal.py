@@ -77,8 +77,8 @@ class Terminal:
 @contextmanager
 def terminal(folder: Path, *program: str) -> Iterator[Terminal]:
     """Run a Python program on a terminal. It is killed if it has not ended."""
-    opened = Terminal(program, folder)
+    session = Terminal(program, folder)
     try:
-        yield opened
+        yield session
     finally:
-        opened.close()
+        session.close()

@@ -45,9 +45,9 @@ def program(failing: int = 0) -> tuple[str, str]:
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Terminal]:
-    with terminal(tmp_path, *program()) as opened:
-        opened.wait_for_text("sorted by name")
-        yield opened
+    with terminal(tmp_path, *program()) as session:
+        session.wait_for_text("sorted by name")
+        yield session
 
 
 @pytest.mark.program
@@ -64,9 +64,9 @@ def test_keys_change_the_screen(live: Terminal) -> None:
     assert "closed" in live.read()
 
 
-def clocks(drawn: str) -> list[str]:
+def clocks(text: str) -> list[str]:
     """Return the times of the drawn snapshots, in order."""
-    return re.findall(r"1970-01-01T[0-9:.]+Z", drawn)
+    return re.findall(r"1970-01-01T[0-9:.]+Z", text)
 
 
 @pytest.mark.program

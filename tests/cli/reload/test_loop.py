@@ -58,8 +58,8 @@ class ReloaderThread:
         except BaseException as error:
             self.error = error
 
-    def wait_for_log(self, *words: str) -> None:
-        eventually(lambda: self.log.exists() and self.log.read_text().split() == list(words))
+    def wait_for_log(self, *lines: str) -> None:
+        eventually(lambda: self.log.exists() and self.log.read_text().split() == list(lines))
 
     def wait_for_note(self, text: str) -> None:
         eventually(lambda: any(text in note for note in self.notes))

@@ -33,8 +33,8 @@ def progress_lines(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> l
     return [line.partition(" · ")[2] for line in capfd.readouterr().err.splitlines()]
 
 
-def counts_text(decided: int, lag: int = 0) -> str:
-    return f"lag {lag} · accepted {decided} · rejected 0 · duplicate 0 · failed 0"
+def counts_text(accepted: int, lag: int = 0) -> str:
+    return f"lag {lag} · accepted {accepted} · rejected 0 · duplicate 0 · failed 0"
 
 
 def test_last_line_has_all_commands(capfd: pytest.CaptureFixture[str]) -> None:
@@ -154,10 +154,10 @@ def test_stream_has_notes_and_progress(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_stream_reports_rebuilding(capfd: pytest.CaptureFixture[str]) -> None:
-    _, rebuild, rebuilt, decided = stream_lines(capfd, rebuilding_snapshot(0, 3000), snapshot(5, 1))
+    _, rebuild, rebuilt, progress = stream_lines(capfd, rebuilding_snapshot(0, 3000), snapshot(5, 1))
     assert rebuild["rebuilding"] == {"shards": 2, "events": 20_000, "percent": 10}
     assert rebuilt["text"] == "rebuilt 2 shards from 20,000 events"
-    assert decided["rebuilding"] is None
+    assert progress["rebuilding"] is None
 
 
 def test_stream_names_partitions_without_owner(capfd: pytest.CaptureFixture[str]) -> None:

@@ -28,12 +28,12 @@ def test_terminal_gets_a_bar() -> None:
 
 
 def test_log_lines_have_a_minimal_interval() -> None:
-    now, messages = 0.0, list[str]()
-    report = ProgressThrottle(messages.append, clock=lambda: now)
+    seconds, messages = 0.0, list[str]()
+    report = ProgressThrottle(messages.append, clock=lambda: seconds)
     for percent in ("1%", "2%", "2%", "3%", "4%"):
-        now += PLAIN_INTERVAL / 2
+        seconds += PLAIN_INTERVAL / 2
         report(percent)
-    now += PLAIN_INTERVAL
+    seconds += PLAIN_INTERVAL
     report("4%")
     assert messages == ["2%", "3%", "4%"]
 

@@ -39,24 +39,24 @@ def differences(old: Any, new: Any) -> list[tuple[str, ...]]:
 
 def object_with(**fields: Any) -> dict[str, Any]:
     """Return an object schema with these fields. Fields without a default are required."""
-    required = [name for name, kind in fields.items() if "default" not in kind]
+    required = [name for name, schema in fields.items() if "default" not in schema]
     return {"type": "object", "properties": fields} | ({"required": required} if required else {})
 
 
-def union_of(*kinds: Any) -> dict[str, Any]:
-    return {"anyOf": list(kinds)}
+def union_of(*schemas: Any) -> dict[str, Any]:
+    return {"anyOf": list(schemas)}
 
 
-def list_of(kind: Any) -> dict[str, Any]:
-    return {"type": "array", "items": kind}
+def list_of(schema: Any) -> dict[str, Any]:
+    return {"type": "array", "items": schema}
 
 
-def table_of(kind: Any) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": kind}
+def table_of(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": schema}
 
 
-def tuple_of(*kinds: Any) -> dict[str, Any]:
-    return {"type": "array", "prefixItems": list(kinds), "items": False}
+def tuple_of(*schemas: Any) -> dict[str, Any]:
+    return {"type": "array", "prefixItems": list(schemas), "items": False}
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_default_is_not_a_limit() -> None:
 @pytest.mark.parametrize(
     ("wrap", "path"),
     [
-        (lambda kind: object_with(n=kind), "n"),
+        (lambda schema: object_with(n=schema), "n"),
         (list_of, "[]"),
         (table_of, "[KEY]"),
-        (lambda kind: tuple_of(INT, kind), "[1]"),
-        (lambda kind: object_with(n=list_of(object_with(m=table_of(kind)))), "n[].m[KEY]"),
-        (lambda kind: union_of(list_of(kind), NULL), "[]"),
-        (lambda kind: tuple_of(list_of(kind)), "[0][]"),
+        (lambda schema: tuple_of(INT, schema), "[1]"),
+        (lambda schema: object_with(n=list_of(object_with(m=table_of(schema)))), "n[].m[KEY]"),
+        (lambda schema: union_of(list_of(schema), NULL), "[]"),
+        (lambda schema: tuple_of(list_of(schema)), "[0][]"),
     ],
 )
 def test_path_of_a_difference(wrap: Any, path: str) -> None:

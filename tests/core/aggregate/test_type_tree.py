@@ -62,8 +62,8 @@ def test_each_form_has_its_parts(annotation: Any, form: str, children: list[str]
 
 
 def test_recursive_type_ends() -> None:
-    kinds = [kind.wire for kind in tree_of(Tree).all_nodes()]
-    assert len({id(kind) for kind in kinds}) == len(kinds) == 4
+    wire_types = [node.wire for node in tree_of(Tree).all_nodes()]
+    assert len({id(node) for node in wire_types}) == len(wire_types) == 4
 
 
 def test_rows_are_lists_in_json() -> None:

@@ -61,7 +61,7 @@ def greet(mode: str, name: Any = PERSONAL_NAME, offset: int = 0) -> Any:
 def test_outcome_has_no_personal_value(mode: str, reason: str, message: str) -> None:
     partition = LeakingPartition()
     decisions = partition.decide(greet(mode))
-    verdict = partition.last()["data"]
+    verdict = partition.last_outcome()["data"]
     assert verdict["reason"] == reason and verdict["message"].endswith(message)
     letters = [letter.headers for letter in decisions.dead_letters]
     assert PERSONAL_NAME.casefold() not in repr([verdict, letters, decisions.tracebacks]).casefold()
@@ -70,7 +70,7 @@ def test_outcome_has_no_personal_value(mode: str, reason: str, message: str) -> 
 def test_line_of_an_error_is_shown() -> None:
     partition = LeakingPartition()
     (trace,) = partition.decide(greet("raise")).tracebacks.values()
-    assert partition.last()["data"]["message"].startswith("leaking_aggregate.py:")
+    assert partition.last_outcome()["data"]["message"].startswith("leaking_aggregate.py:")
     assert "raise RuntimeError(command.name)" in trace and trace.endswith("RuntimeError\n")
 
 
