@@ -1,7 +1,7 @@
 """A pool of consumers, which one read after another uses; without it each read would open its own client.
 
-A client costs this process and its broker some milliseconds of processor time, and its first answer comes only when it
-is connected. An owner that starts reads its logs two dozen times, and waiting owners do so again and again.
+A new client takes some milliseconds of processor time of this process and of the broker, and has to connect before its
+first answer. An owner that starts reads its logs two dozen times, and a waiting owner repeats these reads.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class ConsumerPool:
         client = idle.pop() if idle else _open_consumer(self._connection, self._group, isolation)
         try:
             yield client
-        except GeneratorExit:  # the reader has seen enough
+        except GeneratorExit:  # the reader stopped early
             _release(client, idle)
             raise
         except BaseException:

@@ -35,17 +35,17 @@ class EventPartition(NamedTuple):
 
 
 class OutgrownError(UnavailableError):
-    """A topic of events has more partitions than are read. After a restart all of them are read."""
+    """A topic of events has more partitions than the reader reads. After a restart it reads all partitions."""
 
 
 def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
     """Raise `OutgrownError` if a topic has more partitions than `sources` lists."""
-    known = Counter(topic for topic, _ in {(source.topic, source.partition) for source in sources})
+    read_counts = Counter(topic for topic, _ in {(source.topic, source.partition) for source in sources})
     for topic, count in counts.items():
-        if count > known[topic]:
+        if count > read_counts[topic]:
             raise OutgrownError(
-                f"{topic} has {count} partitions now, {known[topic]} of them are read",
-                "start again: it continues at its positions, and reads the new partitions, too",
+                f"{topic} has {count} partitions now, {read_counts[topic]} of them are read",
+                "start it again: it then continues at its positions, and also reads the new partitions",
             )
 
 

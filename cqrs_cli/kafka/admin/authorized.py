@@ -1,4 +1,4 @@
-"""Asks the broker which ACLs a client's user has, without changing anything."""
+"""Asks the broker which ACLs the user of a client has. It changes nothing on the broker."""
 
 import re
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 53
 
 
-def missing_acls(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl]:
-    """Return the ACLs of `wanted` that the user of kafka-python's admin `client` lacks.
+def missing_acls(client: Any, required: Iterable[RequiredAcl]) -> list[RequiredAcl]:
+    """Return the ACLs of `required` that the user of kafka-python's admin `client` lacks.
 
-    If the user may not describe a topic, nothing is known about it, and all its wanted ACLs count as missing.
+    If the user may not describe a topic, nothing is known about it, and all its required ACLs count as missing.
     """
-    acls = list(wanted)
+    acls = list(required)
     authorized: dict[tuple[str, str], set[str] | None] = {
         ("topic", name): operations
         for name, operations in _topic_operations(

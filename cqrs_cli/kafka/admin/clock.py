@@ -14,14 +14,13 @@ def this_clock() -> int:
 
 
 def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
-    """Return by how much `own_clock` is ahead of the broker's clock at least (ms); negative if the broker's clock is
-    ahead.
+    """Return the minimal lead of `own_clock` over the broker's clock in ms; negative if the broker's clock is ahead.
 
     None if the broker does not report its time: this needs Describe on the cluster, and KRaft.
     """
     from kafka import errors
 
-    before = own_clock()
+    requested_at = own_clock()
     try:
         quorum = client.describe_metadata_quorum()
     except (errors.ClusterAuthorizationFailedError, errors.UnsupportedVersionError):
@@ -29,7 +28,7 @@ def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
     broker_time = _leader_time(quorum)
     if broker_time is None:
         return None
-    return max(0, before - broker_time) + min(0, own_clock() - broker_time)
+    return max(0, requested_at - broker_time) + min(0, own_clock() - broker_time)
 
 
 def _leader_time(quorum: Any) -> int | None:
@@ -38,8 +37,8 @@ def _leader_time(quorum: Any) -> int | None:
         for partition in topic["partitions"]:
             for voter in partition["current_voters"]:
                 if voter["replica_id"] == partition["leader_id"]:
-                    stamp = voter.get("last_caught_up_timestamp", -1)
-                    return stamp if stamp > 0 else None
+                    timestamp = voter.get("last_caught_up_timestamp", -1)
+                    return timestamp if timestamp > 0 else None
     return None
 
 
@@ -47,6 +46,6 @@ def clocks_text(ahead: int) -> str:
     """Return the message about a clock difference, with its effects and the correction."""
     direction = "ahead of" if ahead > 0 else "behind"
     return (
-        f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {direction} the broker's: "
-        "deferred commands and expiry times depend on both; correct them"
+        f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {direction} the broker's clock: "
+        "deferred commands and expiry times depend on both clocks; synchronize them"
     )

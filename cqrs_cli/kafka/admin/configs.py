@@ -24,7 +24,7 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
     resources = [(_TOPIC_RESOURCE, name, None) for name in names]
     if not resources:
         return {}
-    found: dict[str, dict[str, str]] = {}
+    configs_of: dict[str, dict[str, str]] = {}
     for result in send_request(client, DescribeConfigsRequest(resources=resources)).results:
         if result.error_code == _NOT_ALLOWED:
             raise RequiredAcl("DescribeConfigs", "topic", result.resource_name).denied()
@@ -35,12 +35,12 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
             )
         if result.error_code == 0:
             settings = ((config.name, config.value) for config in result.configs)
-            found[result.resource_name] = {name: value for name, value in settings if value is not None}
-    return found
+            configs_of[result.resource_name] = {name: value for name, value in settings if value is not None}
+    return configs_of
 
 
 def broker_config(client: Any, broker: int, name: str) -> str | None:
-    """Return a setting of a broker; None if the user may not see it."""
+    """Return a setting of a broker; None if the user may not read it."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
     request = DescribeConfigsRequest(resources=[(_BROKER_RESOURCE, str(broker), [name])])

@@ -1,4 +1,4 @@
-"""Ends a hanging transaction: it is open on a partition, though its coordinator counts it as complete.
+"""Ends a hanging transaction: a transaction that is open on a partition although its coordinator counts it as complete.
 
 Kafka 4.2 to 4.4 omit the marker of a partition that has no leader at that time, as after a crash of all its replicas
 (KAFKA-20734, measured on 4.4.0). A fence does not end the transaction. The producer's next marker on the partition ends
@@ -21,12 +21,12 @@ _MAX_VERSION = 3
 
 
 class FencedProducer(NamedTuple):
-    """A producer that has just fenced all others of its transactional id. `coordinator`: the coordinator's node."""
+    """A producer that has just fenced all other producers of its transactional id."""
 
     transactional_id: str
     producer_id: int
     epoch: int
-    coordinator: int
+    coordinator: int  # the node id of the transaction coordinator
 
 
 def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer:
@@ -73,8 +73,8 @@ def open_producers(
 def end_hanging(
     client: Any, producer: FencedProducer, partitions: Collection[tuple[str, int]], group: str, commit: bool
 ) -> None:
-    """Write a marker to the (topic, partition)s and for the group's offsets: it commits or aborts all open transactions
-    of the producer there. Raises `UnavailableError`, also if the producer has been fenced since.
+    """Write a marker to these (topic, partition) pairs and to the group's offsets. It commits or aborts all open
+    transactions of the producer in them. Raises `UnavailableError`, also if the producer has been fenced since.
     """
     from kafka.protocol.producer import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 
@@ -112,16 +112,17 @@ def _coordinator(client: Any, transactional_id: str) -> int:
     )
 
 
-def _send_with_retry(client: Any, request: Any, node: int, codes: Callable[[Any], list[int]]) -> Any:
-    """Return the coordinator's first answer without an error."""
+def _send_with_retry(client: Any, request: Any, node: int, codes_of: Callable[[Any], list[int]]) -> Any:
+    """Return the coordinator's first answer without an error. `codes_of`: returns the error codes in an answer."""
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
     while True:
         response = send_request(client, request, node)
-        errors = [code for code in codes(response) if code]
+        errors = [code for code in codes_of(response) if code]
         if not errors:
             return response
         if errors[0] not in _RETRIABLE_CODES or time.monotonic() > deadline:
             raise UnavailableError(
-                f"a hanging transaction could not be ended: error {errors[0]}", "see cqrs doctor"
+                f"a hanging transaction could not be ended: Kafka error {errors[0]}",
+                "check the cluster: cqrs doctor",
             )
         time.sleep(0.05)

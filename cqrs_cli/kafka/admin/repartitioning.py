@@ -20,8 +20,8 @@ def create_lineage_topic(admin: Admin, topics: Topics) -> None:
 
 
 def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[str], object] = str) -> None:
-    """Raise the partition count of the five topics to `count`, one after the other. Topics with so many partitions, or
-    more, stay unchanged. Each change is reported.
+    """Raise the partition count of the five topics to `count`, one after the other. Topics that have at least
+    `count` partitions stay unchanged. Each change is reported.
 
     Raises `UnavailableError` if a broker does not show the new partitions in time; the same call then continues.
     """

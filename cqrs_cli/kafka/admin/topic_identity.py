@@ -1,4 +1,4 @@
-"""Detects that a topic was deleted or recreated: a consumer may notice that after minutes, or never.
+"""Detects that a topic was deleted or recreated, which a consumer notices only after minutes, or never.
 
 A recreated topic has the same name and other records. A consumer continues in it at the old offset, so it misses the
 beginning of the new log. Only the topic id shows the difference.
@@ -39,10 +39,15 @@ class TopicIdentity:
         self,
         ids: Mapping[str, str],
         describe: DescribeTopics,
-        changed: TopicChanged,
+        error_of_change: TopicChanged,
         interval: float = _CHECK_INTERVAL,
     ) -> None:
-        self._ids, self._describe, self._changed, self._interval = ids, describe, changed, interval
+        self._ids, self._describe, self._error_of_change, self._interval = (
+            ids,
+            describe,
+            error_of_change,
+            interval,
+        )
         self._checked_at = time.monotonic()
 
     def check_if_due(self) -> Mapping[str, int]:
@@ -58,29 +63,32 @@ class TopicIdentity:
         Raises the error of a topic that was recreated or deleted; `UnavailableError` without a broker.
         """
         try:
-            found = self._describe(self._ids.keys())
+            described = self._describe(self._ids.keys())
         finally:
             self._checked_at = time.monotonic()
-        for topic, known in self._ids.items():
-            is_same = topic in found and found[topic].topic_id == known
-            if not is_same and (error := self._changed(topic, topic in found)) is not None:
+        for topic, topic_id in self._ids.items():
+            is_same = topic in described and described[topic].topic_id == topic_id
+            if not is_same and (error := self._error_of_change(topic, topic in described)) is not None:
                 raise error
-        return {topic: seen.partitions for topic, seen in found.items()}
+        return {topic: seen.partitions for topic, seen in described.items()}
 
 
 def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
     """Return the ids of the topics that exist."""
-    return {topic: found.topic_id for topic, found in _describe(connection, topics).items()}
+    return {topic: seen.topic_id for topic, seen in _describe(connection, topics).items()}
 
 
 def track_topics(
-    connection: Cluster, ids: Mapping[str, str], changed: TopicChanged, interval: float = _CHECK_INTERVAL
+    connection: Cluster,
+    ids: Mapping[str, str],
+    error_of_change: TopicChanged,
+    interval: float = _CHECK_INTERVAL,
 ) -> TopicIdentity:
-    """Return the check of these topic ids on a cluster."""
-    return TopicIdentity(ids, partial(_describe, connection), changed, interval)
+    """Return a `TopicIdentity` that checks these topic ids on a cluster."""
+    return TopicIdentity(ids, partial(_describe, connection), error_of_change, interval)
 
 
 def _describe(connection: Cluster, topics: Collection[str]) -> dict[str, SeenTopic]:
     with Admin(connection) as admin:
-        found = admin.describe(topics)
-    return {topic: SeenTopic(info.topic_id, info.partitions) for topic, info in found.items()}
+        infos = admin.describe(topics)
+    return {topic: SeenTopic(info.topic_id, info.partitions) for topic, info in infos.items()}

@@ -61,17 +61,17 @@ class Admin:
         """Return the least `transaction.max.timeout.ms` of the brokers; None if the user may not see it."""
         brokers = self._call(self._client.describe_cluster)["brokers"]
         nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
-        found = [
+        values = [
             self._call(broker_config, self._client, node, "transaction.max.timeout.ms") for node in nodes
         ]
-        return min((int(value) for value in found if value is not None), default=None)
+        return min((int(value) for value in values if value is not None), default=None)
 
     def broker_version(self) -> str:
         """Return the Kafka release whose protocol the broker supports at least: `4.1`."""
         return ".".join(str(part) for part in self._client._manager.broker_version)
 
     def clock_difference(self, own: OwnClock = this_clock) -> int | None:
-        """Return by how much this machine's clock is ahead of the broker's (ms); None if the latter is unknown."""
+        """Return this machine's lead over the broker's clock in ms; None if the time of the broker is unknown."""
         return self._call(clock_difference, self._client, own)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
@@ -82,14 +82,17 @@ class Admin:
         """
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
         while True:
-            found = self._describe_existing(names)
-            configs = self._call(topic_configs, self._client, found)
-            if configs.keys() == found.keys() or time.monotonic() > deadline:
-                return {name: _topic_info(found[name], held) for name, held in configs.items()}
+            topics = self._describe_existing(names)
+            configs = self._call(topic_configs, self._client, topics)
+            if configs.keys() == topics.keys() or time.monotonic() > deadline:
+                return {
+                    name: _topic_info(topics[name], topic_configs_of)
+                    for name, topic_configs_of in configs.items()
+                }
             time.sleep(0.05)
 
     def _describe_existing(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        found = {}
+        topics = {}
         for topic in self._call(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
                 raise RequiredAcl("Describe", "topic", topic["name"]).denied()
@@ -99,8 +102,8 @@ class Admin:
                     "see cqrs doctor",
                 )
             if topic["error_code"] == 0:
-                found[topic["name"]] = topic
-        return found
+                topics[topic["name"]] = topic
+        return topics
 
     def create(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
         """Create a topic, as `create_all` does."""
@@ -110,7 +113,7 @@ class Admin:
         """Create topics with one request, and wait for all leaders. Existing topics stay unchanged."""
         from kafka.errors import TopicAlreadyExistsError, for_code
 
-        wanted = {
+        specifications = {
             name: {
                 "num_partitions": topic.partitions,
                 "replication_factor": topic.replication,
@@ -119,7 +122,7 @@ class Admin:
             for name, topic in topics.items()
         }
         with client.admin_errors(self.connection):
-            for result in self._client.create_topics(wanted, raise_errors=False)["topics"]:
+            for result in self._client.create_topics(specifications, raise_errors=False)["topics"]:
                 error = for_code(result["error_code"])
                 if result["error_code"] and error is not TopicAlreadyExistsError:
                     raise error(f"{result['name']}: {result.get('error_message') or ''}")
@@ -136,7 +139,7 @@ class Admin:
             self._client.create_partitions({name: partitions})
 
     def have_leaders(self, name: str) -> list[bool]:
-        """Return for each partition of a topic whether it has a leader, as far as the answering broker knows."""
+        """Return for each partition of a topic whether it has a leader, by the metadata of the broker that answers."""
         topics = self._describe_existing([name])
         return (
             [partition["leader_id"] >= 0 for partition in topics[name]["partitions"]]
@@ -145,7 +148,7 @@ class Admin:
         )
 
     def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-        """Return the open transactions that hold back read_committed readers of these (topic, partition)s."""
+        """Return the open transactions that hold back read_committed readers of these (topic, partition) pairs."""
         return self._call(transactions.find_open_transactions, self._client, list(partitions))
 
     def fence_writer(self, transactional_id: str, timeout_ms: int) -> hanging.FencedProducer:
@@ -167,16 +170,18 @@ class Admin:
         group: str,
         commit: bool,
     ) -> None:
-        """Commit or abort the producer's hanging transactions on the (topic, partition)s and of the group's offsets."""
+        """Commit or abort the producer's hanging transactions on these (topic, partition) pairs and on the group's
+        offsets.
+        """
         self._call(hanging.end_hanging, self._client, producer, partitions, group, commit)
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Delete the records of each partition before an offset; raises `ConfigurationError` if an ACL is missing."""
         from kafka import TopicPartition
 
-        wanted = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+        first_kept = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
         with client.admin_errors(self.connection):
-            self._client.delete_records(wanted)
+            self._client.delete_records(first_kept)
 
     def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """Return the ACLs of `needs` that the user lacks. This changes nothing."""
@@ -195,10 +200,10 @@ class Admin:
         )
         with client.admin_errors(self.connection):
             try:
-                found, _ = self._client.describe_acls(everything)
+                acls, _ = self._client.describe_acls(everything)
             except errors.SecurityDisabledError:
                 return None
-        return len(found)
+        return len(acls)
 
     def _call(self, request: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
         with client.admin_errors(self.connection):
@@ -206,10 +211,10 @@ class Admin:
 
 
 class TopicResult(NamedTuple):
-    """The result for one topic: `created` or `kept`; in a dry run `missing`, or `unknown` without a broker."""
+    """The result for one topic."""
 
     topic: str
-    result: str
+    result: str  # `created` or `kept`; in a dry run also `missing`, or `unknown` without a broker
     partitions: int
 
 
@@ -227,9 +232,9 @@ def find_with_extras(
     """
     names = {kind: topics.name(kind) for kind in KINDS}
     extras: dict[ExtraKind, str] = {"lineage": topics.lineage, **({"keys": topics.keys} if personal else {})}
-    found = admin.describe([*names.values(), *extras.values()])
-    existing = {kind: found[name] for kind, name in names.items() if name in found}
-    return existing, {extra: found[name] for extra, name in extras.items() if name in found}
+    infos = admin.describe([*names.values(), *extras.values()])
+    existing = {kind: infos[name] for kind, name in names.items() if name in infos}
+    return existing, {extra: infos[name] for extra, name in extras.items() if name in infos}
 
 
 class NewTopic(NamedTuple):
@@ -241,40 +246,42 @@ class NewTopic(NamedTuple):
 
 
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[TopicResult]:
-    """Create missing topics, like existing ones; idempotent. Raises `ConfigurationError` before any change."""
-    found, extras = find_with_extras(admin, topics, plan.personal)
-    if wrong := mistakes(topics, found, plan, extras):
+    """Create missing topics, with the partition count of existing topics; idempotent. Raises `ConfigurationError`
+    before any change.
+    """
+    infos, extras = find_with_extras(admin, topics, plan.personal)
+    if wrong := mistakes(topics, infos, plan, extras):
         raise wrong[0]
     brokers = admin.broker_count()
-    existing = next(iter(found.values()), None)
+    existing = next(iter(infos.values()), None)
     partitions = existing.partitions if existing else plan.partitions
-    largest = found["commands"].number("max.message.bytes", 0) if "commands" in found else MAX_MESSAGE_BYTES
+    largest = infos["commands"].number("max.message.bytes", 0) if "commands" in infos else MAX_MESSAGE_BYTES
     missing = {
         topics.name(kind): NewTopic(
             partitions, plan.replication(brokers), plan.configs(kind, largest, brokers)
         )
         for kind in KINDS
-        if kind not in found
+        if kind not in infos
     }
     if missing and not dry_run:
         admin.create_all(missing)
     result = "missing" if dry_run else "created"
     results = [
-        TopicResult(topics.name(kind), "kept" if kind in found else result, partitions) for kind in KINDS
+        TopicResult(topics.name(kind), "kept" if kind in infos else result, partitions) for kind in KINDS
     ]
     if plan.personal:
         results.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
     if any(topic_result.result == "created" for topic_result in results):
-        # another program, or a policy of the broker, may have created them with other settings
-        _require_sound(topics, *_await_visible(admin, topics, plan), plan)
+        # another program, or a policy of the broker, may have changed the settings of these topics
+        _require_valid(topics, *_await_visible(admin, topics, plan), plan)
     return results
 
 
 def _ensure_keys(
-    admin: Admin, topics: Topics, found: TopicInfo | None, partitions: int, dry_run: bool
+    admin: Admin, topics: Topics, existing: TopicInfo | None, partitions: int, dry_run: bool
 ) -> TopicResult:
-    if found is not None:
-        return TopicResult(topics.keys, "kept", found.partitions)
+    if existing is not None:
+        return TopicResult(topics.keys, "kept", existing.partitions)
     if not dry_run:
         create_extra(admin, topics, "keys", partitions)
     return TopicResult(topics.keys, "missing" if dry_run else "created", partitions)
@@ -293,25 +300,25 @@ def _await_visible(
     """Return the topics just created; repeat the query until all are visible, since one of several brokers may lag."""
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
     while True:
-        found, extras = find_with_extras(admin, topics, plan.personal)
-        if {*found, *extras} >= {*plan.kinds} or time.monotonic() > deadline:
-            return found, extras
+        infos, extras = find_with_extras(admin, topics, plan.personal)
+        if {*infos, *extras} >= {*plan.kinds} or time.monotonic() > deadline:
+            return infos, extras
         time.sleep(0.05)
 
 
 def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> AggregateTopics:  # noqa: B008  (frozen)
     """Return the aggregate's topics; raises `ConfigurationError` if a topic is missing or has wrong settings.
 
-    Of `plan` only the dedup window counts, and whether the aggregate has personal fields.
+    `plan` is used only for the dedup window, and for whether the aggregate has personal fields.
     """
-    found, extras = find_with_extras(admin, topics, plan.personal)
-    _require_sound(topics, found, extras, plan)
-    return aggregate_topics(topics, admin.cluster_id(), found, extras)
+    infos, extras = find_with_extras(admin, topics, plan.personal)
+    _require_valid(topics, infos, extras, plan)
+    return aggregate_topics(topics, admin.cluster_id(), infos, extras)
 
 
-def _require_sound(topics: Topics, found: Mapping[Kind, TopicInfo], extras: Extras, plan: TopicPlan) -> None:
-    error = missing_topics(topics, [*found, *extras], plan.kinds) or next(
-        iter(mistakes(topics, found, plan, extras)), None
+def _require_valid(topics: Topics, infos: Mapping[Kind, TopicInfo], extras: Extras, plan: TopicPlan) -> None:
+    error = missing_topics(topics, [*infos, *extras], plan.kinds) or next(
+        iter(mistakes(topics, infos, plan, extras)), None
     )
     if error is not None:
         raise error

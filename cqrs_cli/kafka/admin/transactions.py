@@ -35,15 +35,15 @@ class OpenTransaction:
         return self.topic, self.partition, self.first_offset, self.producer_id
 
     def hangs(self, now: int) -> bool:
-        """True if it will not end by itself, as far as a client can find out."""
+        """True if the transaction will probably not end by itself. `now` in ms."""
         return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
 
     def is_young(self, now: int) -> bool:
-        """True if it is too young to be reported."""
+        """True if the transaction is too young to be reported. `now` in ms."""
         return abs(now - self.since) < YOUNG_MS
 
     def hidden_records_message(self) -> str:
-        """Return a message about the records that it hides, and about its latest end."""
+        """Return a message about the hidden records, and about the time at which the transaction ends at the latest."""
         end = (
             "will not end by itself"
             if self.timeout_ms is None
@@ -76,19 +76,20 @@ def _time(timestamp: int) -> str:
 
 
 def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-    """Return the transactions open on these (topic, partition)s. Asks the partitions' leaders, then coordinators.
+    """Return the open transactions on these (topic, partition) pairs, from the partitions' leaders and the
+    coordinators.
 
     A transaction that ends between the two requests seems to have no coordinator. A coordinator forgets a transaction
     only after its markers are written. So transactions without a coordinator are requested again: a transaction that is
     still open hangs.
     """
-    found = _open_transactions(client, partitions)
-    unknown = {transaction.identity for transaction in found if transaction.timeout_ms is None}
+    transactions = _open_transactions(client, partitions)
+    unknown = {transaction.identity for transaction in transactions if transaction.timeout_ms is None}
     if not unknown:
-        return found
+        return transactions
     repeated = _open_transactions(client, {(topic, partition) for topic, partition, *_ in unknown})
     return [
-        *(transaction for transaction in found if transaction.identity not in unknown),
+        *(transaction for transaction in transactions if transaction.identity not in unknown),
         *(transaction for transaction in repeated if transaction.identity in unknown),
     ]
 
@@ -103,15 +104,17 @@ def _open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> li
         for producer in state.active_producers
         if producer.current_transaction_start_offset >= 0
     ]
-    known = _descriptions(client, {producer.producer_id for _, producer in producers})
+    descriptions = _descriptions(client, {producer.producer_id for _, producer in producers})
     return [
-        _transaction(partition, producer, known.get(producer.producer_id))
+        _transaction(partition, producer, descriptions.get(producer.producer_id))
         for partition, producer in producers
     ]
 
 
-def _transaction(partition: Any, producer: Any, known: tuple[str, Any] | None) -> OpenTransaction:
-    name, description = known or (None, None)
+def _transaction(
+    partition: Any, producer: Any, name_and_description: tuple[str, Any] | None
+) -> OpenTransaction:
+    name, description = name_and_description or (None, None)
     start_time = description.transaction_start_time_ms if description else -1
     return OpenTransaction(
         topic=partition.topic,
@@ -131,16 +134,16 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
 
     if not producer_ids:
         return {}
-    listed = client.list_transactions(producer_id_filters=sorted(producer_ids))
+    listing = client.list_transactions(producer_id_filters=sorted(producer_ids))
     ongoing = {
         row.transactional_id
-        for rows in listed.values()
+        for rows in listing.values()
         for row in rows
         if row.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
     }
     try:
         described = client.describe_transactions(sorted(ongoing)) if ongoing else {}
-    except TransactionalIdNotFoundError:  # expired since it was listed
+    except TransactionalIdNotFoundError:  # expired since it was listing
         described = {}
     return {description.producer_id: (name, description) for name, description in described.items()}
 

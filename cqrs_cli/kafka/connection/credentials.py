@@ -34,11 +34,11 @@ def login(properties: Mapping[str, str]) -> Login | None:
     if match is None:
         raise _malformed('it is not `<login module> required key="value" …;`')
     options, position = {}, 0
-    while found := _OPTION.match(match["options"], position):
-        name, double, single, bare = found.groups()
-        quoted = double if double is not None else single
-        options[name] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        position = found.end()
+    while option := _OPTION.match(match["options"], position):
+        name, double_quoted, single_quoted, unquoted = option.groups()
+        quoted = double_quoted if double_quoted is not None else single_quoted
+        options[name] = unquoted if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        position = option.end()
     if match["options"][position:].strip():
         raise _malformed('its options are not key="value" pairs')
     return Login(match["module"].rpartition(".")[2], options)

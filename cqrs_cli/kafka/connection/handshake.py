@@ -1,4 +1,5 @@
-"""The first requests to a broker: finds a reachable server, and checks that it speaks Kafka with our TLS and login.
+"""The first requests to a broker: finds a reachable server, and checks that it speaks Kafka with the TLS and login of
+this client.
 
 Clients retry for long even if no retry can help, and then report a bare timeout. This module finds the reason at once.
 """
@@ -45,7 +46,7 @@ class Refusal(NamedTuple):
 def shake_hands(
     address: str, tls: ssl.SSLContext | None, mechanism: str | None, timeout: float
 ) -> Refusal | None:
-    """Exchange two requests with the broker at HOST:PORT; return None if all is well so far.
+    """Exchange two requests with the broker at HOST:PORT; return None if both succeed.
 
     `mechanism`: the SASL mechanism of the client's login, which the client itself performs later.
     """
@@ -71,9 +72,11 @@ def shake_hands(
 def _shake_hands_with_tls(
     address: str, tls: ssl.SSLContext, mechanism: str | None, timeout: float
 ) -> Refusal | None:
-    """Talk with TLS. A broker that rejects our certificate reports that after the handshake, and closes at once.
+    """Exchange the requests over TLS. A broker that rejects this client's certificate reports that after the handshake,
+    and closes the connection at once.
 
-    Its message is lost if this client has sent data by then. So the first connection talks, and a second only listens.
+    Its message is lost if this client has sent data before. So the first connection sends requests, and a second
+    connection only listens.
     """
     host, _ = split_address(address)
     for exchange in (partial(_send_requests, mechanism=mechanism), _listen):
@@ -124,8 +127,8 @@ def _begin_login(connection: socket.socket, mechanism: str) -> Refusal | None:
         (length,) = struct.unpack_from(">h", response, index)
         mechanisms.append(response[index + 2 : index + 2 + length].decode(errors="replace"))
         index += 2 + length
-    supported = f": it takes {', '.join(mechanisms)}" if mechanisms else ""
-    return Refusal(f"it takes no login with {mechanism}{supported}", MECHANISM)
+    supported = f": it accepts {', '.join(mechanisms)}" if mechanisms else ""
+    return Refusal(f"it accepts no login with {mechanism}{supported}", MECHANISM)
 
 
 def _receive_response(connection: socket.socket, first: bytes = b"") -> bytes:
@@ -154,12 +157,14 @@ def _untrusted_certificate(error: ssl.SSLCertVerificationError) -> Refusal:
 def _tls_failure(error: ssl.SSLError) -> Refusal:
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
-        why = reason.partition("alert ")[2]
-        return Refusal(f"it rejects the certificate of this client: {why}", OUR_CERTIFICATE)
+        alert = reason.partition("alert ")[2]
+        return Refusal(f"it rejects the certificate of this client: {alert}", OUR_CERTIFICATE)
     is_eof = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # some OpenSSLs raise the second
     if is_eof or "wrong version number" in reason or "record layer" in reason:
         return Refusal("it does not support TLS", NO_TLS)
-    return Refusal(f"TLS fails: {reason}", "check the ssl.* client properties and the listener's")
+    return Refusal(
+        f"TLS fails: {reason}", "check the ssl.* client properties and the TLS settings of the listener"
+    )
 
 
 class UnreachedError(Exception):
@@ -173,7 +178,7 @@ def first_reachable(servers: Iterable[str], timeout: float) -> str:
     for address in addresses:
         # Daemon threads, since the system's lookup of a host name has no timeout.
         threading.Thread(target=_try_connect, args=(address, timeout, answers), daemon=True).start()
-    reason = "no server named"
+    reason = "no server is named"
     for _ in addresses:
         try:
             address, reason = answers.get(timeout=timeout + 0.5)

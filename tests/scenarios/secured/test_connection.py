@@ -32,7 +32,7 @@ REFUSED_LOGINS: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     "unknown user": (lambda broker: broker.login("nobody"), "it rejects the login", "sasl.jaas.config"),
     "a mechanism that is off": (
         lambda broker: broker.login("root", **{"sasl.mechanism": "SCRAM-SHA-256"}),
-        "it takes no login with SCRAM-SHA-256: it takes ",
+        "it accepts no login with SCRAM-SHA-256: it accepts ",
         "sasl.mechanism",
     ),
     "wrong authority": (
