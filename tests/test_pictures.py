@@ -25,7 +25,7 @@ def picture_text(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("demo", ["VERSION_CONFLICT", "The accounts, as their events tell them"]),
+        ("demo", ["VERSION_CONFLICT", "The accounts, folded from their events"]),
         ("run", ["commands", "lag"]),
         ("top", ["decided/s", "bank_account 3", "rejected or failed in the last minute", "q quit"]),
         ("trace", ["order-9", "Deposited", "accepted"]),

@@ -47,7 +47,7 @@ def test_tools_install_without_java(machine: Machine, line: str) -> None:
 @pytest.mark.nightly
 def test_uvx_shows_the_demo(machine: Machine) -> None:
     try:
-        assert "The accounts, as their events tell them" in run_line(UVX, machine)
+        assert "The accounts, folded from their events" in run_line(UVX, machine)
     finally:
         embedded.stop_broker(machine.folder / ".cqrs/demo")
 
