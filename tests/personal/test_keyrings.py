@@ -26,7 +26,7 @@ SPARK_COMMANDS = ("run", "replay", "export", "sql", "verify customer", "whatif")
 
 SPARK_MARKS = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
 
-TABLE_HEADER = "command | no ring | a key is lacking"
+TABLE_HEADER = "command | no keyring | a KEK is missing"
 
 #: The arguments of the commands in the page's table.
 CALLS = {

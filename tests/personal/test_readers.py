@@ -112,7 +112,7 @@ def test_keys_of_open_transactions_are_awaited(people: People) -> None:
 def test_copied_value_is_damaged(people: People) -> None:
     people.put_key("ann", FIRST_KEY)
     people.register_with_foreign_value("ann", FIRST_KEY)
-    with pytest.raises(ContradictionError, match=r"customer\.events:0@\d+.*does not open") as error:
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@\d+.*does not decrypt it") as error:
         read_history(people, people.connection)
     assert "Ann" not in str(error.value)
 
