@@ -37,7 +37,7 @@ def test_shard_of_other_identity_is_quarantined(
     assert opened.store.count() == 0
 
 
-def test_every_identity_member_has_case() -> None:
+def test_every_identity_member_is_tested() -> None:
     assert OTHER_IDENTITIES.keys() == set(Identity.__struct_fields__)
 
 

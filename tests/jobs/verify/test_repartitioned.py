@@ -47,18 +47,18 @@ def test_two_repartitionings_are_verified(repartitioned: TopicHarness) -> None:
 
 
 def test_checkpoints_survive_repartitionings(repartitioned: TopicHarness, tmp_path: Path) -> None:
-    """The checkpoints are from before the first repartitioning, and from between both."""
-    full, report = verify(repartitioned), verify_incrementally(repartitioned, tmp_path / "proved")
+    """One checkpoint is older than the first repartitioning, the other is older than the second."""
+    full_report, report = verify(repartitioned), verify_incrementally(repartitioned, tmp_path / "proved")
     assert ([str(violation) for violation in report.violations], report.again) == ([], {})
     assert sorted(report.earlier) == [0, 1]
-    assert report.reports == full.reports
+    assert report.reports == full_report.reports
     assert [
         str(violation) for violation in verify_incrementally(repartitioned, tmp_path / "proved").violations
     ] == []
 
 
 def test_lost_command_is_found(repartitioned: TopicHarness) -> None:
-    """A copy that a client sends with the attribute is another command, and no violation."""
+    """A client may send a copy of a forwarded command: the copy is another command, and no violation."""
     forwarded = next(
         record for record in repartitioned.records("commands", 1) if b"forwardedfrom" in (record.value or b"")
     )
@@ -79,12 +79,12 @@ def test_certificates_hold_after_repartitioning(connection: Connection, prefix: 
     harness = counters(connection, prefix, tmp_path)
     harness.send(*round_commands(0))
     run_plan(harness.plan())
-    before = certify(harness).certificate
+    old_certificate = certify(harness).certificate
     repartition_topics(harness, 4)
     harness.send(*round_commands(1))
     run_plan(harness.plan())
-    second = certify(harness, before)
-    assert (second.changes, second.checked > 0, before.lineage) == ([], True, UNSET)
+    second = certify(harness, old_certificate)
+    assert (second.changes, second.checked > 0, old_certificate.lineage) == ([], True, UNSET)
     append_records(harness, "commands", *harness.records("commands"))
     run_plan(harness.plan())
     third = certify(harness, second.certificate)

@@ -65,7 +65,7 @@ import os, signal, sys
 from pathlib import Path
 from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder
 from cqrs_cli.scans.verify.checkpoints import new_generation
-from tests.jobs.verify.test_since import SCOPE
+from tests.jobs.verify.test_incremental import SCOPE
 with new_generation(Path(sys.argv[1]), SCOPE) as generation:
     create_checkpoint_folder(generation.after / "0", None)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -182,8 +182,8 @@ def verify_incrementally(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
     eventually(lambda: all(harness.is_stable(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with new_generation(harness.folder / "proved", checkpoint_scope(plan)) as generations:
-        return verify_in_process(replace(plan, since=generations))
+    with new_generation(harness.folder / "proved", checkpoint_scope(plan)) as generation:
+        return verify_in_process(replace(plan, since=generation))
 
 
 @pytest.mark.kafka
@@ -227,8 +227,10 @@ def test_shortened_log_is_refused(decided_bank: TopicHarness) -> None:
     verify_incrementally(decided_bank)
     (generation,) = (decided_bank.folder / "proved").glob("generation-*")
     checkpoint = load_checkpoint(generation / "1")
-    longer = msgspec.structs.replace(checkpoint, read_until={**checkpoint.read_until, "events": 10**6})
-    write_checkpoint_file(generation / "1", longer)
+    checkpoint_beyond_end = msgspec.structs.replace(
+        checkpoint, read_until={**checkpoint.read_until, "events": 10**6}
+    )
+    write_checkpoint_file(generation / "1", checkpoint_beyond_end)
     with pytest.raises(
         ContradictionError, match="has read it up to 1000000: records were deleted at its end"
     ):
