@@ -18,8 +18,8 @@ from cqrs_cli.kafka.embedded import broker as embedded
 from tests.support import brokers, distribution
 from tests.support.patches import no_young_transactions, without_warm_up  # noqa: F401
 
-# A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
-# thirds of the processor time to start, and half of it afterwards.
+# A JVM of the tests lives for seconds, too short a time for its second compiler. Without this compiler a broker takes
+# two thirds of the processor time to start, and half of it afterwards.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
     from cqrs_cli.jobs.engine.session import session
 
     with session("local[2]", {}, tmp_path_factory.mktemp("spark") / "spark.log", "tests") as context:
-        # Spark's workers have it by now; a program that another test starts must find the modules of its folder.
+        # Spark's workers have inherited the variable. Programs of other tests must find the modules of their folder.
         os.environ.pop("PYTHONSAFEPATH", None)
         yield context
 

@@ -20,7 +20,7 @@ from tests.support.page import Page
 
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 FIGURES = (ROOT / "docs/figures.md").read_text(encoding="utf-8")
-DEPLOY, GROW, BACKUP, WATCH = Page("docs/operations.md").commands()
+DEPLOY, REPARTITION, BACKUP, WATCH = Page("docs/operations.md").commands()
 CODES = dict(re.findall(r"^\| ([\d, ]+) \| [^|]+ \| (yes|no)\b", PAGE, re.MULTILINE))
 
 
@@ -60,7 +60,7 @@ def test_unit_starts_a_valid_command() -> None:
 
 
 def test_unit_waits_for_the_last_checkpoint() -> None:
-    """The driver waits for its tasks so long. Then Spark ends, which takes a few seconds."""
+    """The driver waits for its tasks until both timeouts. Then Spark needs a few seconds to end."""
     timing = Timing()
     seconds = timing.close_timeout + timing.retire_deadline
     assert seconds + 10 <= float(unit_file()["Service"]["TimeoutStopSec"]) == 60
@@ -70,7 +70,7 @@ def test_unit_waits_for_the_last_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in (*DEPLOY, *GROW, *BACKUP, *WATCH) if line.startswith("cqrs ")]
+    "line", [line for line in (*DEPLOY, *REPARTITION, *BACKUP, *WATCH) if line.startswith("cqrs ")]
 )
 def test_documented_commands_are_valid(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)

@@ -27,8 +27,8 @@ from tests.support.simple_owner import SimpleOwner
 from tests.support.waiting import eventually
 
 
-def is_decided(owner: SimpleOwner, command: PendingOutcome) -> bool:
-    """Decide all commands. True once this command has its outcome."""
+def decide_and_check(owner: SimpleOwner, command: PendingOutcome) -> bool:
+    """Decide all commands. Return True if this command has its outcome."""
     owner.decide()
     return command.done()
 
@@ -93,8 +93,8 @@ def test_outcomes_can_be_awaited(connection: Connection, prefix: str) -> None:
     async def program() -> list[CommandOutcome]:
         server = connection.bootstrap_server
         async with cqrs.Client(ROOT, bootstrap_server=server, topic_prefix=prefix) as client:
-            opened = await client.send("a", Open("ann"))
-            return [opened, *await asyncio.gather(*(client.send("a", Deposit(n)) for n in range(1, 5)))]
+            open_outcome = await client.send("a", Open("ann"))
+            return [open_outcome, *await asyncio.gather(*(client.send("a", Deposit(n)) for n in range(1, 5)))]
 
     with make_owner(connection, prefix).decide_in_background():
         outcomes = asyncio.run(program())
@@ -148,15 +148,15 @@ def test_lost_broker_gets_the_command_again(tmp_path: Path, monkeypatch: pytest.
         client = cqrs.Client(ROOT, bootstrap_server=kafka.connection.bootstrap_server, timeout=120)
         with client:
             first = client.send("acc-42", Open("ann"))
-            eventually(lambda: is_decided(account_owner, first))
+            eventually(lambda: decide_and_check(account_owner, first))
             kafka.kill()
             second = client.send("acc-42", Deposit(100))
             eventually(lambda: second.failure)
             kafka.start()
-            eventually(lambda: is_decided(account_owner, second))
+            eventually(lambda: decide_and_check(account_owner, second))
             assert (second.wait().ok, second.wait().command_id) == (True, second.id)
-        balance: Any = account_owner.states["acc-42"].state
-        assert balance.balance == 100
+        account: Any = account_owner.states["acc-42"].state
+        assert account.balance == 100
 
 
 def test_unreachable_brokers_are_errors() -> None:

@@ -32,16 +32,16 @@ def test_gc_keeps_payloads_that_records_need(
     monkeypatch.setenv("CQRS_PAYLOAD_THRESHOLD", "1KiB")
     folder = f"{prefix}bank_account"
     assert cqrs_on_broker("send", "bank_account", "a", "Open", f"owner={'x' * 2000}").status == 0
-    (used_file,) = store.files()
+    (used_hash,) = store.files()
     unused_reference = store.put(b"unused", folder)
     for file in (store.path / folder).iterdir():
         store.make_file_older(file, SPARED + 10)
-    assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == used_file
+    assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == used_hash
     dry_run = cqrs_on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
     assert (dry_run["kept"], dry_run["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
     assert store.file(unused_reference, folder).exists()
     assert "1 put aside (6 bytes)" in cqrs_on_broker("payloads", "gc", "bank_account").out
-    assert (store.path / folder / used_file).exists() and not store.file(unused_reference, folder).exists()
+    assert (store.path / folder / used_hash).exists() and not store.file(unused_reference, folder).exists()
     message = cqrs_on_broker("tail", "bank_account", "commands", "-o", "json").lines[0]["message"]
     assert message["data"] == {"owner": "x" * 2000} and "datasha256" not in message
 

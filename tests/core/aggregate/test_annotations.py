@@ -150,13 +150,13 @@ def test_decide_takes_two_parameters(function: Callable[..., Any], name: str) ->
     assert failure.value.where is function
 
 
-def evolve_at(car: Car, event: Gone, at: cqrs.Context) -> Car:
+def evolve_with_context(car: Car, event: Gone, at: cqrs.Context) -> Car:
     return car
 
 
 def test_evolve_takes_two_parameters() -> None:
-    with raises_invalid(r"^evolve_at must be a function evolve\(state, event\)"):
-        Aggregate.of("car", cqrs.Decider(decide_at, evolve_at, initial=Car()))  # type: ignore[arg-type]
+    with raises_invalid(r"^evolve_with_context must be a function evolve\(state, event\)"):
+        Aggregate.of("car", cqrs.Decider(decide_with_context, evolve_with_context, initial=Car()))  # type: ignore[arg-type]
 
 
 async def async_decide(command: Go, car: Car) -> list[Gone]:
@@ -197,7 +197,7 @@ def test_event_without_evolve_is_refused(function: Any) -> None:
     assert failure.value.where is function
 
 
-def decide_at(command: Go, car: Car, at: cqrs.Context) -> list[Gone]:
+def decide_with_context(command: Go, car: Car, at: cqrs.Context) -> list[Gone]:
     return []
 
 
@@ -206,7 +206,7 @@ def evolve(car: Car, event: Gone) -> Car:
 
 
 def test_third_parameter_is_the_context() -> None:
-    assert Aggregate.of("car", cqrs.Decider(decide_at, evolve, initial=Car())).decide_with_context
+    assert Aggregate.of("car", cqrs.Decider(decide_with_context, evolve, initial=Car())).decide_with_context
     assert not aggregate().decide_with_context
 
 
