@@ -25,28 +25,31 @@ class ExpectedOffsets:
     """The ends of one writer's logs: as read, as sent, as reported. Logs that were not read are not checked."""
 
     def __init__(self) -> None:
-        self._reported: dict[str, int] = {}
-        self._last: dict[str, Record] = {}  # the last reported record
-        self._next: dict[str, int] = {}  # the offset of the next record
-        self._written: set[str] = set()  # reported in this transaction
-        self._with_markers: set[str] = set()  # logs that this writer has committed to
-        self._missing_marker: set[str] = set()  # found without the commit marker in this transaction
+        self._reported_ends: dict[str, int] = {}
+        self._last_records: dict[str, Record] = {}  # the last reported record
+        self._next_offsets: dict[str, int] = {}  # the offset of the next record
+        self._reported_topics: set[str] = set()  # topics with a delivery report in this transaction
+        self._committed_topics: set[str] = set()  # logs that this writer has committed to
+        self._topics_without_marker: set[str] = set()  # whose commit marker was missing in this transaction
         self._error: Exception | None = None
 
     def set_log_ends(self, ends: Mapping[str, int]) -> None:
         """Set the ends of the logs that were read, by topic."""
-        self._reported, self._next = dict(ends), dict(ends)
+        self._reported_ends, self._next_offsets = dict(ends), dict(ends)
 
     def start_transaction(self) -> None:
         """Begin a new transaction."""
-        self._written.clear()
-        self._missing_marker.clear()
+        self._reported_topics.clear()
+        self._topics_without_marker.clear()
 
     def expect_records(self, topic: str, count: int, last: OutputRecord | None = None) -> OnDelivery:
-        """Expect `count` more records, of which `last` is the last one. Return the callback for its delivery report."""
-        end = self._next.pop(topic, None)
+        """Expect `count` more records, of which `last` is the last record.
+
+        Return the callback for its delivery report.
+        """
+        end = self._next_offsets.pop(topic, None)
         if end is not None:
-            self._next[topic] = end = end + count
+            self._next_offsets[topic] = end = end + count
         return partial(self._report, topic, end, last)
 
     def _report(
@@ -60,15 +63,15 @@ class ExpectedOffsets:
         offset = message.offset()
         if error is not None or offset is None or offset < 0:
             return
-        self._reported[topic] = end = offset + 1
+        self._reported_ends[topic] = end = offset + 1
         if last is not None:
             value, key, timestamp = last
-            self._last[topic] = Record(offset, timestamp, key, value)
+            self._last_records[topic] = Record(offset, timestamp, key, value)
         if expected is not None:
-            if topic not in self._written and topic in self._with_markers and end == expected - 1:
-                self._missing_marker.add(topic)
-            self._check_end(topic, expected - (topic in self._missing_marker), end)
-        self._written.add(topic)
+            if topic not in self._reported_topics and topic in self._committed_topics and end == expected - 1:
+                self._topics_without_marker.add(topic)
+            self._check_end(topic, expected - (topic in self._topics_without_marker), end)
+        self._reported_topics.add(topic)
 
     def _check_end(self, topic: str, expected: int, end: int) -> None:
         if end < expected:
@@ -83,14 +86,14 @@ class ExpectedOffsets:
 
     def complete_transaction(self) -> None:
         """Register that the transaction is committed: in each log a marker follows its records."""
-        for topic in self._written:
-            self._next[topic] = self._reported[topic] + 1
-            self._with_markers.add(topic)
+        for topic in self._reported_topics:
+            self._next_offsets[topic] = self._reported_ends[topic] + 1
+            self._committed_topics.add(topic)
 
     def reported_end(self, topic: str) -> int | None:
         """Return the end of a log after its last reported record, or None: a lower bound, since a marker may follow."""
-        return self._reported.get(topic)
+        return self._reported_ends.get(topic)
 
     def last_record(self, topic: str) -> Record | None:
         """Return the record before the end of `reported_end`; None if this writer has written none."""
-        return self._last.get(topic)
+        return self._last_records.get(topic)

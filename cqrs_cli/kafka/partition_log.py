@@ -48,7 +48,7 @@ class PartitionLog:
         return readers.bounds(self.connection, topic, partitions, isolation, self.pool)[self.partition]
 
     def watermarks(self, client: Consumer, kind: Kind) -> tuple[int, int]:
-        """Return the `bounds` as this client's isolation shows them."""
+        """Return the `bounds` by the isolation level of this client."""
         return readers.watermarks(client, self.topics.name(kind), self.partition)
 
     def has_open_transaction(
@@ -109,8 +109,8 @@ class PartitionLog:
         )
 
     def follow(self, client: Consumer, kind: Kind, start: int) -> Follower:
-        """Return a follower from `start` on, with a client of the owners' group. Any error ends it: `KafkaException` if
-        an ACL is missing, so that the owner can find out which ACL, otherwise the error of `read_error`.
+        """Return a follower from `start` on, with a client of the owners' group. Any error ends the follower: a
+        `KafkaException` if an ACL is missing (the owner then looks up which ACL), otherwise the error of `read_error`.
         """
         assign(client, [TopicPartition(self.topics.name(kind), self.partition, start)])
 
@@ -120,24 +120,26 @@ class PartitionLog:
         return Follower(client, read_error, own_group=True)
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
-        """Return the first committed record with start ≤ offset < end; None if there is none."""
+        """Return the first committed record with start ≤ offset < end; None if there is no such record."""
         topic, pool = self.topics.name(kind), self.pool
         return readers.first_record(self.connection, topic, self.partition, start, end, pool)
 
     def first_hidden_record(self, kind: Kind) -> Record | None:
-        """Return the first record at or after the last stable offset, committed or not; None if there is none."""
+        """Return the first record at or after the last stable offset, committed or not; None if there is no such
+        record.
+        """
         high, end = self.bounds(kind, "read_uncommitted")[1], self.bounds(kind)[1]
         topic = self.topics.name(kind)
         hidden = readers.read(self.connection, topic, self.partition, end, high, "read_uncommitted")
         return next((records[0] for records in hidden), None)
 
     def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
-        """Return the last committed record with start ≤ offset < end; None if there is none."""
+        """Return the last committed record with start ≤ offset < end; None if there is no such record."""
         topic, pool = self.topics.name(kind), self.pool
         return readers.last_record(self.connection, topic, self.partition, start, end, pool)
 
     def offset_at(self, kind: Kind, timestamp: int) -> int | None:
-        """Return the first offset whose record is not older than `timestamp` (ms); None if there is none."""
+        """Return the first offset whose record is not older than `timestamp` (ms); None if there is no such record."""
         topic, pool = self.topics.name(kind), self.pool
         return readers.offset_at(self.connection, topic, self.partition, timestamp, pool)
 
@@ -159,10 +161,13 @@ class PartitionLog:
     def fault(
         self, kind: Kind, offset: int, error: Exception | str, extra_hint: str = ""
     ) -> ContradictionError:
-        """Return the error for a record that cannot be read or is inconsistent, with the command that shows it."""
+        """Return the error for an unreadable or inconsistent record.
+
+        Its hint contains the command that shows the record.
+        """
         aggregate, topic = self.topics.aggregate, self.topics.name(kind)
         return record_fault(aggregate, kind, topic, self.partition, offset, error, extra_hint)
 
     def read_error(self, kind: Kind, error: KafkaError) -> Exception:
-        """Return the error to raise for an error in place of a message."""
+        """Return the error to raise if librdkafka returns an error instead of a message."""
         return readers.read_error(self.connection, self.topics.name(kind), self.partition, error)

@@ -1,4 +1,6 @@
-"""Bounded reads of partitions. They end by position, since offsets have gaps (transaction markers, aborted records)."""
+"""Bounded reads of partitions. A read ends at a position, not after a number of records, because offsets have gaps:
+transaction markers and aborted records.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -26,15 +28,15 @@ from cqrs_cli.kafka.leaders import ask_leader, assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-#: Seconds for which a log must appear too short until it counts as truncated: a broker that has just become the leader
-#: may show less of the log than it has.
+#: Seconds for which a log must appear too short before it counts as truncated: a broker that has just become the leader
+#: may report an end that is too low.
 SHORT_LOG_TIMEOUT = 3.0
 
 _T = TypeVar("_T")
 
 
 class StalledError(UnavailableError):
-    """Records before the requested end stay invisible: an open transaction hides them, or the broker is gone."""
+    """Records before the requested end stay invisible: an open transaction hides them, or the broker is lost."""
 
 
 def partition_count(connection: Cluster, topic: str) -> int:
@@ -67,14 +69,14 @@ def partition_count_with(connection: Cluster, reader: Consumer, topic: str) -> i
 def bounds(
     connection: Cluster,
     topic: str,
-    partition_count: Iterable[int],
+    partitions: Iterable[int],
     isolation: Isolation = "read_committed",
     pool: ConsumerPool | None = None,
 ) -> dict[int, tuple[int, int]]:
     """Return (log start, end) by partition; end: the last stable offset, or the high watermark if read_uncommitted."""
     try:
         with pooled_consumer(connection, pool, isolation) as client:
-            return {partition: watermarks(client, topic, partition) for partition in partition_count}
+            return {partition: watermarks(client, topic, partition) for partition in partitions}
     except KafkaException as error:
         raise to_error(connection, error, RequiredAcl("Read", "topic", topic)) from error
 
@@ -82,7 +84,7 @@ def bounds(
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """Return (log start, end) with the reader's isolation. Raises `KafkaException`, `MissingError`: unknown partition.
 
-    Waits for a partition that is just getting its leader, as all partitions do when a broker has just started.
+    Waits for a partition that has no leader yet, as all partitions when a broker has just started.
     """
     position = TopicPartition(topic, partition)
     low, high = _from_leader(
@@ -103,7 +105,7 @@ def _from_leader(reader: Consumer, topic: str, partition: int, request: Callable
 def offset_at(
     connection: Cluster, topic: str, partition: int, timestamp: int, pool: ConsumerPool | None = None
 ) -> int | None:
-    """Return the first offset whose record is not older than `timestamp` (ms); None if there is none."""
+    """Return the first offset whose record is not older than `timestamp` (ms); None if there is no such record."""
     try:
         with pooled_consumer(connection, pool) as client:
             return offset_with(client, topic, partition, timestamp)
@@ -117,10 +119,10 @@ def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) ->
     Kafka uses negative timestamps as codes (-1: the end), so a time before 1970 means 1970.
     """
     position = TopicPartition(topic, partition, max(0, timestamp))
-    (found,) = _from_leader(
+    (answer,) = _from_leader(
         reader, topic, partition, lambda timeout: reader.offsets_for_times([position], timeout=timeout)
     )
-    return found.offset if found.offset >= 0 else None
+    return answer.offset if answer.offset >= 0 else None
 
 
 def read(
@@ -186,8 +188,8 @@ def messages_with(
         elif time.monotonic() > deadline:
             raise StalledError(
                 f"{topic} partition {partition}: no record is visible at offset {position}, "
-                f"though the log ends at {end}",
-                "an open transaction may hide the records, or the broker is gone: run cqrs doctor",
+                f"but the log ends at {end}",
+                "an open transaction may hide the records, or the broker is lost: check with cqrs doctor",
             )
 
 
@@ -220,7 +222,7 @@ def _missing_error(topic: str, partition: int) -> MissingError:
 def first_record(
     connection: Cluster, topic: str, partition: int, start: int, end: int, pool: ConsumerPool | None = None
 ) -> Record | None:
-    """Return the first committed record with start ≤ offset < end; None if there is none."""
+    """Return the first committed record with start ≤ offset < end; None if there is no such record."""
     batches = read(connection, topic, partition, start, end, pool=pool)
     return next((records[0] for records in batches), None)
 

@@ -58,20 +58,22 @@ def tail_bounds(
     origin: Origin,
     key: bytes | None,
     partitioner: Partitioner,
-    chosen: Collection[int] | None = None,
+    only_partitions: Collection[int] | None = None,
 ) -> dict[int, tuple[int, int]]:
-    """Return (start, committed end) of the `chosen` partitions that may hold `key`. None: all partitions, all keys.
+    """Return (start, committed end) by partition. `only_partitions` and `key` limit the partitions; None for all.
 
     Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
     """
     count = readers.partition_count(connection, topic)
-    if unknown := sorted(partition for partition in chosen or () if partition >= count):
+    if unknown := sorted(partition for partition in only_partitions or () if partition >= count):
         raise UsageError(f"{topic} has no partition {unknown[0]}", f"it has 0 to {count - 1}")
     key_partition = None if key is None else partition_for(partitioner, key, count)
-    wanted = [
-        p for p in (range(count) if key_partition is None else [key_partition]) if not chosen or p in chosen
+    partitions = [
+        p
+        for p in (range(count) if key_partition is None else [key_partition])
+        if not only_partitions or p in only_partitions
     ]
-    bounds = readers.bounds(connection, topic, wanted)
+    bounds = readers.bounds(connection, topic, partitions)
     return {
         partition: (_start(connection, topic, partition, low, end, origin), end)
         for partition, (low, end) in bounds.items()
@@ -168,8 +170,8 @@ def follow_records(
         while True:
             messages = follower.poll()
             identity.check_if_due()
-            arrived = zip(map(Message.partition, messages), records_of(messages), strict=True)
-            batch = [(partition or 0, record) for partition, record in arrived if keep(record)]
+            partitions_and_records = zip(map(Message.partition, messages), records_of(messages), strict=True)
+            batch = [(partition or 0, record) for partition, record in partitions_and_records if keep(record)]
             yield batch
     finally:
         reader.close()
@@ -187,16 +189,16 @@ def decode_by_partition(
         return
     errors: dict[int, PayloadUnavailableError] = {}
     for partition, group in groupby(batch, itemgetter(0)):
-        rest = [record for _, record in group]
-        while rest and partition not in errors:
+        remaining = [record for _, record in group]
+        while remaining and partition not in errors:
             try:
-                decoded, rest = codec.decode(topic, partition, rest)
+                decoded, remaining = codec.decode(topic, partition, remaining)
             except PayloadUnavailableError as error:
                 errors[partition] = error
                 break
             yield [(partition, record) for record in decoded]
-    for first in errors.values():
-        raise first
+    for first_error in errors.values():
+        raise first_error
 
 
 def decode_in_order(

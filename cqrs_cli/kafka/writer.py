@@ -52,7 +52,7 @@ _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class Written(NamedTuple):
-    """Lower bounds of the logs' ends after a commit, as delivery reports may come later. None: no report yet."""
+    """Lower bounds of the logs' ends after a commit, because delivery reports may come later. None: no report yet."""
 
     events: int | None
     outcomes: int | None
@@ -115,7 +115,7 @@ class FencedWriter(TransactionalWriter):
         self._topics, self._partition = log.topics, log.partition
         self._produce_timeout = produce_timeout
         self._expected = ExpectedOffsets()
-        self._queued_bytes = 0  # of the topic with more queued bytes
+        self._queued_bytes = 0  # of the topic (events or outcomes) with more queued bytes
         self._known_topics = set[str]()  # topics of which librdkafka knows all partitions
         self._last_key: DeliveryReport | None = None  # of the open transaction
         super().__init__(
@@ -192,34 +192,34 @@ class FencedWriter(TransactionalWriter):
                 raise BatchLateError("resubmitting commands took longer than half the transaction's time")
         return [(report.offset(), report.append_time()) for report in reports]
 
-    def append_deferred(self, values: Sequence[tuple[bytes | None, bytes]]) -> None:
-        """Append values, (value, key), to the deferred topic in the open transaction."""
+    def append_deferred(self, records: Sequence[tuple[bytes | None, bytes]]) -> None:
+        """Append records, (value, key), to the deferred topic in the open transaction."""
         deadline = time.monotonic() + self._produce_timeout
-        for number, (value, key) in enumerate(values, 1):
+        for number, (value, key) in enumerate(records, 1):
             report = (
-                self._expected.expect_records(self._topics.deferred, len(values))
-                if number == len(values)
+                self._expected.expect_records(self._topics.deferred, len(records))
+                if number == len(records)
                 else None
             )
             self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
 
     def append_keys(
-        self, partition: int, values: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
+        self, partition: int, records: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
     ) -> None:
-        """Append keys, (value, subject), to a partition of the keys topic in the open transaction.
+        """Append key records, (value, subject), to a partition of the keys topic in the open transaction.
 
         Writers of other partitions may append to it, too, so its end is not checked. `cause`: the offset of the first
-        command of their batch, written as a header. If a hanging transaction hides only the keys, recovery needs this
-        offset to find out whether the batch was committed.
+        command of the batch, which is written as a header. If a hanging transaction hides only the keys, recovery needs
+        this offset to find out whether the batch was committed.
         """
-        if not values:
+        if not records:
             return
         deadline = time.monotonic() + self._produce_timeout
         self._load_metadata(self._topics.keys)
         self._last_key = DeliveryReport()
         headers = None if cause is None else [(KEY_CAUSE, b"%d" % cause)]
-        for number, (value, subject) in enumerate(values, 1):
-            report = self._last_key if number == len(values) else None
+        for number, (value, subject) in enumerate(records, 1):
+            report = self._last_key if number == len(records) else None
             self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
@@ -256,7 +256,7 @@ class FencedWriter(TransactionalWriter):
         failpoints.reached("forward.said", self._producer.flush)
 
     def _load_metadata(self, topic: str) -> None:
-        """Request a topic's metadata once, since librdkafka refuses to write to partitions that it does not know."""
+        """Request a topic's metadata once, since librdkafka does not write to partitions that it does not know."""
         if topic not in self._known_topics:
             self._call(self._producer.list_topics, topic, self._timeout)
             self._known_topics.add(topic)

@@ -106,7 +106,7 @@ def test_open_transaction_limits_committed_end(log: TransactionalTopic) -> None:
 def test_hidden_records_stall_reading(log: TransactionalTopic) -> None:
     log.begin([b"open"])
     reader = consumer(log.connection)
-    with pytest.raises(StalledError, match="no record is visible at offset 0, though the log ends at 1"):
+    with pytest.raises(StalledError, match="no record is visible at offset 0, but the log ends at 1"):
         list(read_with(log.connection, reader, log.topic, 0, 0, 1, timeout=0.3))
     reader.close()
 

@@ -69,7 +69,7 @@ def run_doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture
 
 def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
     def stall() -> None:
-        raise readers.StalledError("no record is visible at offset 3, though the log ends at 4")
+        raise readers.StalledError("no record is visible at offset 3, but the log ends at 4")
 
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
