@@ -2,21 +2,21 @@
 
 from tests.mutations.table import Mutation
 
-_MODEL = "tests/core/deferral/test_model.py"
-_DECIDING = "tests/core/deferral/test_deciding.py"
+_MODEL_TESTS = "tests/core/deferral/test_model.py"
+_DECIDING_TESTS = "tests/core/deferral/test_deciding.py"
 
 DEFERRAL = [
     Mutation(
         "a final outcome does not end an entry",
         "cqrs_cli/deciding/deferred_fold.py",
         (("            ended[entry.key] = None\n", "            pass\n"),),
-        _MODEL,
+        _MODEL_TESTS,
     ),
     Mutation(
         "what is said again looks at its notbefore again",
         "cqrs_cli/core/deferral_checks.py",
         (("envelope.notbefore is not None and decision.deferral is None", "envelope.notbefore is not None"),),
-        _MODEL,
+        _MODEL_TESTS,
     ),
     Mutation(
         "an id that waits is not known",
@@ -27,19 +27,19 @@ DEFERRAL = [
                 "    if (deferral_of_id := None) is not None:\n",
             ),
         ),
-        _MODEL,
+        _MODEL_TESTS,
     ),
     Mutation(
         "a copy of what an owner said is decided",
         "cqrs_cli/core/deferral_checks.py",
         (("original is None and envelope.deferredfrom is not None", "False"),),
-        _DECIDING,
+        _DECIDING_TESTS,
     ),
     Mutation(
         "a cancelled command is decided",
         "cqrs_cli/core/deferral_checks.py",
         (("        if deferral.cancelled:\n", "        if False:\n"),),
-        _MODEL,
+        _MODEL_TESTS,
     ),
     Mutation(
         "a request is about itself",
@@ -57,31 +57,31 @@ DEFERRAL = [
         "a lost command is not parked again",
         "cqrs_cli/deciding/deferred_fold.py",
         (("    if lost:\n", "    if False:\n"),),
-        _MODEL,
+        _MODEL_TESTS,
     ),
     Mutation(
         "a command is decided with the record's fingerprint",
         "cqrs_cli/core/decide.py",
         (("deferral.fingerprint if deferral else self._fingerprint", "self._fingerprint"),),
-        _DECIDING,
+        _DECIDING_TESTS,
     ),
     Mutation(
         "a command is put off for ever",
         "cqrs_cli/core/deferral/deferrals.py",
         (("        if attempt > self._limits.attempts:\n", "        if False:\n"),),
-        _DECIDING,
+        _DECIDING_TESTS,
     ),
     Mutation(
         "what an owner said again too early is decided",
         "cqrs_cli/core/deferral_checks.py",
         (("            raise failure\n        return None\n", "            pass\n        return None\n"),),
-        _DECIDING,
+        _DECIDING_TESTS,
     ),
     Mutation(
         "an owner does not learn that its clock is ahead",
         "cqrs_cli/deciding/broker_clock.py",
         (("lead if lead > self._tolerance else 0", "0"),),
-        _MODEL,
+        _MODEL_TESTS,
     ),
     Mutation(
         "what was decided early is not named",
@@ -93,6 +93,6 @@ DEFERRAL = [
         "what is too large is found when it is due",
         "cqrs_cli/core/deferral/deferrals.py",
         (("            self._require_size_limits(deferral)\n", ""),),
-        _DECIDING,
+        _DECIDING_TESTS,
     ),
 ]

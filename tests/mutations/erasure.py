@@ -2,11 +2,11 @@
 
 from tests.mutations.table import Mutation
 
-_COMPOSE = "tests/following/processes/test_compose.py"
-_HTTP = "tests/following/gateway/test_erasing.py"
-_LOST = "tests/keys/test_lost_keys.py"
-_PROJECTIONS = "tests/following/projections/test_personal.py"
-_FILE = "tests/client/test_erasures.py"
+_COMPOSE_TESTS = "tests/following/processes/test_compose.py"
+_GATEWAY_TESTS = "tests/following/gateway/test_erasing.py"
+_LOST_KEY_TESTS = "tests/keys/test_lost_keys.py"
+_PROJECTION_TESTS = "tests/following/projections/test_personal.py"
+_ERASURE_TESTS = "tests/client/test_erasures.py"
 
 ERASURE = [
     Mutation(
@@ -19,13 +19,13 @@ ERASURE = [
         "a reader takes one lost key for an erased one",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    known.check_all_resolved()\n", "                    pass\n"),),
-        f"{_LOST}::test_lost_key_is_named",
+        f"{_LOST_KEY_TESTS}::test_lost_key_is_named",
     ),
     Mutation(
         "a reader that stands before an erasure takes the key for lost",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    self._search_erasures(known, number)\n", ""),),
-        f"{_LOST}::test_later_erasure_is_found",
+        f"{_LOST_KEY_TESTS}::test_later_erasure_is_found",
     ),
     Mutation(
         "any aggregate is erased",
@@ -37,19 +37,19 @@ ERASURE = [
         "a process cannot erase",
         "cqrs_cli/core/reserved.py",
         (("erases=True, is_for_services=True", "erases=True"),),
-        f"{_COMPOSE}::test_processes_erase",
+        f"{_COMPOSE_TESTS}::test_processes_erase",
     ),
     Mutation(
         "a process cancels what others have sent",
         "cqrs_cli/following/processes/compose.py",
         (("    if reserved is not None and reserved.is_for_services:\n", "    if reserved is not None:\n"),),
-        f"{_COMPOSE}::test_processes_erase_only_what_is_personal",
+        f"{_COMPOSE_TESTS}::test_only_personal_aggregates_can_be_erased",
     ),
     Mutation(
         "what stops a process has values of the event",
         "cqrs_cli/following/processes/compose.py",
         (("            if not values:\n", "            if True:\n"),),
-        f"{_COMPOSE}::test_errors_contain_no_personal_value",
+        f"{_COMPOSE_TESTS}::test_errors_contain_no_personal_value",
     ),
     Mutation(
         "what `react` gave is quoted",
@@ -61,7 +61,7 @@ ERASURE = [
         "who may send may erase",
         "cqrs_cli/following/gateway/guard.py",
         (("    if not scope.get(_MAY_ERASE):\n", "    if False:\n"),),
-        f"{_HTTP}::test_erasing_needs_its_own_token",
+        f"{_GATEWAY_TESTS}::test_erasing_needs_its_own_token",
     ),
     Mutation(
         "one token is for everything",
@@ -72,25 +72,25 @@ ERASURE = [
                 "may_erase, may_see = _has_token(request, tokens.erase or tokens.every), ",
             ),
         ),
-        f"{_HTTP}::test_erasing_needs_its_own_token",
+        f"{_GATEWAY_TESTS}::test_erasing_needs_its_own_token",
     ),
     Mutation(
         "a problem has the value that did not fit",
         "cqrs_cli/following/gateway/commands.py",
         (("redact_mismatch(str(error), command_class, body)", "str(error)"),),
-        f"{_HTTP}::test_answers_have_no_personal_value",
+        f"{_GATEWAY_TESTS}::test_answers_have_no_personal_value",
     ),
     Mutation(
         "a database's words are told",
         "cqrs_cli/following/projections/projector.py",
         ((" and not self._aggregate.has_personal_fields:\n", ":\n"),),
-        f"{_PROJECTIONS}::test_errors_contain_no_value",
+        f"{_PROJECTION_TESTS}::test_errors_contain_no_value",
     ),
     Mutation(
         "what led to a projection's error is shown",
         "cqrs_cli/following/projections/projector.py",
         (("error) from self._aggregate.redact_error(error)\n", "error) from error\n"),),
-        f"{_PROJECTIONS}::test_errors_contain_no_value",
+        f"{_PROJECTION_TESTS}::test_errors_contain_no_value",
     ),
     Mutation(
         "a wrong field is repeated with its value",
@@ -137,13 +137,13 @@ ERASURE = [
         "a printed event of another kind erases",
         "cqrs_cli/client/erasures.py",
         (('    if message.get("type") != ERASED:\n', "    if False:\n"),),
-        f"{_FILE}::test_errors_name_the_line",
+        f"{_ERASURE_TESTS}::test_errors_name_the_line",
     ),
     Mutation(
         "a file of erasures is begun again",
         "cqrs_cli/client/erasures.py",
         (('self.path.open("ab")', 'self.path.open("wb")'),),
-        f"{_FILE}::test_erasure_file_is_read_back",
+        f"{_ERASURE_TESTS}::test_erasure_file_is_read_back",
     ),
     Mutation(
         "a specification keeps what is erased",

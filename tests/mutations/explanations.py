@@ -10,14 +10,14 @@ _LITERAL = re.compile(r"""\"[^"]*"|'[^']*'""")
 def _is_wording(change: Change) -> bool:
     """True if the change is within one literal that is a sentence, or a part of a sentence."""
     literals = zip(*map(_LITERAL.findall, (change.line, change.became)), strict=False)
-    changed = [(was, now) for was, now in literals if was != now]
+    changed = [(old, new) for old, new in literals if old != new]
     return len(changed) == 1 and all(
-        re.search("[a-z]", was) and " " in was and now.replace("XX", "").lower() == was.lower()
-        for was, now in changed
+        re.search("[a-z]", old) and " " in old and new.replace("XX", "").lower() == old.lower()
+        for old, new in changed
     )
 
 
-def _is_cut(change: Change) -> bool:
+def _is_quote_length(change: Change) -> bool:
     if not change.old.isdigit() or change.new != str(int(change.old) + 1):
         return False
     return bool(re.search(rf"\{{[^{{}}]*\[:{change.old}\][^{{}}]*\}}", change.line))
@@ -27,7 +27,7 @@ def _is_zip(change: Change) -> bool:
     return "strict=" in change.line and (change.old, change.new) in _ZIPS
 
 
-def _is_list(change: Change) -> bool:
+def _is_list_separator(change: Change) -> bool:
     return '", ".join(' in change.line and '"XX, XX".join(' in change.became
 
 
@@ -44,8 +44,8 @@ CLASSES = (
     ChangeClass(
         "the case or the frame of words for people: tests pin the part that says what happened", _is_wording
     ),
-    ChangeClass("how much of somebody's text a message quotes", _is_cut),
-    ChangeClass("what stands between the parts of a list in a message", _is_list),
+    ChangeClass("how much of somebody's text a message quotes", _is_quote_length),
+    ChangeClass("what stands between the parts of a list in a message", _is_list_separator),
     ChangeClass("`strict` of a zip whose arguments have one length: an assertion that never fails", _is_zip),
     ChangeClass(
         "the name of a failpoint: processes are killed there by the tests with a broker", _is_failpoint

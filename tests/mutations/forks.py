@@ -23,20 +23,20 @@ _NOTICED, _TIMEOUT = 1, 36
 
 #: Limits of a test: a multiple of its usual time, and additional seconds of CPU time and of waiting. After the limit
 #: the test gets a signal and some more seconds to end.
-_TIMES, _COMPUTING, _WAITING, _ENDING = 10, 3, 20, 5
+_TIME_FACTOR, _CPU_SECONDS, _WAIT_SECONDS, _GRACE_SECONDS = 10, 3, 20, 5
 
 #: Bytes that a mutant may use, because a mutant may append to a list forever.
-_MEMORY = 4 << 30
+_MAX_MEMORY = 4 << 30
 
 
-class Timed(NamedTuple):
+class TimedTest(NamedTuple):
     """A collected test, and its duration in seconds without a mutant."""
 
     item: pytest.Item
     seconds: float
 
 
-class LateError(BaseException):
+class MutantTimeoutError(BaseException):
     """The mutant takes too long: its test ends, and cleans up."""
 
 
@@ -46,13 +46,13 @@ class Fork:
     `look` must be called every `LOOK` seconds until the fork has ended.
     """
 
-    def __init__(self, mutant: str, tests: Sequence[Timed]) -> None:
+    def __init__(self, mutant: str, tests: Sequence[TimedTest]) -> None:
         self.mutant = mutant
         self.took = 0.0  # not by the clock, which continues while the process group is stopped
         self._tests = tests
-        self._at = mmap.mmap(-1, 4)  # number of the running test, written by the fork
-        self._was, self._since = self._at[:], 0.0
-        self._failed = self._late = False
+        self._test_number = mmap.mmap(-1, 4)  # number of the running test, written by the fork
+        self._last_number, self._since = self._test_number[:], 0.0
+        self._failed = self._is_late = False
         self._folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         self._pid = os.fork()
         if not self._pid:
@@ -65,17 +65,17 @@ class Fork:
     def look(self) -> int | None:
         """Return the exit code once the fork has ended, and None before."""
         self.took += LOOK
-        exit_status, status = os.waitpid(self._pid, os.WNOHANG)
-        if exit_status:
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid:
             return os.waitstatus_to_exitcode(status)
-        if self._at[:] != self._was:
-            self._was, self._since = self._at[:], self.took
-        seconds = self._tests[int.from_bytes(self._was, "big")].seconds
-        late = self.took - self._since - _WAITING - _TIMES * seconds
-        if late > _ENDING:
+        if self._test_number[:] != self._last_number:
+            self._last_number, self._since = self._test_number[:], self.took
+        seconds = self._tests[int.from_bytes(self._last_number, "big")].seconds
+        seconds_late = self.took - self._since - _WAIT_SECONDS - _TIME_FACTOR * seconds
+        if seconds_late > _GRACE_SECONDS:
             self.kill()
-        elif late > 0 and not self._late:
-            self._late = True
+        elif seconds_late > 0 and not self._is_late:
+            self._is_late = True
             os.kill(self._pid, signal.SIGXCPU)
         return None
 
@@ -84,8 +84,8 @@ class Fork:
 
     def clear(self) -> str:
         """Remove the fork's files. Return the name of the test that failed, or an empty text."""
-        noticing = self._folder / "noticed"
-        test = noticing.read_text(encoding="utf-8") if noticing.exists() else ""
+        file = self._folder / "noticed"
+        test = file.read_text(encoding="utf-8") if file.exists() else ""
         shutil.rmtree(self._folder, ignore_errors=True)
         return test
 
@@ -94,23 +94,23 @@ class Fork:
         if trampoline := sys.modules.get("mutmut.mutation.trampoline"):
             vars(trampoline)["get_mutant_under_test"] = lambda: self.mutant  # read in each call of a function
         tempfile.tempdir = os.environ["TMPDIR"] = str(self._folder)
-        signal.signal(signal.SIGXCPU, self._be_late)
-        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+        signal.signal(signal.SIGXCPU, self._raise_timeout)
+        resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
         self._tests[0].item.config.pluginmanager.register(self)
-        following = [*self._tests[1:], None]
-        for number, ((item, seconds), after) in enumerate(zip(self._tests, following, strict=True)):
-            self._at[:] = number.to_bytes(4, "big")
-            limit = ceil(time.process_time() + _COMPUTING + _TIMES * seconds)
+        next_tests = [*self._tests[1:], None]
+        for number, ((item, seconds), next_test) in enumerate(zip(self._tests, next_tests, strict=True)):
+            self._test_number[:] = number.to_bytes(4, "big")
+            limit = ceil(time.process_time() + _CPU_SECONDS + _TIME_FACTOR * seconds)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-            item.ihook.pytest_runtest_protocol(item=item, nextitem=after and after.item)
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=next_test and next_test.item)
             if self._failed:
                 (self._folder / "noticed").write_text(item.nodeid, encoding="utf-8")
-                return _TIMEOUT if self._late else _NOTICED
+                return _TIMEOUT if self._is_late else _NOTICED
         return 0
 
-    def _be_late(self, *_: object) -> NoReturn:
-        self._late = True
-        raise LateError
+    def _raise_timeout(self, *_: object) -> NoReturn:
+        self._is_late = True
+        raise MutantTimeoutError
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed = self._failed or report.failed

@@ -2,100 +2,100 @@
 
 from tests.mutations.table import Mutation
 
-_KEYS = "tests/proof/test_keys.py"
-_SEALED = "tests/proof/deferred/test_encrypted.py"
-_ERASED = "tests/scans/erased/test_verify.py"
+_KEY_TESTS = "tests/proof/test_keys.py"
+_ENCRYPTED_COMMAND_TESTS = "tests/proof/deferred/test_encrypted.py"
+_ERASURE_TESTS = "tests/scans/erased/test_verify.py"
 
 KEY_VERIFICATION = [
     Mutation(
         "two keys may seal one aggregate",
         "cqrs_cli/proof/key_rules.py",
         (("    if before.kid not in (None, key.kid):", "    if False:"),),
-        f"{_KEYS}::test_one_key_between_two_ends",
+        f"{_KEY_TESTS}::test_one_key_between_two_ends",
     ),
     Mutation(
         "an ended key may seal on",
         "cqrs_cli/proof/key_rules.py",
         (("    if key.kid in before.erased_kids:\n        predicate", "    if False:\n        predicate"),),
-        f"{_KEYS}::test_key_ends_once",
+        f"{_KEY_TESTS}::test_key_ends_once",
     ),
     Mutation(
         "the events of a command may name two keys",
         "cqrs_cli/proof/events.py",
         (("if events.kid is not None and (events.kid, events.is_erasure) != key:", "if False:"),),
-        f"{_KEYS}::test_event_under_another_key_is_found",
+        f"{_KEY_TESTS}::test_event_under_another_key_is_found",
     ),
     Mutation(
         "a lost key is passed over",
         "cqrs_cli/proof/keys.py",
         (("    if active_kid is None or (", "    if found is None or active_kid is None or ("),),
-        f"{_KEYS}::test_lost_key_is_a_violation",
+        f"{_KEY_TESTS}::test_lost_key_is_a_violation",
     ),
     Mutation(
         "a key may come back",
         "cqrs_cli/proof/keys.py",
         (("    if topic_key is not None and topic_key.kid in trace.erased_kids:", "    if False:"),),
-        f"{_KEYS}::test_restored_key_is_found",
+        f"{_KEY_TESTS}::test_restored_key_is_found",
     ),
     Mutation(
         "an erasure that came since is a loss",
         "cqrs_cli/proof/key_topic.py",
         (("*erased_keys_in(later_events)}", "}"),),
-        f"{_KEYS}::test_erasure_since_explains_the_loss",
+        f"{_KEY_TESTS}::test_erasure_since_explains_the_loss",
     ),
     Mutation(
         "damage in a seal is passed over",
         "cqrs_cli/proof/keys.py",
         (("kid_of(value) != wrapped.kid", "True"),),
-        f"{_KEYS}::test_damaged_encrypted_value_is_found",
+        f"{_KEY_TESTS}::test_damaged_encrypted_value_is_found",
     ),
     Mutation(
         "any command may end a key",
         "cqrs_cli/proof/key_rules.py",
         (("events.is_erasure != erases or", "False or"),),
-        f"{_KEYS}::test_key_ends_only_by_an_erasure",
+        f"{_KEY_TESTS}::test_key_ends_only_by_an_erasure",
     ),
     Mutation(
         "an erase may leave the key in force",
         "cqrs_cli/proof/key_rules.py",
         (('if outcome.status == "unchanged" and known.kid is not None', "if False"),),
-        f"{_KEYS}::test_unchanged_erase_has_no_key",
+        f"{_KEY_TESTS}::test_unchanged_erase_has_no_key",
     ),
     Mutation(
         "an erase may delete a key that it does not name",
         "cqrs_cli/proof/key_rules.py",
         (("if events is not None and events.is_erasure and named not in (None, events.kid):", "if False:"),),
-        f"{_KEYS}::test_erase_deletes_the_key_it_names",
+        f"{_KEY_TESTS}::test_erase_deletes_the_key_it_names",
     ),
     Mutation(
         "a sender may seal",
         "cqrs_cli/proof/key_rules.py",
         (("if _was_decrypted(outcome) and _has_encrypted_values(envelope):", "if False:"),),
-        f"{_KEYS}::test_sender_may_not_encrypt",
+        f"{_KEY_TESTS}::test_sender_may_not_encrypt",
     ),
     Mutation(
         "a command is erased whose key is in force",
         "cqrs_cli/proof/key_rules.py",
         (("    if is_erased and not kids & {*key_entry.erased_kids}:", "    if False:"),),
-        f"{_SEALED}::test_erased_command_has_ended_key",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_erased_command_has_ended_key",
     ),
     Mutation(
         "a command is decided with placeholders",
         "cqrs_cli/proof/key_rules.py",
         (("    elif kids & {*key_entry.erased_kids} and _was_decrypted(outcome):", "    elif False:"),),
-        f"{_SEALED}::test_decided_command_has_its_key",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_decided_command_has_its_key",
     ),
     Mutation(
         "any command may be ERASED",
         "cqrs_cli/proof/key_rules.py",
         (("if outcome.reason == _ERASED and outcome.deferredfrom is None:", "if False:"),),
-        f"{_SEALED}::test_erased_command_was_deferred",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_erased_command_was_deferred",
     ),
     Mutation(
         "sealed commands are another command",
         "cqrs_cli/proof/documents.py",
         (("return with_data(document,", "return document or with_data(document,"),),
-        f"{_SEALED}::test_encrypted_deferred_commands_are_clean",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_encrypted_deferred_commands_are_clean",
     ),
     Mutation(
         "a deferred command may be sealed with any key",
@@ -106,13 +106,13 @@ KEY_VERIFICATION = [
                 "            elif False:",
             ),
         ),
-        f"{_SEALED}::test_deferred_command_is_under_current_key",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_deferred_command_is_under_current_key",
     ),
     Mutation(
         "the key of deferred commands may be lost",
         "cqrs_cli/proof/key_topic.py",
         (("                active_kid = kid\n", "                continue\n"),),
-        f"{_SEALED}::test_deferred_command_needs_its_key",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_deferred_command_needs_its_key",
     ),
     Mutation(
         "what a process sent counts with its personal fields",
@@ -124,7 +124,7 @@ KEY_VERIFICATION = [
         "a shard may have plain values",
         "cqrs_cli/proof/keys.py",
         (("        if not is_encrypted(value):\n            yield", "        if False:\n            yield"),),
-        f"{_ERASED}::test_shard_in_plain_text",
+        f"{_ERASURE_TESTS}::test_shard_in_plain_text",
     ),
     Mutation(
         "deciding again forgets that there was a key",
@@ -154,13 +154,13 @@ KEY_VERIFICATION = [
         "plain text in events is no find",
         "cqrs_cli/proof/erased.py",
         (("if not is_encrypted(value)]", "if False]"),),
-        f"{_ERASED}::test_event_in_plain_text",
+        f"{_ERASURE_TESTS}::test_event_in_plain_text",
     ),
     Mutation(
         "a cache of before is passed over",
         "cqrs_cli/scans/erased/files.py",
         (("in _cached_keys(folder) if", "in () if"),),
-        f"{_ERASED}::test_copied_key_cache_is_found",
+        f"{_ERASURE_TESTS}::test_copied_key_cache_is_found",
     ),
     Mutation(
         "a checkpoint is only searched for texts",
@@ -196,6 +196,6 @@ KEY_VERIFICATION = [
         "commands that stay for ever are no violation",
         "cqrs_cli/scans/erased/verify.py",
         (("if waiting.until == NEVER}", "if False}"),),
-        f"{_ERASED}::test_commands_without_retention_are_found",
+        f"{_ERASURE_TESTS}::test_commands_without_retention_are_found",
     ),
 ]

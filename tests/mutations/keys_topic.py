@@ -2,33 +2,33 @@
 
 from tests.mutations.table import Mutation
 
-_RING = "tests/keys/test_keyring_file.py"
-_TOPICS = "tests/kafka/topics/test_personal.py"
+_KEYRING_FILE_TESTS = "tests/keys/test_keyring_file.py"
+_TOPIC_TESTS = "tests/kafka/topics/test_personal.py"
 
 KEYS_TOPIC = [
     Mutation(
         "keys are looked for where they are not once partitions grow",
         "cqrs_cli/kafka/topics/topics.py",
         (("return partition % self.key_partitions", "return partition"),),
-        f"{_TOPICS}::test_keys_stay_when_partitions_grow",
+        f"{_TOPIC_TESTS}::test_keys_stay_when_partitions_grow",
     ),
     Mutation(
         "a keys topic may have any number of partitions",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (("    if count % keys.partitions:\n", "    if False:\n"),),
-        f"{_TOPICS}::test_key_partitions_divide_the_partitions",
+        f"{_TOPIC_TESTS}::test_key_partitions_divide_the_partitions",
     ),
     Mutation(
         "keys are deleted in time",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (('    if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":', "    if False:"),),
-        f"{_TOPICS}::test_wrong_keys_topic_names_its_fix",
+        f"{_TOPIC_TESTS}::test_wrong_keys_topic_names_its_fix",
     ),
     Mutation(
         "personal values stay as they were sent",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (('            if info.number("retention.ms", UNLIMITED) == UNLIMITED:', "            if False:"),),
-        f"{_TOPICS}::test_unencrypted_topics_need_limited_retention",
+        f"{_TOPIC_TESTS}::test_unencrypted_topics_need_limited_retention",
     ),
     Mutation(
         "dead letters keep personal values",
@@ -39,13 +39,13 @@ KEYS_TOPIC = [
                 "        is_unencrypted = False",
             ),
         ),
-        f"{_TOPICS}::test_dead_letters_are_kept_like_commands",
+        f"{_TOPIC_TESTS}::test_dead_letters_are_kept_like_commands",
     ),
     Mutation(
         "a ring is overwritten",
         "cqrs_cli/keys/keyring_file.py",
         (("        if path.exists():\n", "        if False:\n"),),
-        f"{_RING}::test_a_keyring_is_never_overwritten",
+        f"{_KEYRING_FILE_TESTS}::test_a_keyring_is_never_overwritten",
     ),
     Mutation(
         "an old master key is dropped",
@@ -56,13 +56,13 @@ KEYS_TOPIC = [
                 "_document({name: _kek_text(secret)})",
             ),
         ),
-        f"{_RING}::test_old_keys_unwrap_after_rotating",
+        f"{_KEYRING_FILE_TESTS}::test_old_keys_unwrap_after_rotating",
     ),
     Mutation(
         "two programs rotate at once",
         "cqrs_cli/storage/private.py",
         (("os.O_WRONLY | os.O_CREAT | os.O_EXCL", "os.O_WRONLY | os.O_CREAT"),),
-        f"{_RING}::test_concurrent_rotation_is_refused",
+        f"{_KEYRING_FILE_TESTS}::test_concurrent_rotation_is_refused",
     ),
     Mutation(
         "a master key is destroyed while readers meet it",

@@ -2,20 +2,20 @@
 
 from tests.mutations.table import Mutation
 
-_KEYS = "tests/deciding/test_owner_keys.py"
+_OWNER_KEY_TESTS = "tests/deciding/test_owner_keys.py"
 _OWNER_KEYS = "cqrs_cli/deciding/owner_keys.py"
-_CACHE = "cqrs_cli/deciding/state_cache.py"
+_STATE_CACHE_FILE = "cqrs_cli/deciding/state_cache.py"
 
 OWNERSHIP = [
     Mutation(
         "a state rests in the shard as it is",
         "cqrs_cli/deciding/packing.py",
         (("        data = encryption.encrypt_state(aggregate_id, data)", "        pass"),),
-        f"{_KEYS}::test_state_in_shard_is_encrypted",
+        f"{_OWNER_KEY_TESTS}::test_state_in_shard_is_encrypted",
     ),
     Mutation(
         "the shard is written before the keys",
-        _CACHE,
+        _STATE_CACHE_FILE,
         (
             (
                 "        has_unresolved = self.keys is not None and self._flush_keys(self.keys, end)\n",
@@ -27,67 +27,67 @@ OWNERSHIP = [
                 "        self._flushed = end\n        if self._has_unresolved_keys",
             ),
         ),
-        f"{_KEYS}::test_crash_while_flushing_changes_nothing",
+        f"{_OWNER_KEY_TESTS}::test_crash_while_flushing_changes_nothing",
     ),
     Mutation(
         "a cache from before an erasure is trusted",
         _OWNER_KEYS,
         (("if afresh or seen_events < known_until or", "if afresh or"),),
-        f"{_KEYS}::test_cache_from_before_an_erasure_is_dropped",
+        f"{_OWNER_KEY_TESTS}::test_cache_from_before_an_erasure_is_dropped",
     ),
     Mutation(
         "half a reading afresh is taken for a whole one",
         _OWNER_KEYS,
         (("            self._write(offsets.events)", "            self._write(noted)"),),
-        f"{_KEYS}::test_interrupted_reading_of_keys_restarts",
+        f"{_OWNER_KEY_TESTS}::test_interrupted_reading_of_keys_restarts",
     ),
     Mutation(
         "an erasure that is folded ends no key",
         _OWNER_KEYS,
         (("            self._end_key(event.subject, erased.key)", "            pass"),),
-        f"{_KEYS}::test_ended_key_stays_ended_without_tombstone",
+        f"{_OWNER_KEY_TESTS}::test_ended_key_stays_ended_without_tombstone",
     ),
     Mutation(
         "an erasure that is committed ends no key",
         _OWNER_KEYS,
         (("                self._end_key(subject, current.kid)", "                pass"),),
-        f"{_KEYS}::test_committed_erasure_ignores_its_key",
+        f"{_OWNER_KEY_TESTS}::test_committed_erasure_ignores_its_key",
     ),
     Mutation(
         "a lost key counts as erased",
         _OWNER_KEYS,
         (("            self.unresolved_keys[kid] = subject", "            pass"),),
-        f"{_KEYS}::test_lost_key_stops_recovery",
+        f"{_OWNER_KEY_TESTS}::test_lost_key_stops_recovery",
     ),
     Mutation(
         "a lost key is found once, and forgotten",
-        _CACHE,
+        _STATE_CACHE_FILE,
         (("        if keys.unresolved_keys and not self._has_unresolved_keys:", "        if False:"),),
-        f"{_KEYS}::test_lost_key_stops_recovery",
+        f"{_OWNER_KEY_TESTS}::test_lost_key_stops_recovery",
     ),
     Mutation(
         "an owner decides without a key that was lost",
         _OWNER_KEYS,
         (("            elif not self._is_loss_accepted:", "            elif False:"),),
-        f"{_KEYS}::test_lost_key_stops_deciding",
+        f"{_OWNER_KEY_TESTS}::test_lost_key_stops_deciding",
     ),
     Mutation(
         "all keys stay in memory",
         _OWNER_KEYS,
         (("        if len(self._unwrapped) > self._max_unwrapped:", "        if False:"),),
-        f"{_KEYS}::test_few_keys_stay_unwrapped",
+        f"{_OWNER_KEY_TESTS}::test_few_keys_stay_unwrapped",
     ),
     Mutation(
         "a parent keeps the keys of its children",
         _OWNER_KEYS,
         (("records if key_filter is None else key_filter.matching(records)", "records"),),
-        f"{_KEYS}::test_keys_of_other_owners_are_not_stored",
+        f"{_OWNER_KEY_TESTS}::test_keys_of_other_owners_are_not_stored",
     ),
     Mutation(
         "a child trusts the keys of before its birth",
         _OWNER_KEYS,
         ((" or (key_filter is not None and seen_events == 0):", ":"),),
-        f"{_KEYS}::test_target_without_events_rereads_keys",
+        f"{_OWNER_KEY_TESTS}::test_target_without_events_rereads_keys",
     ),
     Mutation(
         "a key that Kafka has left out of sight is given up",

@@ -2,34 +2,34 @@
 
 from tests.mutations.table import Mutation
 
-_MARKS = "tests/core/personal/test_personal_fields.py"
-_SEALING = "tests/core/personal/test_encryption.py"
-_PROOF = "tests/proof/test_personal.py"
-_WORDS = "tests/core/personal/test_redaction.py"
-_TOPIC = "tests/keys/test_topic.py"
-_OPENER = "tests/keys/test_event_decryptor.py"
+_PERSONAL_FIELD_TESTS = "tests/core/personal/test_personal_fields.py"
+_ENCRYPTION_TESTS = "tests/core/personal/test_encryption.py"
+_VERIFICATION_TESTS = "tests/proof/test_personal.py"
+_REDACTION_TESTS = "tests/core/personal/test_redaction.py"
+_KEY_RECORD_TESTS = "tests/keys/test_topic.py"
+_DECRYPTOR_TESTS = "tests/keys/test_event_decryptor.py"
 
-_BATCHES = "tests/core/personal/test_batches.py"
-_PARKED = "tests/core/personal/test_deferred_commands.py"
+_BATCH_TESTS = "tests/core/personal/test_batches.py"
+_DEFERRED_COMMAND_TESTS = "tests/core/personal/test_deferred_commands.py"
 
 PERSONAL_DATA = [
     Mutation(
         "a reader takes a late key for one that is gone",
         "cqrs_cli/keys/partition_keys.py",
         (("self._end if use.offset < self._seen.get(events_partition, 0) else None", "self._end"),),
-        f"{_OPENER}::test_late_key_is_waited_for",
+        f"{_DECRYPTOR_TESTS}::test_late_key_is_waited_for",
     ),
     Mutation(
         "a reader keeps a key that has ended",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    known.end_key(event.subject, kid)", "                    pass"),),
-        f"{_OPENER}::test_erased_event_ends_a_key_without_tombstone",
+        f"{_DECRYPTOR_TESTS}::test_erased_event_ends_a_key_without_tombstone",
     ),
     Mutation(
         "a reader takes lost keys for erased ones",
         "cqrs_cli/keys/partition_keys.py",
         (("        if end < self._next_offset:", "        if False:"),),
-        f"{_OPENER}::test_truncated_keys_topic_is_no_erasure",
+        f"{_DECRYPTOR_TESTS}::test_truncated_keys_topic_is_no_erasure",
     ),
     Mutation(
         "an export has values that nobody asked for",
@@ -46,19 +46,19 @@ PERSONAL_DATA = [
         "an event is written as `decide` gave it",
         "cqrs_cli/core/batch_state.py",
         (("data = encryption.encrypt_event(event, data, envelope.subject, offset, index)", "pass"),),
-        f"{_BATCHES}::test_events_are_decrypted_at_their_location",
+        f"{_BATCH_TESTS}::test_events_are_decrypted_at_their_location",
     ),
     Mutation(
         "an erased aggregate keeps its key",
         "cqrs_cli/core/batch_state.py",
         (("            encryption.drop_key(envelope.subject)", "            pass"),),
-        f"{_BATCHES}::test_erase_deletes_the_key_permanently",
+        f"{_BATCH_TESTS}::test_erase_deletes_the_key_permanently",
     ),
     Mutation(
         "a sender may seal members",
         "cqrs_cli/core/batch_encryption.py",
         (("                if has_encrypted_shape(data):", "                if False:"),),
-        f"{_BATCHES}::test_senders_may_not_encrypt",
+        f"{_BATCH_TESTS}::test_senders_may_not_encrypt",
     ),
     Mutation(
         "a payload of an event is stored as `decide` gave it",
@@ -69,31 +69,31 @@ PERSONAL_DATA = [
                 "",
             ),
         ),
-        f"{_BATCHES}::test_hashes_of_payloads_are_of_encrypted_data",
+        f"{_BATCH_TESTS}::test_hashes_of_payloads_are_of_encrypted_data",
     ),
     Mutation(
         "a command waits as it was sent",
         "cqrs_cli/core/deferral/deferrals.py",
         (("            if self.encrypt_document is not None:", "            if False:"),),
-        f"{_PARKED}::test_deferred_commands_are_encrypted",
+        f"{_DEFERRED_COMMAND_TESTS}::test_deferred_commands_are_encrypted",
     ),
     Mutation(
         "a command outlives the key that it was parked with",
         "cqrs_cli/core/personal/data_keys.py",
         (("            if key is None or key.kid != kid:", "            if key is None:"),),
-        f"{_PARKED}::test_deferred_command_ends_with_its_key",
+        f"{_DEFERRED_COMMAND_TESTS}::test_deferred_command_ends_with_its_key",
     ),
     Mutation(
         "a mark within a type is passed over",
         "cqrs_cli/core/personal/personal_fields.py",
         (("if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):", "if False:"),),
-        f"{_MARKS}::test_invalid_annotation_is_refused",
+        f"{_PERSONAL_FIELD_TESTS}::test_invalid_annotation_is_refused",
     ),
     Mutation(
         "a shard outlives a mark",
         "cqrs_cli/core/aggregate/schema.py",
         (("        for field in personal_fields(cls):", "        for field in ():"),),
-        f"{_MARKS}::test_schema_digest_depends_on_annotations",
+        f"{_PERSONAL_FIELD_TESTS}::test_schema_digest_depends_on_annotations",
     ),
     Mutation(
         "a sealed value opens wherever it stands",
@@ -102,13 +102,13 @@ PERSONAL_DATA = [
             ("encrypt(value, associated_data(location))", "encrypt(value, [])"),
             ("decrypt(ciphertext, associated_data(location))", "decrypt(ciphertext, [])"),
         ),
-        f"{_SEALING}::test_moved_value_is_not_decrypted",
+        f"{_ENCRYPTION_TESTS}::test_moved_value_is_not_decrypted",
     ),
     Mutation(
         "a value of another key is taken for damage",
         "cqrs_cli/core/personal/encryption.py",
         (("        if kid != self.kid:", "        if False:"),),
-        f"{_SEALING}::test_value_of_another_key_names_it",
+        f"{_ENCRYPTION_TESTS}::test_value_of_another_key_names_it",
     ),
     Mutation(
         "a field that is not there is not masked",
@@ -160,13 +160,13 @@ PERSONAL_DATA = [
         "a key that has ended comes back",
         "cqrs_cli/keys/topic.py",
         (("        if wrapped is not None and wrapped.kid in self.ended:\n", "        if False:\n"),),
-        f"{_TOPIC}::test_ended_key_never_comes_back",
+        f"{_KEY_RECORD_TESTS}::test_ended_key_never_comes_back",
     ),
     Mutation(
         "a key that does not show yet is taken for erased",
         "cqrs_cli/keys/topic.py",
         (("end is not None and read_until >= end", "True"),),
-        f"{_TOPIC}::test_missing_key_is_erased_only_after_reading",
+        f"{_KEY_RECORD_TESTS}::test_missing_key_is_erased_only_after_reading",
     ),
     Mutation(
         "a parked command is decided without its key",
@@ -181,7 +181,7 @@ PERSONAL_DATA = [
             ("associated_data((topic, subject, wrapped.kid))", "associated_data((wrapped.kid,))"),
             ("associated_data((topic, subject, key.kid))", "associated_data((key.kid,))"),
         ),
-        f"{_TOPIC}::test_copied_or_altered_key_does_not_unwrap",
+        f"{_KEY_RECORD_TESTS}::test_copied_or_altered_key_does_not_unwrap",
     ),
     Mutation(
         "an owner that was paused writes over the keys of the next",
@@ -193,25 +193,25 @@ PERSONAL_DATA = [
         "a proof counts personal values",
         "cqrs_cli/proof/fingerprints.py",
         (("if aggregate is None or not aggregate.has_personal_fields:", "if aggregate is not None:"),),
-        f"{_PROOF}::test_personal_values_do_not_count",
+        f"{_VERIFICATION_TESTS}::test_personal_values_do_not_count",
     ),
     Mutation(
         "a proof knows the marks of today only",
         "cqrs_cli/proof/fingerprints.py",
         (("fingerprint_found == earlier(kind, data, expected)\n", "False\n"),),
-        f"{_PROOF}::test_earlier_code_had_fewer_annotations",
+        f"{_VERIFICATION_TESTS}::test_earlier_code_had_fewer_annotations",
     ),
     Mutation(
         "an exception of the code is quoted",
         "cqrs_cli/core/aggregate/aggregate.py",
         (("package or self.package, not self.has_personal_fields)", "package or self.package)"),),
-        f"{_WORDS}::test_outcome_has_no_personal_value",
+        f"{_REDACTION_TESTS}::test_outcome_has_no_personal_value",
     ),
     Mutation(
         "a traceback has the words of an exception",
         "cqrs_cli/core/handle.py",
         (("__cause__ = aggregate.redact_error(error)", "__cause__ = error"),),
-        f"{_WORDS}::test_line_of_an_error_is_shown",
+        f"{_REDACTION_TESTS}::test_line_of_an_error_is_shown",
     ),
     Mutation(
         "a rejection tells a value of the state",
@@ -222,19 +222,19 @@ PERSONAL_DATA = [
                 "        values = personal_texts(command)\n",
             ),
         ),
-        f"{_WORDS}::test_value_of_the_state_is_redacted",
+        f"{_REDACTION_TESTS}::test_value_of_the_state_is_redacted",
     ),
     Mutation(
         "a misfit is quoted",
         "cqrs_cli/core/checks.py",
         (("aggregate.commands.get(type) if aggregate.has_personal_fields else None", "None"),),
-        f"{_WORDS}::test_outcome_has_no_personal_value",
+        f"{_REDACTION_TESTS}::test_outcome_has_no_personal_value",
     ),
     Mutation(
         "an upcaster's event is quoted",
         "cqrs_cli/core/aggregate/upcasting.py",
         (("                if shows_values\n", "                if event\n"),),
-        f"{_WORDS}::test_unreadable_event_is_not_quoted",
+        f"{_REDACTION_TESTS}::test_unreadable_event_is_not_quoted",
     ),
     Mutation(
         "who hears personal fields need not hear of erasures",

@@ -2,9 +2,9 @@
 
 from tests.mutations.table import Mutation
 
-_BROKER = "tests/following/processes/test_broker.py"
-_CRASHES = "tests/following/processes/test_crashes.py"
-_DEADLY = "tests/following/processes/test_poison_events.py"
+_BROKER_TESTS = "tests/following/processes/test_broker.py"
+_CRASH_TESTS = "tests/following/processes/test_crashes.py"
+_POISON_EVENT_TESTS = "tests/following/processes/test_poison_events.py"
 
 PROCESSES = [
     Mutation(
@@ -16,7 +16,7 @@ PROCESSES = [
                 "        session.position = ProcessPosition(start.offset, session.own_claim, *start[1:])\n",
             ),
         ),
-        f"{_BROKER}::test_start_is_committed_before_polling",
+        f"{_BROKER_TESTS}::test_start_is_committed_before_polling",
     ),
     Mutation(
         "two owners of a partition do not fence each other",
@@ -27,7 +27,7 @@ PROCESSES = [
                 'topics.transactional_id(source.topic, source.partition) + f"{time.time_ns()}"',
             ),
         ),
-        f"{_CRASHES}::test_paused_owners_are_fenced[decide.after:2]",
+        f"{_CRASH_TESTS}::test_paused_owners_are_fenced[decide.after:2]",
     ),
     Mutation(
         "the position is not in the transaction of the commands",
@@ -40,7 +40,7 @@ PROCESSES = [
                 "        self.writer.commit([], position, self.consumer)\n",
             ),
         ),
-        f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
+        f"{_CRASH_TESTS}::test_killed_owners_lose_nothing[commit.after:5]",
     ),
     Mutation(
         "the position is committed before the commands",
@@ -52,7 +52,7 @@ PROCESSES = [
                 "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
             ),
         ),
-        f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
+        f"{_CRASH_TESTS}::test_killed_owners_lose_nothing[commit.after:5]",
     ),
     Mutation(
         "the group's offset alone says where to go on",
@@ -70,13 +70,13 @@ PROCESSES = [
         "aborted events are reacted to",
         "cqrs_cli/ownership/session.py",
         (("group=slot.group, fetch_wait_max_ms=500", 'group=slot.group, isolation="read_uncommitted"'),),
-        f"{_BROKER}::test_beginning_must_be_asked_for",
+        f"{_BROKER_TESTS}::test_option_starts_at_the_beginning",
     ),
     Mutation(
         "an idle owner does not look at the claim",
         "cqrs_cli/ownership/loop.py",
         (("                session.check_claim()\n", ""),),
-        f"{_BROKER}::test_later_runs_take_over",
+        f"{_BROKER_TESTS}::test_later_runs_take_over",
     ),
     Mutation(
         "a run waits for what a dead owner left open before it begins",
@@ -87,7 +87,7 @@ PROCESSES = [
                 "read_positions(plan.connection, topics)",
             ),
         ),
-        f"{_CRASHES}::test_killed_owners_lose_nothing[flush.after:4]",
+        f"{_CRASH_TESTS}::test_killed_owners_lose_nothing[flush.after:4]",
     ),
     Mutation(
         "commands go to any partition",
@@ -98,7 +98,7 @@ PROCESSES = [
                 "hash(key) % commands_topic.partitions",
             ),
         ),
-        f"{_BROKER}::test_commands_say_where_they_come_from",
+        f"{_BROKER_TESTS}::test_commands_have_ids_of_their_events",
     ),
     Mutation(
         "a lost command of a process is not missed",
@@ -155,13 +155,13 @@ PROCESSES = [
                 "        session.own_claim = own_claim\n",
             ),
         ),
-        f"{_DEADLY}::test_deadly_event_stops_the_process",
+        f"{_POISON_EVENT_TESTS}::test_deadly_event_stops_the_process",
     ),
     Mutation(
         "a reaction that does not end is waited for",
         "cqrs_cli/runs/task.py",
         (("            watch.check_current_record()\n", "            pass\n"),),
-        f"{_DEADLY}::test_endless_event_stops_the_process",
+        f"{_POISON_EVENT_TESTS}::test_endless_event_stops_the_process",
     ),
     Mutation(
         "a trace ends at a process",

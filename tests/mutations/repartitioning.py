@@ -2,11 +2,11 @@
 
 from tests.mutations.table import Mutation
 
-_LINEAGE = "tests/core/test_lineage.py"
-_CHECKS = "tests/core/test_checks.py"
-_PROOF = "tests/proof/test_repartitioning.py"
-_UNBORN = "tests/deciding/test_pending_partitions.py"
-_HANGING = "tests/scenarios/crashes/hanging/test_parts.py"
+_LINEAGE_TESTS = "tests/core/test_lineage.py"
+_CHECK_TESTS = "tests/core/test_checks.py"
+_VERIFICATION_TESTS = "tests/proof/test_repartitioning.py"
+_PENDING_PARTITION_TESTS = "tests/deciding/test_pending_partitions.py"
+_HANGING_TRANSACTION_TESTS = "tests/scenarios/crashes/hanging/test_parts.py"
 
 REPARTITIONING = [
     Mutation(
@@ -18,7 +18,7 @@ REPARTITIONING = [
                 "if False:",
             ),
         ),
-        f"{_LINEAGE}::test_first_request_wins",
+        f"{_LINEAGE_TESTS}::test_first_request_wins",
     ),
     Mutation(
         "two growths are one split",
@@ -29,7 +29,7 @@ REPARTITIONING = [
                 "next((count for count in self.counts[::-1] if before is not None and count > before), None)",
             ),
         ),
-        f"{_LINEAGE}::test_one_repartitioning_at_a_time",
+        f"{_LINEAGE_TESTS}::test_one_repartitioning_at_a_time",
     ),
     Mutation(
         "a partition splits before its topics have grown",
@@ -40,31 +40,31 @@ REPARTITIONING = [
                 "None if step is None else step[1]",
             ),
         ),
-        f"{_LINEAGE}::test_request_waits_for_the_topics",
+        f"{_LINEAGE_TESTS}::test_request_waits_for_the_topics",
     ),
     Mutation(
         "a reader begins with a child at once",
         "cqrs_cli/core/lineage.py",
         (("        return position >= split.events and", "        return position >= 0 or"),),
-        f"{_LINEAGE}::test_reader_starts_after_the_split",
+        f"{_LINEAGE_TESTS}::test_reader_starts_after_the_split",
     ),
     Mutation(
         "a command whose key has moved is refused",
         "cqrs_cli/core/checks.py",
         (("(target := forward_target_of(key)) is not None", "(target := forward_target_of(key)) == -1"),),
-        f"{_CHECKS}::test_commands_of_moved_keys_are_forwarded",
+        f"{_CHECK_TESTS}::test_commands_of_moved_keys_are_forwarded",
     ),
     Mutation(
         "a parent splits before its children are ready",
         "cqrs_cli/deciding/pending_partitions.py",
         (('    if assigned_keys.phase == "settle":\n', "    if False:\n"),),
-        f"{_UNBORN}::test_a_parent_waits_for_its_target",
+        f"{_PENDING_PARTITION_TESTS}::test_a_parent_waits_for_its_target",
     ),
     Mutation(
         "a child folds nothing while it waits",
         "cqrs_cli/deciding/split.py",
         (("        catch_up()\n", ""),),
-        f"{_UNBORN}::test_a_target_folds_while_it_waits",
+        f"{_PENDING_PARTITION_TESTS}::test_a_target_folds_while_it_waits",
     ),
     Mutation(
         "the tail of a long fold is left to the fence",
@@ -99,13 +99,13 @@ REPARTITIONING = [
         "nobody looks for hidden commands that have moved",
         "cqrs_cli/deciding/owner.py",
         (("        session.check_forwards()\n", ""),),
-        f"{_HANGING}::test_half_a_repartitioning_is_resolved[moved commands missing]",
+        f"{_HANGING_TRANSACTION_TESTS}::test_half_a_repartitioning_is_resolved[moved commands missing]",
     ),
     Mutation(
         "a forward that is too large is written",
         "cqrs_cli/core/batch_state.py",
         (("        if not self.deferrals.fits_commands_topic(key, value):\n", "        if False:\n"),),
-        f"{_CHECKS}::test_forwarding_needs_room",
+        f"{_CHECK_TESTS}::test_forwarding_needs_room",
     ),
     Mutation(
         "an inherited deferred command has the key of another",
@@ -134,37 +134,37 @@ REPARTITIONING = [
         "a split may hand on an earlier clock",
         "cqrs_cli/proof/split_clock.py",
         (("split.clock < self._clock or", "False or"),),
-        f"{_PROOF}::test_split_has_the_clock_of_its_outcomes",
+        f"{_VERIFICATION_TESTS}::test_split_has_the_clock_of_its_outcomes",
     ),
     Mutation(
         "a split may hand on a later clock",
         "cqrs_cli/proof/split_clock.py",
         (("(self._knows_all and split.clock > self._clock)", "False"),),
-        f"{_PROOF}::test_split_has_the_clock_of_its_outcomes",
+        f"{_VERIFICATION_TESTS}::test_split_has_the_clock_of_its_outcomes",
     ),
     Mutation(
         "a later clock than that of the outcomes that are left is a fault",
         "cqrs_cli/proof/split_clock.py",
         (("start == 0 and scope.loss is None", "True"),),
-        f"{_PROOF}::test_deleted_outcomes_may_be_later",
+        f"{_VERIFICATION_TESTS}::test_deleted_outcomes_may_be_later",
     ),
     Mutation(
         "a parent may keep what waits of keys that it gave away",
         "cqrs_cli/proof/key_partitions.py",
         (("offset >= split.deferred\n                and owned_key\n", "False\n"),),
-        f"{_PROOF}::test_moved_keys_leave_the_parent",
+        f"{_VERIFICATION_TESTS}::test_moved_keys_leave_the_parent",
     ),
     Mutation(
         "what waits no more may be told behind the split",
         "cqrs_cli/proof/deferred_log.py",
         (("first = find_outcome(self._outcomes, position) if entry is None else None", "first = None"),),
-        f"{_PROOF}::test_moved_keys_leave_the_parent",
+        f"{_VERIFICATION_TESTS}::test_moved_keys_leave_the_parent",
     ),
     Mutation(
         "a child may take over what was deferred behind the split",
         "cqrs_cli/proof/key_partitions.py",
         (("split.deferred > offset and split.commands <= command", "False"),),
-        f"{_PROOF}::test_later_deferrals_are_not_inherited",
+        f"{_VERIFICATION_TESTS}::test_later_deferrals_are_not_inherited",
     ),
     Mutation(
         "a child's shard forgets how far its parent is folded",

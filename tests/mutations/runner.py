@@ -23,21 +23,21 @@ from typing import Any
 
 import pytest
 
-from tests.mutations.forks import LOOK, Fork, Timed
+from tests.mutations.forks import LOOK, Fork, TimedTest
 from tests.mutations.survivors import SKIPPED, UNNOTICED, changes, reason, results
 
 #: Number of concurrent mutants.
-_FORKS = 2
+_MAX_FORKS = 2
 
 #: A test that takes longer than `_SLOW` seconds draws at most `_EXAMPLES` examples: the effect of a mutant shows soon,
 #: or in another test.
 _SLOW, _EXAMPLES = 0.5, 20
 
 #: hypothesis keeps the settings of a test here.
-_SETTINGS = "_hypothesis_internal_use_settings"
+_SETTINGS_ATTRIBUTE = "_hypothesis_internal_use_settings"
 
 #: mutmut's exit code for a function that no test reaches.
-_NO_TESTS = 33
+_NO_TESTS_CODE = 33
 
 
 class Mutants:
@@ -47,46 +47,46 @@ class Mutants:
         stats = json.loads(Path("mutmut-stats.json").read_text(encoding="utf-8"))
         self._reaching: dict[str, list[str]] = stats["tests_by_mangled_function_name"]
         self._seconds: dict[str, float] = stats["duration_by_test"]
-        self._tests: dict[str, Timed] = {}
+        self._tests: dict[str, TimedTest] = {}
         self._noticing: defaultdict[str, Counter[str]] = defaultdict(Counter)  # tests, by function
         self._forks: list[Fork] = []
         self._files: dict[str, Path] = {}
         self._explained: list[str] = []
         for file, codes in results(Path()):
-            chosen = [
+            names = [
                 name for name, code in codes.items() if (_fits(name, patterns) if patterns else code is None)
             ]
-            self._files |= dict.fromkeys(chosen, file.with_suffix(".py.meta"))
+            self._files |= dict.fromkeys(names, file.with_suffix(".py.meta"))
             if not patterns:
-                self._explained += [change.name for change in changes(file, chosen) if reason(change)]
+                self._explained += [change.name for change in changes(file, names) if reason(change)]
         self.codes: Counter[int] = Counter()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         for item in session.items:
             if item.nodeid in self._seconds:  # otherwise it is newer than mutmut's data
-                self._tests[item.nodeid] = Timed(item, self._seconds[item.nodeid])
+                self._tests[item.nodeid] = TimedTest(item, self._seconds[item.nodeid])
         for test in self._tests.values():
             if test.seconds > _SLOW and isinstance(test.item, pytest.Function):
-                _draw_less(test.item.function)
+                _limit_examples(test.item.function)
         gc.freeze()
         if self._run_unchanged():
             pytest.exit("a test fails without a mutant", 1)
         for name in self._explained:
-            self._keep(name, SKIPPED, 0)
+            self._store_result(name, SKIPPED, 0)
         mutants = sorted(
             self._files.keys() - self._explained,
-            key=lambda name: sum(test.seconds for test in self._order(name)),
+            key=lambda name: sum(test.seconds for test in self._tests_for(name)),
         )
         try:
             for number, name in enumerate(mutants, 1):
-                if tests := self._order(name):
+                if tests := self._tests_for(name):
                     self._forks.append(Fork(name, tests))
                 else:
-                    self._keep(name, _NO_TESTS, 0)
-                self._wait(_FORKS - 1)
+                    self._store_result(name, _NO_TESTS_CODE, 0)
+                self._wait_for_forks(_MAX_FORKS - 1)
                 if number % 100 == 0:
                     print(f"{number} of {len(mutants)} mutants", file=sys.stderr)
-            self._wait(0)
+            self._wait_for_forks(0)
         finally:
             for fork in self._forks:
                 fork.kill()
@@ -99,7 +99,7 @@ class Mutants:
         print(fork.clear(), end="", file=sys.stderr)
         return code
 
-    def _order(self, mutant: str) -> list[Timed]:
+    def _tests_for(self, mutant: str) -> list[TimedTest]:
         """Return the tests that reach a mutant. Tests that noticed other mutants of its function come first."""
         function = _function(mutant)
         *folders, module, _ = function.split(".")[1:]
@@ -108,17 +108,17 @@ class Mutants:
         names.sort(key=lambda name: (-noticing[name], not name.startswith(own), self._seconds[name]))
         return [self._tests[name] for name in names]
 
-    def _wait(self, most: int) -> None:
+    def _wait_for_forks(self, max_forks: int) -> None:
         """Wait until at most `most` forks run."""
-        while len(self._forks) > most:
+        while len(self._forks) > max_forks:
             time.sleep(LOOK)
             for fork in [*self._forks]:
                 if (code := fork.look()) is not None:
                     self._forks.remove(fork)
                     self._noticing[_function(fork.mutant)][fork.clear()] += 1
-                    self._keep(fork.mutant, code, fork.took)
+                    self._store_result(fork.mutant, code, fork.took)
 
-    def _keep(self, mutant: str, code: int, took: float) -> None:
+    def _store_result(self, mutant: str, code: int, took: float) -> None:
         file = self._files[mutant]
         document = json.loads(file.read_text(encoding="utf-8"))
         document["exit_code_by_key"][mutant], document["durations_by_key"][mutant] = code, took
@@ -130,12 +130,12 @@ class Mutants:
             print(f"not noticed: {mutant}", file=sys.stderr)
 
 
-def _draw_less(function: Any) -> None:
+def _limit_examples(function: Any) -> None:
     from hypothesis import settings  # pytest must import hypothesis first
 
-    own: settings | None = getattr(function, _SETTINGS, None)
+    own: settings | None = getattr(function, _SETTINGS_ATTRIBUTE, None)
     if own is not None and own.max_examples > _EXAMPLES:
-        setattr(function, _SETTINGS, settings(own, max_examples=_EXAMPLES))
+        setattr(function, _SETTINGS_ATTRIBUTE, settings(own, max_examples=_EXAMPLES))
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:

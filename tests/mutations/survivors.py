@@ -67,38 +67,41 @@ def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
     for name in names:
         module, _, mutant = name.rpartition(".")
         before, after = functions[f"{mutant.rpartition('__mutmut_')[0]}__mutmut_orig"], functions[mutant]
-        old, new = (" ".join(changed) for changed in _unlike(before, after))
+        old, new = (" ".join(changed) for changed in _differing_parts(before, after))
         yield Survivor(name, module.removeprefix("cqrs_cli."), old, new)
 
 
-def _unlike(before: list[str], other: list[str]) -> tuple[list[str], list[str]]:
+def _differing_parts(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     """Return both without their common beginning and end."""
     start = 0
-    while before[start : start + 1] == other[start : start + 1] and start < len(before):
+    while before[start : start + 1] == after[start : start + 1] and start < len(before):
         start += 1
     end = 0
-    while end < min(len(before), len(other)) - start and before[-1 - end] == other[-1 - end]:
+    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
         end += 1
-    return before[start : len(before) - end], other[start : len(other) - end]
+    return before[start : len(before) - end], after[start : len(after) - end]
 
 
 def reason(
-    survivor: Survivor, classes: Sequence[ChangeClass] = CLASSES, named: Sequence[Explanation] = EXPLAINED
+    survivor: Survivor,
+    classes: Sequence[ChangeClass] = CLASSES,
+    explanations: Sequence[Explanation] = EXPLAINED,
 ) -> str | None:
     """Return the explanation of a survivor, or None."""
     old, new = (
-        "".join(part) for part in _unlike(_PIECES.findall(survivor.old), _PIECES.findall(survivor.new))
+        "".join(part)
+        for part in _differing_parts(_PIECES.findall(survivor.old), _PIECES.findall(survivor.new))
     )
     change = Change(survivor.old, survivor.new, old, new)
-    for name in classes:
-        if name.holds(change):
-            return name.why
-    for explained in named:
-        if explained.module == survivor.module and (
-            any(text in survivor.new for text in explained.texts)
-            or (not survivor.new and survivor.old in explained.gone)
+    for change_class in classes:
+        if change_class.holds(change):
+            return change_class.why
+    for explanation in explanations:
+        if explanation.module == survivor.module and (
+            any(text in survivor.new for text in explanation.texts)
+            or (not survivor.new and survivor.old in explanation.gone)
         ):
-            return explained.why
+            return explanation.why
     return None
 
 
@@ -106,16 +109,17 @@ def main(folder: Path, explain: Callable[[Survivor], str | None] = reason) -> in
     """Print the explanations and the unexplained changes. Return 1 for an unexplained change or an incomplete run."""
     survivors_found = list(survivors(folder))
     reasons = Counter(filter(None, map(explain, survivors_found)))
-    rest = [survivor for survivor in survivors_found if explain(survivor) is None]
+    unexplained = [survivor for survivor in survivors_found if explain(survivor) is None]
     for why, count in reasons.most_common():
         print(f"{count:5}  {why}")
-    for survivor in rest:
+    for survivor in unexplained:
         print(survivor)
-    not_run_names = not_run(folder)
+    not_run_count = not_run(folder)
     print(
-        f"{len(survivors_found) - len(rest)} mutants are explained, {len(rest)} are not; {not_run_names} were not run"
+        f"{len(survivors_found) - len(unexplained)} mutants are explained, {len(unexplained)} are not; "
+        f"{not_run_count} were not run"
     )
-    return 1 if rest or not_run_names else 0
+    return 1 if unexplained or not_run_count else 0
 
 
 if __name__ == "__main__":

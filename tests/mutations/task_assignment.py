@@ -2,7 +2,7 @@
 
 from tests.mutations.table import Mutation
 
-_TAKEOVERS = "tests/scenarios/takeovers/test_partition_takeovers.py"
+_TAKEOVER_TESTS = "tests/scenarios/takeovers/test_partition_takeovers.py"
 _TASK_GROUP = "tests/jobs/run/test_task_group.py"
 
 TASK_ASSIGNMENT = [
@@ -10,7 +10,7 @@ TASK_ASSIGNMENT = [
         "the first takeover ends all owners of its task",
         "cqrs_cli/ownership/monitored_thread.py",
         ((" and not isinstance(self.error, TakenOverError)", ""),),
-        f"{_TAKEOVERS}::test_owner_works_until_its_own_takeover",
+        f"{_TAKEOVER_TESTS}::test_owner_works_until_its_own_takeover",
     ),
     Mutation(
         "the first task that is taken over ends the others",
@@ -21,13 +21,13 @@ TASK_ASSIGNMENT = [
                 "other_results = results",
             ),
         ),
-        f"{_TAKEOVERS}::test_driver_fences_nothing_during_a_takeover",
+        f"{_TAKEOVER_TESTS}::test_driver_fences_nothing_during_a_takeover",
     ),
     Mutation(
         "what a later run leaves is kept for ever",
         "cqrs_cli/runs/takeover.py",
         (("self._clock() - self._last_claim_at > after", "False"),),
-        f"{_TAKEOVERS}::test_earlier_run_gives_up_remaining_partitions",
+        f"{_TAKEOVER_TESTS}::test_earlier_run_gives_up_remaining_partitions",
     ),
     Mutation(
         "places move though all are even",

@@ -59,9 +59,7 @@ def test_unchanged():
     Path("ran").touch()
     assert double(0) == 0
 """
-HASTY = (
-    "from tests.mutations import forks, runner; forks._COMPUTING = forks._WAITING = 0; exit(runner.main({}))"
-)
+HASTY = "from tests.mutations import forks, runner; forks._CPU_SECONDS = forks._WAIT_SECONDS = 0; exit(runner.main({}))"
 #: The mutants, and their expected exit codes.
 CODES = {
     "cqrs_cli.double.x_double__mutmut_1": 1,

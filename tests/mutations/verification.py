@@ -2,8 +2,8 @@
 
 from tests.mutations.table import Mutation
 
-_GROWING = "tests/proof/test_repartitioning.py"
-_MEMBERS = "tests/proof/test_members.py"
+_REPARTITIONING_TESTS = "tests/proof/test_repartitioning.py"
+_MEMBER_TESTS = "tests/proof/test_members.py"
 
 #: The rules of verification that were added one by one.
 VERIFICATION = [
@@ -103,13 +103,13 @@ VERIFICATION = [
         "a parent may decide for its child",
         "cqrs_cli/proof/outcome_checks.py",
         (("elif outcome.movedto != target and not", "elif False and not"),),
-        f"{_GROWING}::test_parent_decides_for_its_target",
+        f"{_REPARTITIONING_TESTS}::test_parent_decides_for_its_target",
     ),
     Mutation(
         "a key may move that is at home",
         "cqrs_cli/proof/outcome_checks.py",
         ((" or outcome.movedto is not None:", ":"),),
-        f"{_GROWING}::test_key_in_its_partition_is_not_forwarded",
+        f"{_REPARTITIONING_TESTS}::test_key_in_its_partition_is_not_forwarded",
     ),
     Mutation(
         "homes go by the last count",
@@ -120,7 +120,7 @@ VERIFICATION = [
                 "return self._count_after_splits(lambda split: True)",
             ),
         ),
-        f"{_GROWING}::test_correct_owners_cause_no_violation",
+        f"{_REPARTITIONING_TESTS}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
         "events of moved keys may go on",
@@ -131,19 +131,19 @@ VERIFICATION = [
                 "return self.partition_among(key, self.lineage.first_count(self.partition))",
             ),
         ),
-        f"{_GROWING}::test_parent_decides_for_its_target",
+        f"{_REPARTITIONING_TESTS}::test_parent_decides_for_its_target",
     ),
     Mutation(
         "a split parts no log",
         "cqrs_cli/proof/key_partitions.py",
         (("if (command_offset < split.commands) != (offset < end):", "if False:"),),
-        f"{_GROWING}::test_split_names_the_ends_of_logs",
+        f"{_REPARTITIONING_TESTS}::test_split_names_the_ends_of_logs",
     ),
     Mutation(
         "a child may decide before it begins",
         "cqrs_cli/proof/key_partitions.py",
         (("return self.lineage.is_activated(self.partition)", "return True"),),
-        f"{_GROWING}::test_targets_are_activated_before_deciding",
+        f"{_REPARTITIONING_TESTS}::test_targets_are_activated_before_deciding",
     ),
     Mutation(
         "a child's proof begins without its parents' ids",
@@ -154,7 +154,7 @@ VERIFICATION = [
                 "        if self.parent is None:\n            self._ids[subject, command_id] = decision\n",
             ),
         ),
-        f"{_GROWING}::test_ids_are_known_at_the_target",
+        f"{_REPARTITIONING_TESTS}::test_ids_are_known_at_the_target",
     ),
     Mutation(
         "a child's proof begins without its parents' versions",
@@ -165,13 +165,13 @@ VERIFICATION = [
                 "        (self._states if self.parent is None else {})[aggregate_id] = StoredState(",
             ),
         ),
-        f"{_GROWING}::test_correct_owners_cause_no_violation",
+        f"{_REPARTITIONING_TESTS}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
         "a child's proof begins with nothing that waits",
         "cqrs_cli/proof/rules.py",
         (("            self.deferrals.open_deferrals.update(inherited.open_deferrals)\n", ""),),
-        f"{_GROWING}::test_correct_owners_cause_no_violation",
+        f"{_REPARTITIONING_TESTS}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
         "what parents left open may vanish",
@@ -182,19 +182,19 @@ VERIFICATION = [
                 '                (lambda *_: None)("deferred", self._scope.starts',
             ),
         ),
-        f"{_GROWING}::test_deferred_commands_move_to_targets",
+        f"{_REPARTITIONING_TESTS}::test_deferred_commands_move_to_targets",
     ),
     Mutation(
         "a repetition may point to any command of a parent",
         "cqrs_cli/proof/findings.py",
         (("return offset < self.parents.get(partition, 0)", "return True"),),
-        f"{_GROWING}::test_repetition_points_to_the_parent",
+        f"{_REPARTITIONING_TESTS}::test_repetition_points_to_the_parent",
     ),
     Mutation(
         "a command may move and be due at any time",
         "cqrs_cli/proof/outcomes.py",
         (('if data.reason == "MOVED" and data.due != outcome.time:', "if False:"),),
-        f"{_GROWING}::test_altered_forward_is_found",
+        f"{_REPARTITIONING_TESTS}::test_altered_forward_is_found",
     ),
     Mutation(
         "forwarded commands are not counted",
@@ -205,25 +205,25 @@ VERIFICATION = [
                 "                {}, outcome.movedto",
             ),
         ),
-        f"{_GROWING}::test_forwarded_commands_are_compared",
+        f"{_REPARTITIONING_TESTS}::test_forwarded_commands_are_compared",
     ),
     Mutation(
         "a copy of a forwarded command is a loss",
         "cqrs_cli/proof/forwarded_commands.py",
         (("if came is None or came not in missing:", "if came is None:"),),
-        f"{_GROWING}::test_lost_command_is_named",
+        f"{_REPARTITIONING_TESTS}::test_lost_command_is_named",
     ),
     Mutation(
         "an outcome may have any members",
         "cqrs_cli/proof/outcomes.py",
         (("            if others:\n", "            if False:\n"),),
-        f"{_MEMBERS}::test_every_changed_member_is_found",
+        f"{_MEMBER_TESTS}::test_every_changed_member_is_found",
     ),
     Mutation(
         "a dead letter may have another message",
         "cqrs_cli/proof/rules.py",
         (("if differ(dead_letter.message, outcome.message):", "if False:"),),
-        f"{_MEMBERS}::test_every_changed_header_is_found",
+        f"{_MEMBER_TESTS}::test_every_changed_header_is_found",
     ),
     Mutation(
         "an accepted outcome may have a code",
@@ -235,7 +235,7 @@ VERIFICATION = [
         "a split may be beyond the log",
         "cqrs_cli/proof/partition.py",
         (("if offset > end:", "if False:"),),
-        f"{_MEMBERS}::test_split_beyond_the_log_is_found",
+        f"{_MEMBER_TESTS}::test_split_beyond_the_log_is_found",
     ),
     Mutation(
         "a process manager starts at the first event with a command",
@@ -247,13 +247,13 @@ VERIFICATION = [
         "a forwarded command is compared by its position and id",
         "cqrs_cli/proof/forwarded_commands.py",
         (('(record.value or b""), digest_size=8', 'b"", digest_size=8'),),
-        f"{_GROWING}::test_altered_copy_is_named",
+        f"{_REPARTITIONING_TESTS}::test_altered_copy_is_named",
     ),
     Mutation(
         "the copy of a deleted command may have other data",
         "cqrs_cli/proof/forwarded_commands.py",
         (("return same and fits_document(envelope, fingerprint, fits)", "return same"),),
-        f"{_GROWING}::test_altered_copy_is_named",
+        f"{_REPARTITIONING_TESTS}::test_altered_copy_is_named",
     ),
     Mutation(
         "a process manager's forwarded command is compared by its position",
