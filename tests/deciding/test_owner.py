@@ -63,8 +63,8 @@ def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
     run_plan(counters.plan())
     plan = counters.plan()
     (partition,) = plan.partitions()
-    opened = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
-    with closing(opened.store) as shard:
+    opened_shard = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
+    with closing(opened_shard.store) as shard:
         apply_lost_batch(shard)
     counters.send(*increment_commands(3, first=3))
     run_plan(counters.plan())
@@ -136,7 +136,7 @@ def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     counters.check()
 
 
-class IgnoringClaims(DecidingSupervisor):
+class SupervisorIgnoringClaims(DecidingSupervisor):
     """A supervisor that ends after three owners, without reading the committed claim."""
 
     owners = 0
@@ -155,7 +155,9 @@ def test_ended_owners_release_their_clients(counters: TopicHarness) -> None:
     """Each owner has its own clients, whose threads search for unreachable brokers: they must not accumulate."""
     timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
     plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
-    supervisor = IgnoringClaims(plan, Partition("counter", 0), counters.aggregate, 0, threading.Event())
+    supervisor = SupervisorIgnoringClaims(
+        plan, Partition("counter", 0), counters.aggregate, 0, threading.Event()
+    )
     gc.unfreeze()  # garbage of earlier runs of this process
     gc.collect()
     gc.disable()

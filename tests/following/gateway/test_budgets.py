@@ -31,20 +31,20 @@ def test_budget_is_shared() -> None:
     budget = Budget(100, "answers")
     with budget.reservation() as first, budget.reservation() as second:
         first.reserve(80)
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Problem) as error:
             second.reserve(21)
-        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+        assert (error.value.status, error.value.headers) == (503, {"Retry-After": "1"})
         second.reserve(20)
     assert budget.reserved == 0
 
 
-def test_one_alone_may_have_more() -> None:
+def test_single_reservation_may_exceed_the_budget() -> None:
     budget = Budget(100, "answers")
     with budget.reservation() as reservation:
         reservation.reserve(300)
 
 
-def test_large_answers_go_in_pieces() -> None:
+def test_large_responses_are_sent_in_pieces() -> None:
     budget, sent, held = Budget(10**6, "answers"), list[Message](), set[int]()
 
     async def send(message: Message) -> None:

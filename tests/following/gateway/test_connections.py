@@ -67,16 +67,16 @@ def test_connections_without_request_end(sent_bytes: bytes) -> None:
             pass
 
 
-def test_newest_takes_the_idlest_place() -> None:
+def test_new_connection_replaces_the_idlest() -> None:
     with empty_gateway(connections=3, head_timeout=300.0) as (_, port):
         idle = [connect(port) for _ in range(3)]
         assert status(port, "/healthz") == 200
         assert idle[0].recv(1) == b""
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
 
-def test_requests_in_work_are_counted() -> None:
+def test_running_requests_are_counted() -> None:
     with empty_gateway(requests=1) as (gateway, port), closing(start_post(port, 0)):
         eventually(lambda: gateway.requests == 1)
         assert status(port, "/readyz") == 503
@@ -93,7 +93,7 @@ def test_bodies_share_a_budget() -> None:
     assert gateway.bodies.reserved == 0
 
 
-def test_clients_that_take_nothing_are_cut_off() -> None:
+def test_clients_that_read_nothing_are_disconnected() -> None:
     ended = threading.Event()
 
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:

@@ -38,7 +38,7 @@ BODIES = st.none() | st.binary(max_size=20) | JSON.map(lambda body: json.dumps(b
     st.dictionaries(HEADERS, VALUES.filter(str.isascii), max_size=2),
     BODIES,
 )
-def test_whatever_is_asked_is_answered(
+def test_every_request_gets_a_response(
     gateway: GatewayClient,
     method: str,
     parts: list[str],

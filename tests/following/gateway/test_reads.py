@@ -39,7 +39,7 @@ def test_own_write_is_waited_for(gateway: GatewayClient) -> None:
     assert (late.status, late.body["version"]) == (504, 12)
 
 
-def test_past_is_as_it_was(gateway: GatewayClient) -> None:
+def test_past_states_are_returned(gateway: GatewayClient) -> None:
     name = gateway.open_account()
     first = gateway.get(f"/bank_account/{name}?version=1")
     assert (first.status, first.body["version"], first.body["state"]["balance"]) == (200, 1, 0)
@@ -71,7 +71,7 @@ def test_pages_are_in_order(gateway: GatewayClient) -> None:
     ]
 
 
-def test_any_id_can_be_asked_for(gateway: GatewayClient) -> None:
+def test_any_id_can_be_read(gateway: GatewayClient) -> None:
     for name in ("a/b", "ü ?&#", "..", "history"):
         assert gateway.post(name, "Open", {"owner": "ann"}).status in (200, 422)
     response = gateway.get("/bank_account/a%2Fb?at_least=1&wait=20s")
@@ -100,13 +100,13 @@ def test_any_id_can_be_asked_for(gateway: GatewayClient) -> None:
         ("/bank_account?limti=1", 400),
     ],
 )
-def test_wrong_questions_are_problems(gateway: GatewayClient, path: str, status: int) -> None:
+def test_invalid_requests_are_problems(gateway: GatewayClient, path: str, status: int) -> None:
     response = gateway.get(path)
     assert (response.status, response.headers["content-type"]) == (status, "application/problem+json")
     assert response.body["status"] == status and response.body["title"]
 
 
-def test_restart_goes_on_where_it_was(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+def test_restart_continues_at_its_position(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
     with running_gateway(connection, accounts, tmp_path) as first:
         name = first.open_account()
         positions = {partition: replica.position for partition, replica in first.follower.replicas.items()}
@@ -120,13 +120,13 @@ def test_long_histories_are_refused(connection: Connection, accounts: Topics, tm
     """A past state is folded without keeping events, so it is not refused."""
     with running_gateway(connection, accounts, tmp_path, GatewayLimits(history_bytes=500)) as gateway:
         name = gateway.open_account()
-        refused = gateway.get(f"/bank_account/{name}/history")
-        assert (refused.status, refused.body["title"]) == (413, "the history is too long")
+        response = gateway.get(f"/bank_account/{name}/history")
+        assert (response.status, response.body["title"]) == (413, "the history is too long")
         assert gateway.get(f"/bank_account/{name}?version=2").body["state"]["balance"] == 100
         eventually(lambda: gateway.gateway.answers.reserved == 0)  # until the response is being sent
 
 
-def test_reading_asks_whether_to_go_on(gateway: GatewayClient) -> None:
+def test_reading_can_be_cancelled(gateway: GatewayClient) -> None:
     name, follower = gateway.open_account(), gateway.follower
 
     def raise_cancelled() -> NoReturn:

@@ -50,7 +50,7 @@ def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_requests_cut_off_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
+def test_cancelled_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Ctrl-C ends requests that wait for an outcome. Any other exception is logged with its traceback."""
     log = logging.getLogger("uvicorn.error")
     for error in (asyncio.CancelledError("timeout graceful shutdown exceeded"), RuntimeError("a bug")):
@@ -59,7 +59,7 @@ def test_requests_cut_off_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.kafka
-def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_recreated_topic_ends_the_gateway(connection: Connection, prefix: str, tmp_path: Path) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "bank_account")
     with running_gateway(connection, harness.topics, tmp_path / "gateway", read_only=True) as gateway:
         recreate_topics(harness, "events")
@@ -72,7 +72,7 @@ def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tm
 
 
 @pytest.mark.kafka
-def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> None:
+def test_followers_stop_concurrently(connection: Connection, tmp_path: Path) -> None:
     """One after the other, thirty aggregates would take longer to stop than a service manager waits."""
     prefix = f"t{uuid.uuid4().hex[:8]}."
     names = ["bank_account", "counter"]

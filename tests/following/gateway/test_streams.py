@@ -47,7 +47,7 @@ def read_events(response: HTTPResponse, count: int) -> list[ReceivedEvent]:
 
 
 @pytest.mark.kafka
-def test_stream_gives_what_comes(gateway: GatewayClient) -> None:
+def test_stream_sends_new_events(gateway: GatewayClient) -> None:
     name = gateway.open_account()
     with (
         open_stream(gateway, f"/bank_account/{name}") as events_of_account,
@@ -68,7 +68,7 @@ def test_stream_gives_what_comes(gateway: GatewayClient) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("from_topic", [False, True], ids=["from memory", "from the topic"])
-def test_nothing_is_missed_after_breaks(
+def test_no_event_is_missed_after_disconnects(
     connection: Connection, accounts: Topics, tmp_path: Path, from_topic: bool
 ) -> None:
     """A client that reconnects with its last id gets the remaining events, each once."""
@@ -101,7 +101,7 @@ def _read_one_by_one(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("last_id", ["x", "1:", "9:0", "0:-1"])
-def test_foreign_places_are_refused(gateway: GatewayClient, last_id: str) -> None:
+def test_invalid_positions_are_refused(gateway: GatewayClient, last_id: str) -> None:
     response = gateway.get("/bank_account", Accept="text/event-stream", Last_Event_ID=last_id)
     assert (response.status, response.body["title"]) == (400, "invalid from")
     assert gateway.get("/bank_account?type=Flown", Accept="text/event-stream").status == 400
@@ -109,16 +109,16 @@ def test_foreign_places_are_refused(gateway: GatewayClient, last_id: str) -> Non
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", ["Last_Event_ID", "from"])
-def test_place_beyond_the_log_is_gone(
+def test_position_beyond_the_log_is_gone(
     connection: Connection, accounts: Topics, tmp_path: Path, name: str
 ) -> None:
     """The client has events of a log that no longer exists, and would wait forever."""
     with running_gateway(connection, accounts, tmp_path, GatewayLimits(mismatch_timeout=0.0)) as gateway:
         path = "/bank_account?from=1:99999" if name == "from" else "/bank_account"
         header = {} if name == "from" else {name: "0:0,1:99999"}
-        answer = gateway.get(path, Accept="text/event-stream", **header)
-    assert (answer.status, answer.body["title"]) == (410, "the log ends before this position")
-    assert answer.body["detail"].startswith("partition 1 ends at ")
+        response = gateway.get(path, Accept="text/event-stream", **header)
+    assert (response.status, response.body["title"]) == (410, "the log ends before this position")
+    assert response.body["detail"].startswith("partition 1 ends at ")
 
 
 @pytest.mark.kafka
@@ -143,7 +143,7 @@ def test_streams_count_before_they_begin(connection: Connection, accounts: Topic
 
 
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))
-def test_feed_is_a_stretch_of_the_log(gaps: list[int], position: int, limit: int) -> None:
+def test_buffer_is_a_range_of_the_log(gaps: list[int], position: int, limit: int) -> None:
     """The buffer returns exactly the events after an offset, or reports that its first event is later."""
     buffer, log, offset = EventBuffer({0: 5}, buffer_bytes=600), list[FeedEvent](), 5
     for gap in gaps:

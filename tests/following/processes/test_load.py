@@ -24,7 +24,7 @@ def test_example_is_found() -> None:
     assert "checkout" in process_names(ROOT)
     loaded = load_process("checkout", ROOT, "aggregates")
     assert sorted(loaded.sources) == ["order", "payment"]
-    assert {kind.__name__ for kind in loaded.events} == {"Placed", "Cancelled", "Paid"}
+    assert {event_type.__name__ for event_type in loaded.events} == {"Placed", "Cancelled", "Paid"}
     assert loaded.command_targets == ("order", "payment")
     assert loaded.location.startswith("processes/checkout.py:")
 
@@ -70,9 +70,9 @@ def test_mistakes_are_named(tmp_path: Path, old: str, new: str, problem: str) ->
 
 
 def test_misspelt_aggregate_suggests_another(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as failed:
+    with pytest.raises(ConfigurationError) as error:
         load_process("mine", write_process(tmp_path, PROCESS.replace('"order"', '"ordre"')), "aggregates")
-    assert failed.value.hint.startswith("did you mean order? known: ")
+    assert error.value.hint.startswith("did you mean order? known: ")
 
 
 def test_unknown_process_suggests_another() -> None:

@@ -14,21 +14,23 @@ from cqrs_cli.following.processes.position_check import PositionCheck
 from cqrs_cli.ownership.claim import Claim
 
 KEY = b"shop.order.events/3"
-FIRST = ProcessPosition(5, Claim(1, "run", 0, 0, 4, "id-1", 8), start=5)
+FIRST_POSITION = ProcessPosition(5, Claim(1, "run", 0, 0, 4, "id-1", 8), start=5)
 
 
 def problems(*positions: ProcessPosition | bytes | None, key: bytes = KEY) -> list[str]:
-    found: list[str] = []
-    values = [one.encode() if isinstance(one, ProcessPosition) else one for one in positions]
-    log = [Record(at, 0, key, value) for at, value in enumerate(values)]
-    PositionCheck("p:0", found.append).decode(log)
-    return found
+    texts: list[str] = []
+    values = [
+        position.encode() if isinstance(position, ProcessPosition) else position for position in positions
+    ]
+    log = [Record(offset, 0, key, value) for offset, value in enumerate(values)]
+    PositionCheck("p:0", texts.append).decode(log)
+    return texts
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[ProcessPosition]:
     """Positions of a process manager that handles, stops at and skips events, and accepts losses."""
-    log = [FIRST]
+    log = [FIRST_POSITION]
     for number in range(draw(st.integers(1, 6))):
         last = log[-1]
         match draw(st.sampled_from(["handle", "stop", "skip", "accept", "claim"])):
@@ -55,7 +57,7 @@ def test_positions_without_fault_are_silent(log: list[ProcessPosition]) -> None:
     assert problems(*log) == []
 
 
-OTHERS: list[Any] = [None, -1, 1.5, 2**70, "x", True, [-1], {"a": 1}]
+OTHER_VALUES: list[Any] = [None, -1, 1.5, 2**70, "x", True, [-1], {"a": 1}]
 OPTIONAL = {"start", "accepted", "stopped", "skipped", "skipped_before"}
 
 
@@ -67,7 +69,7 @@ def test_record_without_position_is_found(log: list[ProcessPosition], data: st.D
     name = data.draw(st.sampled_from([*document, "further", "claim.n", "claim.further"]))
     part, _, member = name.rpartition(".")
     members = document[part] if part else document
-    if (value := data.draw(st.sampled_from(OTHERS))) is None:
+    if (value := data.draw(st.sampled_from(OTHER_VALUES))) is None:
         members.pop(member, None)
     else:
         members[member] = value
@@ -87,11 +89,11 @@ def test_record_without_position_is_found(log: list[ProcessPosition], data: st.D
     [
         (b"?", "is not a position: JSON is malformed"),
         (None, "is not a position: Input data was truncated"),
-        (replace(FIRST, stopped=6), "is 5, and the process manager stopped at event 6"),
-        (replace(FIRST, start=6), "is 5, and the process manager started at 6"),
-        (replace(FIRST, skipped=5), "is 5, and an operator has skipped the event 5"),
-        (replace(FIRST, offset=-1, start=None), "has the number -1"),
-        (FIRST.encode().replace(b":", b": ", 1), "has another form than a process manager writes"),
+        (replace(FIRST_POSITION, stopped=6), "is 5, and the process manager stopped at event 6"),
+        (replace(FIRST_POSITION, start=6), "is 5, and the process manager started at 6"),
+        (replace(FIRST_POSITION, skipped=5), "is 5, and an operator has skipped the event 5"),
+        (replace(FIRST_POSITION, offset=-1, start=None), "has the number -1"),
+        (FIRST_POSITION.encode().replace(b":", b": ", 1), "has another form than a process manager writes"),
     ],
 )
 def test_impossible_position_is_named(record: ProcessPosition | bytes | None, problem: str) -> None:
@@ -100,11 +102,11 @@ def test_impossible_position_is_named(record: ProcessPosition | bytes | None, pr
 
 @pytest.mark.parametrize("key", [b"", b"shop.order.events", b"shop.order.events/x", b"\xff/03", b"/3"])
 def test_key_of_no_partition_is_found(key: bytes) -> None:
-    assert "which is not of an events partition" in problems(FIRST, key=key)[0]
+    assert "which is not of an events partition" in problems(FIRST_POSITION, key=key)[0]
 
 
 def test_partition_beyond_the_claim_is_found() -> None:
-    (problem,) = problems(FIRST, key=b"shop.order.events/8")
+    (problem,) = problems(FIRST_POSITION, key=b"shop.order.events/8")
     assert problem == "p:0@0: it is of partition 8, and its claim of 8 partitions"
 
 
@@ -112,15 +114,18 @@ def test_partition_beyond_the_claim_is_found() -> None:
     ("later", "problem"),
     [
         (
-            replace(FIRST, offset=6, start=6),
+            replace(FIRST_POSITION, offset=6, start=6),
             "says that the process manager started at 6, an earlier record 5",
         ),
-        (replace(FIRST, offset=8, claim=replace(FIRST.claim, n=3)), "has claim 3, an earlier record claim 4"),
-        (replace(FIRST, offset=7), "goes back from 8 to 7, and no loss was accepted"),
-        (replace(FIRST, offset=9), "omits an event that an operator has skipped"),
+        (
+            replace(FIRST_POSITION, offset=8, claim=replace(FIRST_POSITION.claim, n=3)),
+            "has claim 3, an earlier record claim 4",
+        ),
+        (replace(FIRST_POSITION, offset=7), "goes back from 8 to 7, and no loss was accepted"),
+        (replace(FIRST_POSITION, offset=9), "omits an event that an operator has skipped"),
     ],
 )
 def test_contradiction_of_two_positions_is_found(later: ProcessPosition, problem: str) -> None:
-    earlier = replace(FIRST, offset=8, skipped=7)
+    earlier = replace(FIRST_POSITION, offset=8, skipped=7)
     assert f"p:0@1: it {problem}" in problems(earlier, later)
     assert problems(earlier, replace(later, accepted=later.offset, start=0)) == []

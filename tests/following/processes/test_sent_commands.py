@@ -14,7 +14,7 @@ from tests.core.personal.customer import CUSTOMER
 from tests.support.commands import document
 
 ORIGIN = "checkout/order.events/0/7/0@7"
-SENT = json.dumps(
+SENT_COMMAND = json.dumps(
     document("payment.Request", "o-7", f"{ORIGIN}/0", source=process_source("checkout"))
 ).encode()
 BINARY: Headers = [
@@ -36,16 +36,18 @@ def origins_of(value: bytes | None, headers: Headers | None = None) -> list[str]
 @pytest.mark.parametrize("escape", [b"\\/", b"\\u002f", b"\\u002F"])
 def test_escapes_hide_no_command(escape: bytes) -> None:
     assert (
-        origins_of(SENT)
-        == origins_of(SENT.replace(b"/cqrs/process/", b"/cqrs/process/".replace(b"/", escape)))
+        origins_of(SENT_COMMAND)
+        == origins_of(SENT_COMMAND.replace(b"/cqrs/process/", b"/cqrs/process/".replace(b"/", escape)))
         == [ORIGIN]
     )
-    assert origins_of(SENT.replace(b"checkout", b"\\u0063heckout")) == [ORIGIN]
+    assert origins_of(SENT_COMMAND.replace(b"checkout", b"\\u0063heckout")) == [ORIGIN]
 
 
 def test_modes_hide_no_command() -> None:
     assert origins_of(b"{}", BINARY) == [ORIGIN]
-    assert origins_of(SENT, [("content-type", b"application/cloudevents+json; charset=utf-8")]) == [ORIGIN]
+    assert origins_of(SENT_COMMAND, [("content-type", b"application/cloudevents+json; charset=utf-8")]) == [
+        ORIGIN
+    ]
 
 
 @pytest.mark.parametrize(
@@ -53,9 +55,9 @@ def test_modes_hide_no_command() -> None:
     [
         None,
         b"\xff\\",
-        SENT.replace(b"/process/checkout", b"/process/other"),
-        SENT.replace(b'"specversion"', b'"deferredfrom": "0/0", "specversion"'),
-        SENT.replace(b"@7/0", b"@7"),
+        SENT_COMMAND.replace(b"/process/checkout", b"/process/other"),
+        SENT_COMMAND.replace(b'"specversion"', b'"deferredfrom": "0/0", "specversion"'),
+        SENT_COMMAND.replace(b"@7/0", b"@7"),
     ],
 )
 def test_other_commands_do_not_count(value: bytes | None) -> None:
@@ -64,7 +66,7 @@ def test_other_commands_do_not_count(value: bytes | None) -> None:
 
 
 def test_key_is_part_of_the_command() -> None:
-    digests = {command_digest("t", key, SENT) for key in (b"o-7", b"o-8", None)}
+    digests = {command_digest("t", key, SENT_COMMAND) for key in (b"o-7", b"o-8", None)}
     assert len(digests) == 3
 
 
@@ -85,26 +87,26 @@ def test_personal_fields_do_not_count() -> None:
 def test_forwarded_copy_is_no_second_one() -> None:
     """A command forwarded twice counts once. If its original was deleted, the copy counts as the original."""
     sent = ProcessCommands("checkout")
-    record = Record(5, 0, b"o-7", SENT, [*HEADERS])
+    record = Record(5, 0, b"o-7", SENT_COMMAND, [*HEADERS])
     sent.add_if_sent(record, "payment.commands", 0)
     (first,) = sent.locations["order.events"][ORIGIN][0]
     for partition, forwarded_from in ((1, "0/5"), (3, "1/5")):
-        sent.add_if_sent(forwarded(record, forwarded_from), "payment.commands", partition)
+        sent.add_if_sent(forward_copy(record, forwarded_from), "payment.commands", partition)
     assert sent.locations["order.events"][ORIGIN][0] == [first]
-    sent.add_if_sent(forwarded(record, "2/9"), "payment.commands", 3)
+    sent.add_if_sent(forward_copy(record, "2/9"), "payment.commands", 3)
     assert [location.digest for location in sent.locations["order.events"][ORIGIN][0]] == [first.digest] * 2
 
 
 def test_altered_copy_is_a_second_one() -> None:
     sent = ProcessCommands("checkout")
-    record = Record(5, 0, b"o-7", SENT, [*HEADERS])
-    other = msgspec.structs.replace(record, value=SENT.replace(b'"data": {}', b'"data": {"n": 9000}'))
+    record = Record(5, 0, b"o-7", SENT_COMMAND, [*HEADERS])
+    other = msgspec.structs.replace(record, value=SENT_COMMAND.replace(b'"data": {}', b'"data": {"n": 9000}'))
     assert other != record
-    for partition, copy in ((0, record), (1, forwarded(other, "0/5"))):
+    for partition, copy in ((0, record), (1, forward_copy(other, "0/5"))):
         sent.add_if_sent(copy, "payment.commands", partition)
     assert len(sent.locations["order.events"][ORIGIN][0]) == 2
 
 
-def forwarded(record: Record, forwarded_from: str) -> Record:
+def forward_copy(record: Record, forwarded_from: str) -> Record:
     value = (record.value or b"")[:-1] + b',"forwardedfrom":"%s"}' % forwarded_from.encode()
     return msgspec.structs.replace(record, value=value)
