@@ -21,7 +21,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
             "the disk is full or failing under the state in /s (short)",
             "make room",
         ),
-        (OSError(errno.EACCES, "no"), "the state folder /s cannot be used (no)", "--state-dir"),
+        (OSError(errno.EACCES, "no"), "the state folder /s cannot be used (no)", "state_dir"),
     ],
 )
 def test_error_says_what_to_do(error: Exception, message: str, hint: str) -> None:

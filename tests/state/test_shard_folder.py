@@ -20,7 +20,7 @@ def test_file_as_parent_is_clear_error(tmp_path: Path) -> None:
     assert raised.value.message.startswith(
         f"the state folder {tmp_path / 'file' / 'topic' / '0'} cannot be used"
     )
-    assert "--state-dir" in raised.value.hint
+    assert "state_dir" in raised.value.hint
 
 
 @pytest.mark.skipif(not Path("/sys/kernel").exists(), reason="needs a folder that even root cannot write")
@@ -83,7 +83,7 @@ def test_later_mount_hides_the_earlier(
     reject_network_file_system(Path("/mnt/other/0"), mounts)
     with pytest.raises(ConfigurationError) if is_refused else nullcontext() as raised:
         reject_network_file_system(Path("/mnt/back\\slash/0"), mounts)
-    assert not is_refused or (raised and "--state-dir" in raised.value.hint)
+    assert not is_refused or (raised and "state_dir" in raised.value.hint)
 
 
 def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
