@@ -1,12 +1,12 @@
 """Formatting of counts, durations and rates for people."""
 
 #: The weight of the newest rate in an exponential moving average.
-_NEWEST = 0.4
+_NEWEST_WEIGHT = 0.4
 
 
-def counted(count: int, thing: str) -> str:
+def counted(count: int, noun: str) -> str:
     """Return a count with its noun: `1 command`, `2,000 commands`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def rough_time(seconds: float) -> str:
@@ -18,9 +18,9 @@ def rough_time(seconds: float) -> str:
 
 
 def smoothed(average: float, measurement: float) -> float:
-    """Return the moving average after one more measurement `measurement`; `average` is the previous average, 0 at the
-    start.
-    """
+    """Return the moving average after one more measurement; `average` is the previous average, 0 at the start."""
     return (
-        max(0.0, measurement) if average == 0.0 else (1 - _NEWEST) * average + _NEWEST * max(0.0, measurement)
+        max(0.0, measurement)
+        if average == 0.0
+        else (1 - _NEWEST_WEIGHT) * average + _NEWEST_WEIGHT * max(0.0, measurement)
     )

@@ -27,13 +27,13 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 class UserCode(NamedTuple):
     """A type of user code: aggregates, process managers or projections."""
 
-    name: str  # for messages
+    name: str  # for messages, such as `aggregate`
     value: str  # the name of the value that each module defines
     type: type
     example_line: str  # a sample line that creates the value
     name_pattern: re.Pattern[str]  # the valid module names
-    part_of: str  # the other names that contain a module's name
-    name_rule: str  # a description of the pattern `wanted`
+    part_of: str  # for messages: the name that contains a module's name, such as `a topic's name`
+    name_rule: str  # for messages: a description of `name_pattern`
 
 
 _AGGREGATE = UserCode(
@@ -53,10 +53,12 @@ def names(package: str, root: Path) -> list[str]:
 
     Only the package's own `__init__` is executed. Modules whose name starts with `_` are left out.
     """
-    found = _package(package, root)
-    if found is None:
+    package_module = _package(package, root)
+    if package_module is None:
         return []
-    return sorted(m.name for m in pkgutil.iter_modules(found.__path__) if not m.name.startswith("_"))
+    return sorted(
+        info.name for info in pkgutil.iter_modules(package_module.__path__) if not info.name.startswith("_")
+    )
 
 
 def load(name: str, package: str, root: Path) -> Aggregate:
@@ -67,29 +69,31 @@ def load(name: str, package: str, root: Path) -> Aggregate:
     return _create_aggregate(name, user_module(_AGGREGATE, name, package, root), root)
 
 
-def user_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
+def user_module(user_code: UserCode, name: str, package: str, root: Path) -> ModuleType:
     """Return the module `name` of a package; it defines a value of this type of user code.
 
     Raises `UsageError` for an unknown name, and `ConfigurationError` with file and line for code that cannot be used.
     """
-    known = names(package, root)
-    if name not in known:
-        raise UsageError(f"no {kind.name} {name!r}", _known_names(kind, name, known, package, root))
-    if not kind.name_pattern.fullmatch(name):
-        raise ConfigurationError(
-            f"{kind.name} {name!r} cannot be part of {kind.part_of}",
-            f"rename its file: {kind.name_rule} (in {package})",
+    known_names = names(package, root)
+    if name not in known_names:
+        raise UsageError(
+            f"no {user_code.name} {name!r}", _known_names(user_code, name, known_names, package, root)
         )
-    return _module(kind, name, package, root)
-
-
-def _module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
-    full = f"{package}.{name}"
-    module = _run_module(partial(importlib.import_module, full), full, root, kind.name)
-    if not isinstance(getattr(module, kind.value, None), kind.type):
+    if not user_code.name_pattern.fullmatch(name):
         raise ConfigurationError(
-            f"{relative_path(module.__file__, root)} defines no {kind.value}",
-            f"end it with `{kind.example_line}`",
+            f"{user_code.name} {name!r} cannot be part of {user_code.part_of}",
+            f"rename its file: {user_code.name_rule} (in {package})",
+        )
+    return _module(user_code, name, package, root)
+
+
+def _module(user_code: UserCode, name: str, package: str, root: Path) -> ModuleType:
+    module_name = f"{package}.{name}"
+    module = _run_module(partial(importlib.import_module, module_name), module_name, root, user_code.name)
+    if not isinstance(getattr(module, user_code.value, None), user_code.type):
+        raise ConfigurationError(
+            f"{relative_path(module.__file__, root)} defines no {user_code.value}",
+            f"end it with `{user_code.example_line}`",
         )
     return module
 
@@ -99,16 +103,16 @@ def load_from(name: str, module: str, root: Path) -> Aggregate:
 
     Raises the errors of `load`. `cqrs whatif` uses it to decide with changed code.
     """
-    package, _, leaf = module.rpartition(".")
-    found = _package(package, root) if package else None
-    if found is None or leaf not in {
-        module_info.name for module_info in pkgutil.iter_modules(found.__path__)
+    package, _, module_name = module.rpartition(".")
+    package_module = _package(package, root) if package else None
+    if package_module is None or module_name not in {
+        module_info.name for module_info in pkgutil.iter_modules(package_module.__path__)
     }:
         raise UsageError(
             f"there is no module {module!r} in a folder of {root}",
             "write FOLDER.NAME for the file FOLDER/NAME.py of the project",
         )
-    return _create_aggregate(name, _module(_AGGREGATE, leaf, package, root), root)
+    return _create_aggregate(name, _module(_AGGREGATE, module_name, package, root), root)
 
 
 def _create_aggregate(name: str, module: ModuleType, root: Path) -> Aggregate:
@@ -117,42 +121,45 @@ def _create_aggregate(name: str, module: ModuleType, root: Path) -> Aggregate:
     try:
         aggregate = Aggregate.of(name, decider)
     except TypeError as error:
-        where = error.where if isinstance(error, InvalidAggregate) else decider.decide
+        code_object = error.where if isinstance(error, InvalidAggregate) else decider.decide
         raise ConfigurationError(
-            f"{location_of(where, module, root)}: {error}", "correct the aggregate"
+            f"{location_of(code_object, module, root)}: {error}", "correct the aggregate"
         ) from error
     return aggregate
 
 
 def event_owners(
-    kinds: Iterable[type[Event]], names: list[str], package: str, root: Path, location: str
+    event_classes: Iterable[type[Event]], names: list[str], package: str, root: Path, location: str
 ) -> dict[str, Aggregate]:
     """Return the aggregates that have these events, by name; for `cqrs.Event` all aggregates of `names`.
 
     `Erased` selects no aggregate. Raises `ConfigurationError` for an event of no aggregate; `location` is the file and
     line in its message, such as `processes/checkout.py:19`.
     """
-    current_kinds = [kind for kind in kinds if kind is not Erased]
+    current_classes = [event_class for event_class in event_classes if event_class is not Erased]
     return {
         aggregate.name: aggregate
-        for kind in current_kinds
-        for aggregate in _owners(kind, names, package, root, location)
+        for event_class in current_classes
+        for aggregate in _owners(event_class, names, package, root, location)
     }
 
 
 def _owners(
-    kind: type[Event], candidates: list[str], package: str, root: Path, location: str
+    event_class: type[Event], candidates: list[str], package: str, root: Path, location: str
 ) -> list[Aggregate]:
     """Return the aggregates that have this event. An event of an aggregate's module loads only that module."""
     known = ", ".join(candidates) or "none"
-    module_name = kind.__module__.removeprefix(f"{package}.")
-    if kind is not Event and module_name in candidates:
+    module_name = event_class.__module__.removeprefix(f"{package}.")
+    if event_class is not Event and module_name in candidates:
         candidates = [module_name]
     loaded = [load(name, package, root) for name in candidates]
-    owners = [aggregate for aggregate in loaded if kind is Event or kind in aggregate.events.values()]
+    owners = [
+        aggregate for aggregate in loaded if event_class is Event or event_class in aggregate.events.values()
+    ]
     if not owners:
         raise ConfigurationError(
-            f"{location}: {kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
+            f"{location}: {event_class.__module__}.{event_class.__name__} is not an event of an aggregate of this "
+            "project",
             f"known aggregates: {known}",
         )
     return owners
@@ -183,8 +190,8 @@ def _package(package: str, root: Path) -> ModuleType | None:
             return None
         path = list(spec.submodule_search_locations)
         module = sys.modules.get(name)
-        if module is None or [_resolved(p) for p in getattr(module, "__path__", ())] != [
-            _resolved(p) for p in path
+        if module is None or [_resolved(folder) for folder in getattr(module, "__path__", ())] != [
+            _resolved(folder) for folder in path
         ]:
             module = _run_module(partial(_import, spec), name, root)
     return module
@@ -192,7 +199,7 @@ def _package(package: str, root: Path) -> ModuleType | None:
 
 def _import(spec: ModuleSpec) -> ModuleType:
     """Import a package, and replace a loaded module of the same name, such as the package of another project."""
-    for name in [n for n in sys.modules if n == spec.name or n.startswith(f"{spec.name}.")]:
+    for name in [name for name in sys.modules if name == spec.name or name.startswith(f"{spec.name}.")]:
         del sys.modules[name]
     module = sys.modules[spec.name] = module_from_spec(spec)
     # Without an explicit path, Python would search all of `sys.path` for a package that has no `__init__`.
@@ -224,7 +231,9 @@ def _error_location(error: BaseException, root: Path) -> str:
         return f"{relative_path(error.filename, root)}:{error.lineno}"
     base = str(root.resolve())
     project_frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if _resolved(f.filename).startswith(base)
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _resolved(frame.filename).startswith(base)
     ]
     return (
         f"{relative_path(project_frames[-1].filename, root)}:{project_frames[-1].lineno}"
@@ -233,11 +242,11 @@ def _error_location(error: BaseException, root: Path) -> str:
     )
 
 
-def location_of(where: object, module: ModuleType, root: Path) -> str:
+def location_of(code_object: object, module: ModuleType, root: Path) -> str:
     """Return file and line of a function or class, such as `processes/checkout.py:19`; else the file of the module."""
     try:
-        file = inspect.getsourcefile(where) or module.__file__  # type: ignore[arg-type]
-        return f"{relative_path(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
+        file = inspect.getsourcefile(code_object) or module.__file__  # type: ignore[arg-type]
+        return f"{relative_path(file, root)}:{inspect.getsourcelines(code_object)[1]}"  # type: ignore[arg-type]
     except (TypeError, OSError):
         return relative_path(module.__file__, root)
 
@@ -253,10 +262,10 @@ def _resolved(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _known_names(kind: UserCode, name: str, known: list[str], package: str, root: Path) -> str:
-    if not known and kind is _AGGREGATE:
+def _known_names(user_code: UserCode, name: str, known_names: list[str], package: str, root: Path) -> str:
+    if not known_names and user_code is _AGGREGATE:
         return f"there is no package {package!r} with aggregates in {root}: cqrs new DIR makes a project"
-    if not known:
-        return f"there is no folder {package!r} with any in {root}"
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(known)}"
+    if not known_names:
+        return f"there is no folder {package!r} with modules in {root}"
+    close = difflib.get_close_matches(name, known_names, n=1)
+    return f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(known_names)}"

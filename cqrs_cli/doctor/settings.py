@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic import ByteSize
 
 from cqrs_cli.settings.durations import show_duration
-from cqrs_cli.settings.java_properties import masked
+from cqrs_cli.settings.java_properties import mask_secrets
 from cqrs_cli.settings.settings import Settings, origins
 
 
@@ -29,7 +29,7 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
         for name in setting_origins
         if name != "properties"
     ]
-    for name, value in masked(settings.client_properties()).items():
+    for name, value in mask_secrets(settings.client_properties()).items():
         is_setting = name in settings.properties  # else the property is from the file of `command_config`
         rows.append(
             SettingRow(

@@ -61,16 +61,18 @@ _CSV = {
 }
 
 
-def text_columns(answer: "DataFrame") -> "DataFrame":
+def text_columns(result: "DataFrame") -> "DataFrame":
     """Return an answer with times as text, and lists and objects as JSON, which Python and CSV take as they are.
 
     Python would convert a time to the local time zone, whose calendar may end earlier.
     """
     from pyspark.sql import functions, types
 
-    numbered = answer.toDF(*(f"c{number}" for number in range(len(answer.columns))))  # names may repeat
+    numbered_columns = result.toDF(
+        *(f"c{number}" for number in range(len(result.columns)))
+    )  # names may repeat
     columns = []
-    for field, name in zip(numbered.schema, answer.columns, strict=True):
+    for field, name in zip(numbered_columns.schema, result.columns, strict=True):
         column = functions.col(field.name)
         if isinstance(field.dataType, types.TimestampType):
             column = functions.date_format(column, _TIME_FORMAT)
@@ -79,14 +81,14 @@ def text_columns(answer: "DataFrame") -> "DataFrame":
         elif isinstance(field.dataType, (types.ArrayType, types.MapType, types.StructType)):
             column = functions.to_json(column, {"timestampFormat": _TIME_FORMAT})
         columns.append(column.alias(name))
-    return numbered.select(*columns)
+    return numbered_columns.select(*columns)
 
 
-def json_lines(answer: "DataFrame") -> "DataFrame":
+def json_lines(result: "DataFrame") -> "DataFrame":
     """Return an answer as one column with a JSON object for each row."""
     from pyspark.sql import functions
 
-    return answer.select(functions.to_json(functions.struct("*"), {"timestampFormat": _TIME_FORMAT}))
+    return result.select(functions.to_json(functions.struct("*"), {"timestampFormat": _TIME_FORMAT}))
 
 
 def split_queries(text: str) -> list[str]:
@@ -126,7 +128,12 @@ class SqlSession:
         `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the cluster and
         its topics.
         """
-        self._context, self._connection, self._settings, self._as_of = context, connection, settings, at
+        self._context, self._connection, self._settings, self._time_or_positions = (
+            context,
+            connection,
+            settings,
+            at,
+        )
         self._flags = dict(flags or {})
         self._created_views: set[str] = set()
         self._results: list[Any] = []
@@ -149,13 +156,13 @@ class SqlSession:
             self._create_named(text)
             return self._spark.sql(text)
 
-    def write(self, answer: "DataFrame", target: Target) -> int:
+    def write(self, result: "DataFrame", target: Target) -> int:
         """Write an answer to a folder, which appears complete or not at all; return the number of rows."""
         with staging_folder(self._context, target) as folder, self.one_line_errors():
-            written = text_columns(answer) if target.format == "csv" else answer
+            output = text_columns(result) if target.format == "csv" else result
             options = _CSV if target.format == "csv" else {"timestampFormat": _TIME_FORMAT}
-            written.write.mode("overwrite").options(**options).format(target.format).save(folder)
-            read = self._spark.read.format(target.format).options(**options).schema(written.schema)
+            output.write.mode("overwrite").options(**options).format(target.format).save(folder)
+            read = self._spark.read.format(target.format).options(**options).schema(output.schema)
             return read.load(folder).count()
 
     @contextmanager
@@ -186,7 +193,9 @@ class SqlSession:
         """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:
-            is_shown = "show" in words and not (callable(self._as_of) and name in self._state_views)
+            is_shown = "show" in words and not (
+                callable(self._time_or_positions) and name in self._state_views
+            )
             if name not in self._created_views and (is_shown or name.lower() in words):
                 try:
                     self._create_view(name)
@@ -204,8 +213,8 @@ class SqlSession:
     def _create_state_view(self, name: str) -> None:
         aggregate, settings = self._state_views[name], self._settings
         topics = Topics(aggregate.name, settings.topic_prefix)
-        positions = self._as_of(topics.events) if callable(self._as_of) else None
-        time = None if callable(self._as_of) else self._as_of
+        positions = self._time_or_positions(topics.events) if callable(self._time_or_positions) else None
+        time = None if callable(self._time_or_positions) else self._time_or_positions
         plan = plan_replay(
             self._connection,
             topics,
@@ -220,8 +229,8 @@ class SqlSession:
         self._results.append(results)
         count = len(plan.bounds)
         rows = partial(aggregate_rows, plan, results, "parquet")
-        numbers = self._spark.range(0, count, 1, count)
-        numbers.mapInArrow(rows, state_schema(aggregate.state)).createOrReplaceTempView(f"`{name}`")
+        partitions = self._spark.range(0, count, 1, count)
+        partitions.mapInArrow(rows, state_schema(aggregate.state)).createOrReplaceTempView(f"`{name}`")
 
     def _error_from(self, error: Exception) -> CqrsError:
         from pyspark.errors import AnalysisException, ParseException

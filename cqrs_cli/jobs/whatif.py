@@ -46,7 +46,7 @@ DIFFERENCE_COLUMNS = (
 )
 
 #: The number of differences in a batch for Spark.
-ROWS_AT_ONCE = 1_000
+ROWS_PER_BATCH = 1_000
 
 
 class DecidedAgain(NamedTuple):
@@ -107,7 +107,7 @@ def decide_all_again(
     Raises the gravest error of the tasks; then the target is unchanged.
     """
     results = result_accumulator(context, WhatifResult)
-    began, partitions = time.monotonic(), plan.families
+    started_at, partitions = time.monotonic(), plan.families
     with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
         plan = replace(plan, words=reports.address)
 
@@ -124,7 +124,7 @@ def decide_all_again(
             columns = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
             with staged_writer(context, target) as write:
                 results_by_partition = run(partial(write, len(partitions), rows, columns))
-    return summarize(list(results_by_partition.values()), time.monotonic() - began)
+    return summarize(list(results_by_partition.values()), time.monotonic() - started_at)
 
 
 def summarize(results: list[WhatifResult], seconds: float) -> DecidedAgain:
@@ -186,7 +186,7 @@ def difference_rows(
     differences: Iterator[HistoryDifference], format: FileFormat
 ) -> "Iterator[pyarrow.RecordBatch]":
     """Yield the differences as batches of rows."""
-    while batch := list(islice(differences, ROWS_AT_ONCE)):
+    while batch := list(islice(differences, ROWS_PER_BATCH)):
         yield _columns(batch) if format == "parquet" else _lines(batch)
 
 

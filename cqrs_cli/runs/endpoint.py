@@ -34,13 +34,13 @@ class JobSnapshot(Protocol):
     def at(self) -> float: ...
 
 
-_L = TypeVar("_L", bound=JobSnapshot)
+_Snapshot = TypeVar("_Snapshot", bound=JobSnapshot)
 
 
-class SnapshotCollector(Protocol[_L]):
+class SnapshotCollector(Protocol[_Snapshot]):
     """A Prometheus collector of the last snapshot. `polled_systems`: the names of the systems that a poll asks."""
 
-    snapshot: _L | None
+    snapshot: _Snapshot | None
     polled_systems: str
 
     def waiting_by_name(self) -> dict[str, str]:
@@ -52,12 +52,12 @@ class SnapshotCollector(Protocol[_L]):
     def collect(self) -> Iterator[Metric]: ...
 
 
-class Endpoint(Generic[_L]):
+class Endpoint(Generic[_Snapshot]):
     """Serves one job in threads of its own until it is closed."""
 
     def __init__(
         self,
-        metrics: SnapshotCollector[_L],
+        metrics: SnapshotCollector[_Snapshot],
         host: str,
         port: int,
         clock: Callable[[], float] = time.monotonic,
@@ -73,13 +73,14 @@ class Endpoint(Generic[_L]):
             self._server = _server(host, port, handler)
         except OSError as error:
             raise ConfigurationError(
-                f"{host} port {port} cannot be used for metrics: {error}", "choose another: --metrics-address"
+                f"{host} port {port} cannot be used for metrics: {error}",
+                "choose another address: --metrics-address",
             ) from error
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
-    def update(self, snapshot: _L) -> None:
+    def update(self, snapshot: _Snapshot) -> None:
         """Serve this snapshot from now on."""
         self._metrics.snapshot = snapshot
         self.record_heartbeat()
@@ -89,13 +90,13 @@ class Endpoint(Generic[_L]):
         self._metrics.snapshot = None
 
     def record_heartbeat(self) -> None:
-        """Note that the driver is alive."""
+        """Record the time of a heartbeat: the driver is alive."""
         self._last_heartbeat = self._clock()
 
     def health(self) -> dict[str, object]:
         """Return the answer of `/healthz`."""
-        silent = self._clock() - self._last_heartbeat
-        return {"alive": silent < ALIVE_TIMEOUT, "silent_seconds": round(silent, 1)}
+        silent_seconds = self._clock() - self._last_heartbeat
+        return {"alive": silent_seconds < ALIVE_TIMEOUT, "silent_seconds": round(silent_seconds, 1)}
 
     def readiness(self, with_standby: bool = False) -> dict[str, object]:
         """Return the answer of `/readyz`: the partitions in which no owner decides, each with its current step.

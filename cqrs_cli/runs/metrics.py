@@ -35,7 +35,7 @@ class Metrics(JobMetrics["Snapshot"]):
         return self.snapshot is not None and self.snapshot.is_standby()
 
     def extra_metrics(self, snapshot: "Snapshot") -> Iterator[Metric]:
-        """The metrics that the owners measure themselves; none of a run that has process managers only."""
+        """Yield the metrics that the owners measure themselves; none for a run that has process managers only."""
         if not snapshot.reports:
             return
         refused = CounterMetricFamily(

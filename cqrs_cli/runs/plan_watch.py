@@ -12,7 +12,7 @@ from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.runs.source_files import SourceWatch
 
 #: Seconds between two checks: commands in new partitions wait for the run that splits.
-_EVERY = 0.5
+_CHECK_INTERVAL = 0.5
 
 
 class PlanChangedError(CqrsError):
@@ -27,17 +27,19 @@ class PlanWatch:
 
     def __init__(self, plan: Plan, processes: ProcessPlan | None, sources: SourceWatch | None = None) -> None:
         self._sources = sources
-        decided = {found.topics.commands: found for found in plan.topics.values()}
-        self._aggregates = {topic: found.topics.aggregate for topic, found in decided.items()}
-        self._counts = {topic: found.partitions for topic, found in decided.items()}
-        ids = {topic: found.ids["commands"] for topic, found in decided.items()}
-        for source in () if processes is None else (one.source for one in processes.subscriptions):
+        aggregate_topics = {topics.topics.commands: topics for topics in plan.topics.values()}
+        self._aggregates = {topic: topics.topics.aggregate for topic, topics in aggregate_topics.items()}
+        self._counts = {topic: topics.partitions for topic, topics in aggregate_topics.items()}
+        ids = {topic: topics.ids["commands"] for topic, topics in aggregate_topics.items()}
+        for source in (
+            () if processes is None else (subscription.source for subscription in processes.subscriptions)
+        ):
             if source.aggregate not in plan.topics and processes is not None:
                 events = processes.events[source.topic]
                 self._aggregates[source.topic] = source.aggregate
                 self._counts[source.topic], ids[source.topic] = events.partitions, events.topic_id
         self._owned: frozenset[str] = frozenset()
-        self._topics = track_topics(plan.connection, ids, self._recreated, _EVERY)
+        self._topics = track_topics(plan.connection, ids, self._recreated_error, _CHECK_INTERVAL)
 
     def check(self, owned: Collection[RunPartition]) -> None:
         """Raise `PlanChangedError` for a topic that was extended or recreated, unless the run owns a partition of its
@@ -46,16 +48,16 @@ class PlanWatch:
         """
         if self._sources is not None and not owned:
             self._sources.check_if_due()
-        self._owned = frozenset(_aggregate_of(place) for place in owned)
+        self._owned = frozenset(_aggregate_of(partition) for partition in owned)
         for topic, count in self._topics.check_if_due().items():
             if count != self._counts[topic] and self._aggregates[topic] not in self._owned:
                 raise PlanChangedError(f"{topic} has {count} partitions now, not {self._counts[topic]}")
 
-    def _recreated(self, topic: str, recreated: bool) -> CqrsError | None:
-        if not recreated or self._aggregates[topic] in self._owned:
+    def _recreated_error(self, topic: str, is_recreated: bool) -> CqrsError | None:
+        if not is_recreated or self._aggregates[topic] in self._owned:
             return None
         return PlanChangedError(f"{topic} was recreated")
 
 
-def _aggregate_of(place: RunPartition) -> str:
-    return place.aggregate if isinstance(place, Partition) else place.source.aggregate
+def _aggregate_of(partition: RunPartition) -> str:
+    return partition.aggregate if isinstance(partition, Partition) else partition.source.aggregate

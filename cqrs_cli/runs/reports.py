@@ -9,8 +9,8 @@ from cqrs_cli.following.processes.plan import ABOUT_PROCESSES
 from cqrs_cli.telemetry.datagrams import decode_message
 from cqrs_cli.telemetry.listener import DatagramListener
 
-#: The most seconds of silence that one poll of the driver counts.
-_LONGEST_POLL = 2.0
+#: One poll of the driver counts at most this many seconds of silence.
+_MAX_POLL_SECONDS = 2.0
 
 
 class ReportSilence:
@@ -21,19 +21,19 @@ class ReportSilence:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._polled_at = clock()
-        self._last: dict[Partition, tuple[tuple[int, int, int], float]] = {}
+        self._order_and_silence: dict[Partition, tuple[tuple[int, int, int], float]] = {}
 
     def observe(self, reports: Mapping[Partition, OwnerReport]) -> dict[Partition, float]:
         """Store the latest reports; return the seconds of silence of each partition. An owner that has ended reports
         no more, and is not silent.
         """
         polled_at = self._clock()
-        elapsed, self._polled_at = min(polled_at - self._polled_at, _LONGEST_POLL), polled_at
+        elapsed, self._polled_at = min(polled_at - self._polled_at, _MAX_POLL_SECONDS), polled_at
         for partition, report in reports.items():
-            order, silence = self._last.get(partition, (report.order, -elapsed))
+            order, silence = self._order_and_silence.get(partition, (report.order, -elapsed))
             is_silent = order == report.order and report.step != "ended"
-            self._last[partition] = report.order, silence + elapsed if is_silent else 0.0
-        return {partition: silence for partition, (_, silence) in self._last.items()}
+            self._order_and_silence[partition] = report.order, silence + elapsed if is_silent else 0.0
+        return {partition: silence for partition, (_, silence) in self._order_and_silence.items()}
 
 
 class Reports(DatagramListener):
@@ -71,6 +71,6 @@ class Reports(DatagramListener):
         if report is None:
             return
         partition = Partition(report.aggregate, report.partition)
-        before = self._latest.get(partition)
-        if before is None or report.order > before.order:
+        previous_report = self._latest.get(partition)
+        if previous_report is None or report.order > previous_report.order:
             self._latest[partition] = report

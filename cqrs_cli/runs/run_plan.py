@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OperatorOverrides:
-    """An operator's overrides, as records such as `order:3@250`: accept a loss there, skip an event, fail a command."""
+    """An operator's overrides. Each names a record, such as `order:3@250`: partition 3 of `order`, offset 250."""
 
-    accept_loss: Sequence[str] = ()
-    skip: Sequence[str] = ()
-    fail: Sequence[str] = ()
+    accept_loss: Sequence[str] = ()  # where to continue after a loss
+    skip: Sequence[str] = ()  # events that process managers skip
+    fail: Sequence[str] = ()  # commands that fail without a decision
 
     def __bool__(self) -> bool:
         return bool(self.accept_loss or self.skip or self.fail)
@@ -66,7 +66,7 @@ class RunPlan:
         return RunPlan(deciding_plan or replace(self.deciding_plan, topics={}, targets={}), process_plan)
 
     def finished_snapshot(self) -> Snapshot:
-        """The snapshot of a `--once` run that had nothing to do: every position is at its target."""
+        """Return the snapshot of a `--once` run that had nothing to do: every position is at its target."""
         now, processes = time.monotonic(), None
         if self.process_plan is not None:
             targets = self.process_plan.targets or {}
@@ -85,9 +85,10 @@ def plan_run(
     once: bool = False,
     standby: bool = False,
 ) -> RunPlan:
-    """The run that decides for these aggregates and runs these process managers. Raises as `prepare` does.
+    """Return the plan of a run that decides for these aggregates and runs these process managers.
 
-    With `beginning` a new process manager begins at the first event, else at the end of the log.
+    With `beginning` a new process manager begins at the first event, else at the end of the log. Raises the errors of
+    `prepare`, and `UsageError` for overrides of process managers without a process manager.
     """
     losses = {text: parse_position("--accept-loss", text) for text in overrides.accept_loss}
     aggregate_losses = [text for text, position in losses.items() if not position.process]

@@ -6,17 +6,17 @@ from javaproperties import InvalidUEscapeError, KeyValue, parse
 
 MASK = "********"
 
-_SECRET = re.compile(
+_SECRET_NAME = re.compile(
     r"jaas\.config|password|passphrase|secret|private\.key(?!\.file)|user\.info|oauthbearer\.config"
     r"|^ssl\.keystore\.key$|^ssl\.key(\.pem)?$",
     re.IGNORECASE,
 )
 #: The form of the names of Kafka and librdkafka. Other text may be part of a secret, such as a key on several lines.
-_NAME = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
+_PROPERTY_NAME = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
 #: Names whose values may be shown: known prefixes, and for `sasl` and `ssl`, which also have secrets, known endings.
 #: A misspelt `sasl.pasword` does not match.
-_OPEN = re.compile(
+_PUBLIC_NAME = re.compile(
     r"(?:sasl|ssl)\.(?:.+\.)?(?:algorithm|ca|certificates?|chain|file|id|keytab|locations?|mechanisms?|method|ms|name"
     r"|pem|principal|protocols?|scope|seconds|suites|type|url|username|verification)"
     r"|(?:allow|api|auto|batch|broker|check|client|compression|connections|delivery|enable|fetch|heartbeat|linger|log"
@@ -30,22 +30,22 @@ _LINE_END = re.compile(
 
 def is_secret(name: str) -> bool:
     """True if the value of this client property must be neither shown nor given on a command line."""
-    return _SECRET.search(name) is not None
+    return _SECRET_NAME.search(name) is not None
 
 
 def is_name(name: str) -> bool:
     """True if a client property could have this name. Never show another name: it may be part of a secret."""
-    return len(name) <= 80 and _NAME.fullmatch(name) is not None
+    return len(name) <= 80 and _PROPERTY_NAME.fullmatch(name) is not None
 
 
-def masked(properties: dict[str, str]) -> dict[str, str]:
+def mask_secrets(properties: dict[str, str]) -> dict[str, str]:
     """Return the properties with masked values of secrets, and of unknown names, which may be misspelt names of
     secrets.
 
     A value that contains the name of a secret is masked, too: if a line end is missing, it contains the next entry.
     """
     return {
-        name: value if _OPEN.fullmatch(name) and not is_secret(name) and not is_secret(value) else MASK
+        name: value if _PUBLIC_NAME.fullmatch(name) and not is_secret(name) and not is_secret(value) else MASK
         for name, value in properties.items()
     }
 
@@ -69,7 +69,7 @@ def parse_properties(text: str) -> dict[str, str]:
         if isinstance(element, KeyValue):
             if not _has_separator(element):
                 raise ValueError(f"line {number} is not key=value")
-            if _is_halved(element.key + element.value):
+            if _has_half_surrogate(element.key + element.value):
                 raise ValueError(f"line {number} contains half a surrogate pair")
             entries[element.key] = element.value
         number += len(_LINE_END.findall(element.source))
@@ -81,7 +81,7 @@ def _has_separator(entry: KeyValue) -> bool:
     return isinstance(longer, KeyValue) and longer.key == entry.key
 
 
-def _is_halved(text: str) -> bool:
+def _has_half_surrogate(text: str) -> bool:
     """True if the text contains half a surrogate pair, which no encoding can write."""
     try:
         text.encode()

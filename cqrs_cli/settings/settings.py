@@ -136,7 +136,7 @@ class Settings(BaseModel):
 
     @field_validator("properties")
     @classmethod
-    def _without_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
+    def _check_client_properties(cls, properties: dict[str, str]) -> dict[str, str]:
         for name in properties:
             if not is_name(name):
                 raise ValueError("one of the names is not a name of a client property")
@@ -150,7 +150,7 @@ class Settings(BaseModel):
 
     @field_validator("checkpoint_location")
     @classmethod
-    def _of_shards(cls, uri: str | None, info: ValidationInfo) -> str | None:
+    def _check_checkpoint_location(cls, uri: str | None, info: ValidationInfo) -> str | None:
         if uri is not None and info.data.get("store") == "memory":
             raise ValueError('with store = "memory" there are no shards to copy')
         if uri is not None:
@@ -162,16 +162,16 @@ class Settings(BaseModel):
 
     @field_validator("outcomes_retention")
     @classmethod
-    def _long_enough(cls, retention: timedelta | None, info: ValidationInfo) -> timedelta | None:
+    def _check_outcomes_retention(cls, retention: timedelta | None, info: ValidationInfo) -> timedelta | None:
         """Check the retention: to rebuild a shard, an owner reads outcomes from one dedup window before the oldest
         retained command.
         """
         if retention is not None and {"commands_retention", "dedup_window"} <= info.data.keys():
-            least = info.data["commands_retention"] + 2 * info.data["dedup_window"]
-            if retention < least:
+            minimum = info.data["commands_retention"] + 2 * info.data["dedup_window"]
+            if retention < minimum:
                 raise ValueError(
                     f"{show_duration(retention)} is shorter than commands_retention and two dedup windows "
-                    f"together, {show_duration(least)}"
+                    f"together, {show_duration(minimum)}"
                 )
         return retention
 
@@ -189,9 +189,9 @@ class Settings(BaseModel):
 
     def client_properties(self) -> dict[str, str]:
         """Return Kafka's client properties by their Java names: `command_config`, overridden by `properties`."""
-        held = sources.command_config(self.command_config) if self.command_config else {}
-        held.pop("bootstrap.servers", None)
-        return {**held, **self.properties}
+        properties = sources.command_config(self.command_config) if self.command_config else {}
+        properties.pop("bootstrap.servers", None)
+        return {**properties, **self.properties}
 
 
 def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
@@ -205,18 +205,18 @@ def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Setti
     names = set(Settings.model_fields) - {"root"}
     for source in files:
         _require_known(source, names)
-    ordered = [sources.flag_source(flags, cwd), sources.environment_source(names, cwd), *files]
-    values, found = _merge(ordered)
+    sources_by_priority = [sources.flag_source(flags, cwd), sources.environment_source(names, cwd), *files]
+    values, value_origins = _merge(sources_by_priority)
     try:
         settings = Settings(root=root, **values)
     except ValidationError as error:
-        raise _first_error(error, ordered) from None
+        raise _first_error(error, sources_by_priority) from None
     if settings.bootstrap_server is None and settings.command_config is not None:
         server = _server_of(settings.command_config)
         settings = settings.model_copy(update={"bootstrap_server": server})
-        found["bootstrap_server"] = str(settings.command_config) if server else "default"
+        value_origins["bootstrap_server"] = str(settings.command_config) if server else "default"
     settings = settings.model_copy(update={"state_dir": root / settings.state_dir})
-    settings._origins.update({name: found.get(name, "default") for name in names})
+    settings._origins.update({name: value_origins.get(name, "default") for name in names})
     return settings
 
 
@@ -225,11 +225,11 @@ def origins(settings: Settings) -> dict[str, str]:
     return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
 
 
-def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
+def _merge(sources_by_priority: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return each setting's value from the highest source, and its origin. Client properties are merged one by one."""
     values: dict[str, Any] = {}
-    origins_found: dict[str, str] = {}
-    for source in reversed(ordered):
+    value_origins: dict[str, str] = {}
+    for source in reversed(sources_by_priority):
         for name, value in source.values.items():
             origin = source.origin(name)
             try:
@@ -239,12 +239,12 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
                     value = sources.resolve_store(source.folder, value)
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}
-                    origin = f"{origin}, {origins_found[name]}"
+                    origin = f"{origin}, {value_origins[name]}"
             except ValueError as error:
                 raise source.error(f"{source.origin(name)}: {name}: {error}", "correct it") from None
-            origins_found[name] = origin
+            value_origins[name] = origin
             values[name] = value
-    return values, origins_found
+    return values, value_origins
 
 
 def _require_known(source: Source, names: set[str]) -> None:
@@ -262,17 +262,17 @@ def _current_folder() -> Path:
         raise ConfigurationError("the current folder was deleted", "change to a folder that exists") from None
 
 
-def _first_error(error: ValidationError, ordered: list[Source]) -> Exception:
+def _first_error(error: ValidationError, sources_by_priority: list[Source]) -> Exception:
     """Return the error for the first invalid value, with its origin."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
-    source = next((source for source in ordered if name in source.values), ordered[0])
+    source = next((source for source in sources_by_priority if name in source.values), sources_by_priority[0])
     reason = str(first["msg"]).removeprefix("Value error, ")
     if name == "keyring" and first["type"] == "string_pattern_mismatch":
         reason = "not file:PATH, env:NAME or exec:COMMAND"
     default = Settings.model_fields[name].default
-    shown = show_duration(default) if isinstance(default, timedelta) else default
-    hint = "change it there, or leave it out" + (f": the default is {shown}" if shown else "")
+    default_text = show_duration(default) if isinstance(default, timedelta) else default
+    hint = "change it there, or leave it out" + (f": the default is {default_text}" if default_text else "")
     return source.error(f"{source.origin(name)}: {name}: {reason}", hint)
 
 

@@ -24,9 +24,9 @@ class Source(NamedTuple):
     error: type[UsageError] | type[ConfigurationError] = ConfigurationError
 
 
-def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
+def flag_source(flags: Mapping[str, object], cwd: Path) -> Source:
     """Return the values of the command line; None means not given. Raises `UsageError` for a wrong or secret `-X`."""
-    values = {name: value for name, value in given.items() if value is not None and value != []}
+    values = {name: value for name, value in flags.items() if value is not None and value != []}
     pairs = values.get("properties")
     if isinstance(pairs, (list, tuple)):
         values["properties"] = dict(_parse_pair(str(pair)) for pair in pairs)
@@ -39,14 +39,14 @@ def _parse_pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     name = name.strip()
     # The text after the name may be a secret, if the `=` was forgotten or mistyped: it is never shown.
-    shown = _NOT_IN_NAMES.split(name)[0]
+    name_prefix = _NOT_IN_NAMES.split(name)[0]
     if is_secret(name):
         raise UsageError(
-            f"-X {shown}: a secret is not accepted on the command line",
+            f"-X {name_prefix}: a secret is not accepted on the command line",
             "put it into a file, and name the file with --command-config",
         )
-    if not separator or not name or shown != name:
-        raise UsageError(f"-X {shown}: this is not key=value", "write -X client.id=me")
+    if not separator or not name or name_prefix != name:
+        raise UsageError(f"-X {name_prefix}: this is not key=value", "write -X client.id=me")
     return name, value.strip()
 
 
@@ -54,15 +54,17 @@ def environment_source(names: Iterable[str], cwd: Path) -> Source:
     """Return the values of the `CQRS_<NAME>` variables. An empty variable counts as unset. `CQRS_PROPERTIES` contains
     one key=value in each line.
     """
-    given = {name.upper(): value for name, value in os.environ.items()}
+    variables = {name.upper(): value for name, value in os.environ.items()}
     values: dict[str, Any] = {
-        name: value for name in names if (value := given.get(f"{ENV_PREFIX}{name.upper()}"))
+        name: value for name in names if (value := variables.get(f"{ENV_PREFIX}{name.upper()}"))
     }
     if "properties" in values:
         try:
             values["properties"] = parse_properties(values["properties"])
         except ValueError as error:
-            raise ConfigurationError(f"{ENV_PREFIX}PROPERTIES: {error}", "one key=value a line") from None
+            raise ConfigurationError(
+                f"{ENV_PREFIX}PROPERTIES: {error}", "write one key=value in each line"
+            ) from None
     return Source(values, lambda name: f"environment {ENV_PREFIX}{name.upper()}", cwd)
 
 
@@ -71,11 +73,11 @@ def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
     without such a folder it is `cwd`.
     """
     for folder in (cwd, *cwd.parents):
-        found = [
+        sources = [
             source for name in ("cqrs.toml", "pyproject.toml") if (source := _file(folder / name)) is not None
         ]
-        if found:
-            return folder, found
+        if sources:
+            return folder, sources
     return cwd, []
 
 
@@ -100,10 +102,10 @@ def _file(path: Path) -> Source | None:
         table = tool.get("cqrs") if isinstance(tool, dict) else None
     if table is None:
         return None
-    where = str(path) if is_own_file else f"{path} [tool.cqrs]"
+    location = str(path) if is_own_file else f"{path} [tool.cqrs]"
     if not isinstance(table, dict):
-        raise ConfigurationError(f"{where} is not a table", "write [tool.cqrs] and settings below it")
-    return Source(_dashes_to_underscores(table), lambda _: where, path.parent)
+        raise ConfigurationError(f"{location} is not a table", "write [tool.cqrs] and settings below it")
+    return Source(_dashes_to_underscores(table), lambda _: location, path.parent)
 
 
 def command_config(path: Path) -> dict[str, str]:
@@ -118,7 +120,7 @@ def command_config(path: Path) -> dict[str, str]:
         # A decoding error would quote the bytes around it, which may be a password.
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ConfigurationError(
-            f"{path} is not a properties file: {reason}", "one key=value a line"
+            f"{path} is not a properties file: {reason}", "write one key=value in each line"
         ) from None
     for number, name in enumerate(properties, 1):
         if not is_name(name):

@@ -20,7 +20,7 @@ _MAX_DOTS = 20
 _MAX_DURATION = timedelta(days=365_000)
 
 
-def _duration(value: object) -> object:
+def _parse_setting_duration(value: object) -> object:
     if isinstance(value, str):
         return parse_duration(value)
     if isinstance(value, timedelta):
@@ -28,8 +28,8 @@ def _duration(value: object) -> object:
     raise ValueError("a duration has a unit: 30s, 15m, 24h, 7d")
 
 
-def _retention(value: object) -> object:
-    return None if value in (None, "unlimited") else _duration(value)
+def _parse_retention(value: object) -> object:
+    return None if value in (None, "unlimited") else _parse_setting_duration(value)
 
 
 def check_servers(value: str) -> str:
@@ -40,7 +40,7 @@ def check_servers(value: str) -> str:
     return value
 
 
-def _flat(value: object) -> object:
+def _flatten_properties(value: object) -> object:
     """Return a table of client properties without nesting, since dots in TOML keys nest. Values become text."""
     if not isinstance(value, Mapping):
         raise ValueError("not a table of client properties")
@@ -59,15 +59,17 @@ def flat_entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, st
     return entries
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_MAX_DURATION)]
-Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
+Duration = Annotated[
+    timedelta, BeforeValidator(_parse_setting_duration), Field(gt=timedelta(0), le=_MAX_DURATION)
+]
+Retention = Annotated[timedelta | None, BeforeValidator(_parse_retention)]
 
 
 #: One or more HOST:PORT, with commas between.
 Servers = Annotated[str, AfterValidator(check_servers)]
 
 #: Client properties by their Java names.
-ClientProperties = Annotated[dict[str, str], BeforeValidator(_flat)]
+ClientProperties = Annotated[dict[str, str], BeforeValidator(_flatten_properties)]
 
 
 def _check_store(uri: str) -> str:

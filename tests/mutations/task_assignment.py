@@ -50,7 +50,7 @@ TASK_ASSIGNMENT = [
     Mutation(
         "lost tasks wait for a look that waits for a broker",
         "cqrs_cli/jobs/engine/watch.py",
-        (("self.join(max(0.0, self._due - time.monotonic()))", "self.join()"),),
+        (("self.join(max(0.0, self._deadline - time.monotonic()))", "self.join()"),),
         "tests/jobs/run/test_driver.py::test_lost_task_restarts_without_broker",
     ),
     Mutation(

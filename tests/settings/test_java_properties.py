@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.settings.java_properties import MASK, is_secret, masked, parse_properties
+from cqrs_cli.settings.java_properties import MASK, is_secret, mask_secrets, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -80,16 +80,16 @@ sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.assertion.private.key.file"
 @pytest.mark.parametrize("name", SECRET.split())
 def test_secrets_are_recognised(name: str) -> None:
     assert is_secret(name)
-    assert masked({name: "hunter2"}) == {name: MASK}
+    assert mask_secrets({name: "hunter2"}) == {name: MASK}
 
 
 @pytest.mark.parametrize("name", PUBLIC.split())
 def test_public_values_are_shown(name: str) -> None:
-    assert masked({name: "open"}) == {name: "open"}
+    assert mask_secrets({name: "open"}) == {name: "open"}
 
 
 def test_secret_after_lost_newline_is_masked() -> None:
     entries = parse_properties(
         "ssl.truststore.certificates=-----END CERTIFICATE-----ssl.key.password=hunter2"
     )
-    assert masked(entries) == {"ssl.truststore.certificates": MASK}
+    assert mask_secrets(entries) == {"ssl.truststore.certificates": MASK}

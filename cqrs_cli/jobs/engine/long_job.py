@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 #: Timeout in seconds for the end of a cancelled job.
 CANCEL_TIMEOUT = 10.0
 
-_R = TypeVar("_R", bound=PartitionResult)  # the result of a partition's owner
-_P = TypeVar("_P")
+_Result = TypeVar("_Result", bound=PartitionResult)  # the result of a partition's owner
+_Progress = TypeVar("_Progress")
 
 #: The function that Spark runs on a worker. Its return value is not used.
 Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
-class LongWork(ABC, Generic[_R, _P]):
+class LongWork(ABC, Generic[_Result, _Progress]):
     """The work of long-running tasks, and its progress, as the driver polls it. Its partitions are numbered from 0."""
 
     group: ClassVar[str]  # the group of Spark's jobs
-    result_type: type[_R]
+    result_type: type[_Result]
     can_reassign: ClassVar[bool] = (
         False  # True: an additional task may take over partitions from a running task
     )
@@ -43,7 +43,9 @@ class LongWork(ABC, Generic[_R, _P]):
         self.title, self.partitions, self.timing, self.endless = title, partitions, timing, endless
 
     @abstractmethod
-    def task(self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
+    def task(
+        self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, _Result]]"
+    ) -> Task:
         """Return the function of a task that owns these partitions, and adds each partition's result to `results`."""
 
     def note_submission(self, partitions: Assignment, submission: int) -> None:
@@ -51,7 +53,7 @@ class LongWork(ABC, Generic[_R, _P]):
         return
 
     @abstractmethod
-    def poll_progress(self) -> Callable[[], _P]:
+    def poll_progress(self) -> Callable[[], _Progress]:
         """Poll the progress, in any thread. Return a function that stores the answer in the driver's thread, and
         returns the progress.
 
@@ -59,7 +61,7 @@ class LongWork(ABC, Generic[_R, _P]):
         """
 
     @abstractmethod
-    def show(self, progress: _P) -> None:
+    def show(self, progress: _Progress) -> None:
         """Display the progress."""
 
     @abstractmethod
@@ -70,7 +72,7 @@ class LongWork(ABC, Generic[_R, _P]):
         """Raise the error that ends the run if topics were deleted or have grown: the tasks cannot detect it."""
         return
 
-    def is_over(self, results: Sequence[_R]) -> bool:
+    def is_over(self, results: Sequence[_Result]) -> bool:
         """True if these results of owners end the run."""
         return any(self.endless or result.error for result in results)
 
@@ -78,7 +80,7 @@ class LongWork(ABC, Generic[_R, _P]):
         """Return the names of these partitions, as `unowned_partitions` returns them."""
         return ()
 
-    def unowned_partitions(self, progress: _P) -> Sequence[str]:
+    def unowned_partitions(self, progress: _Progress) -> Sequence[str]:
         """Return the names of the partitions without an owner."""
         return ()
 
@@ -99,29 +101,29 @@ class LongWork(ABC, Generic[_R, _P]):
         return ()
 
     @abstractmethod
-    def stop_tasks(self, jobs: "Sequence[LongJob[_R]]") -> None:
+    def stop_tasks(self, jobs: "Sequence[LongJob[_Result]]") -> None:
         """Stop all tasks because the work is over: tasks return by themselves, or are cancelled. Also the last call of
         a run.
         """
 
     @abstractmethod
-    def abort_tasks(self, jobs: "Sequence[LongJob[_R]]") -> bool:
+    def abort_tasks(self, jobs: "Sequence[LongJob[_Result]]") -> bool:
         """Stop everything, after an error or Ctrl-C. Return False if the progress can no longer be polled."""
 
     @abstractmethod
-    def final_progress(self, results: Sequence[_R]) -> _P:
+    def final_progress(self, results: Sequence[_Result]) -> _Progress:
         """Return the final progress, and report the messages that were not reported yet. Raises the gravest error of
         the owners.
         """
 
 
-class LongJob(threading.Thread, Generic[_R]):
+class LongJob(threading.Thread, Generic[_Result]):
     """One submission of one task, in a thread of its own, which sets `job_ended` when the submission ends."""
 
     def __init__(
         self,
         context: "SparkContext",
-        work: LongWork[_R, Any],
+        work: LongWork[_Result, Any],
         partitions: Assignment,
         submission: int,
         job_ended: threading.Event,
@@ -145,7 +147,7 @@ class LongJob(threading.Thread, Generic[_R]):
             self.error = error
         self._job_ended.set()
 
-    def results(self) -> dict[int, _R]:
+    def results(self) -> dict[int, _Result]:
         """Return the results of the task's owners by partition, once the task has ended."""
         return dict(self._results.value)
 

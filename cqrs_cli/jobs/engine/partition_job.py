@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
 #: Seconds between two reports of progress.
-REPORT_EVERY = 0.2
+REPORT_INTERVAL = 0.2
 
 
 class PartitionResult(Protocol):
@@ -25,11 +25,13 @@ class PartitionResult(Protocol):
     def error(self) -> CqrsError | None: ...
 
 
-_R = TypeVar("_R", bound=PartitionResult)
-_P = TypeVar("_P", bound=ReadPlan)
+_Result = TypeVar("_Result", bound=PartitionResult)
+_Plan = TypeVar("_Plan", bound=ReadPlan)
 
 
-def result_accumulator(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
+def result_accumulator(
+    context: "SparkContext", result_type: type[_Result]
+) -> "Accumulator[dict[int, _Result]]":
     """Return an accumulator of results by partition: a task adds `{partition: result}`."""
     return context.accumulator({}, _ResultMerger())  # type: ignore[arg-type]
 
@@ -37,49 +39,51 @@ def result_accumulator(context: "SparkContext", kind: type[_R]) -> "Accumulator[
 class _ResultMerger:
     """Merges the tasks' results; the result of a partition that Spark ran twice counts once."""
 
-    def zero(self, value: dict[int, _R]) -> dict[int, _R]:
+    def zero(self, value: dict[int, _Result]) -> dict[int, _Result]:
         return {}
 
-    def addInPlace(self, one: dict[int, _R], other: dict[int, _R]) -> dict[int, _R]:
-        one.update(other)
-        return one
+    def addInPlace(self, results: dict[int, _Result], more_results: dict[int, _Result]) -> dict[int, _Result]:
+        results.update(more_results)
+        return results
 
 
 def run_on_workers(
     context: "SparkContext",
-    numbers: Sequence[int],
-    task: Callable[[int], _R],
-    results: "Accumulator[dict[int, _R]]",
+    partitions: Sequence[int],
+    task: Callable[[int], _Result],
+    results: "Accumulator[dict[int, _Result]]",
 ) -> None:
-    """Run a job: workers call `task` with each of the numbers, and add the result to `results`."""
-    context.parallelize(numbers, len(numbers)).foreach(partial(_add_result, task, results))
+    """Run a job: workers call `task` with each of these partitions, and add its result to `results`."""
+    context.parallelize(partitions, len(partitions)).foreach(partial(_add_result, task, results))
 
 
-def _add_result(task: Callable[[int], _R], results: "Accumulator[dict[int, _R]]", number: int) -> None:
-    results.add({number: task(number)})
+def _add_result(
+    task: Callable[[int], _Result], results: "Accumulator[dict[int, _Result]]", partition: int
+) -> None:
+    results.add({partition: task(partition)})
 
 
-def with_shipped_code(plan: _P) -> _P:
+def with_shipped_code(plan: _Plan) -> _Plan:
     """Return the plan for a worker, where the code comes from an archive."""
     return replace(plan, root=code_root(plan.package, plan.root))
 
 
 def run_job(
     context: "SparkContext",
-    results: "Accumulator[dict[int, _R]]",
+    results: "Accumulator[dict[int, _Result]]",
     job: Callable[[], None],
-    show: Callable[[dict[int, _R]], None],
+    show: Callable[[dict[int, _Result]], None],
     partitions: Iterable[int],
-) -> dict[int, _R]:
+) -> dict[int, _Result]:
     """Run a job that adds to `results` to its end; return the results by partition.
 
-    `show` is called with the results so far, every `REPORT_EVERY` seconds. Raises the gravest error of the tasks, of
+    `show` is called with the results so far, every `REPORT_INTERVAL` seconds. Raises the gravest error of the tasks, of
     the lowest partition, and `CqrsError` if one of the `partitions` has no result in the end: Spark only logs that the
     driver cannot read a result.
     """
     thread = _JobThread(job)
     while thread.is_alive():
-        thread.join(REPORT_EVERY)
+        thread.join(REPORT_INTERVAL)
         show(dict(results.value))
     results_by_partition = dict(sorted(results.value.items()))
     raise_gravest(results_by_partition.values())
@@ -89,7 +93,7 @@ def run_job(
     if missing := sorted(set(partitions) - results_by_partition.keys()):
         raise CqrsError(
             f"the result of partition {missing[0]} was lost on its way to the driver",
-            "Spark's log says why: do the workers have the driver's version of this package?",
+            "see Spark's log, and check that the workers have the driver's version of this package",
         )
     return results_by_partition
 

@@ -61,9 +61,9 @@ LOG_PROPERTY = "spark.cqrs.log"  # a property of cqrs: the path of this session'
 #: The property with the folder of tables. Spark creates it for any query, by default in the current folder.
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
-_LOCAL = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
+_LOCAL_MASTER = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @contextmanager
@@ -76,15 +76,15 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     its handler of SIGINT. Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master
     or setting that Spark does not accept, `UsageError` for a setting that would break a guarantee.
     """
-    loopback = _is_local(master)
-    settings = _settings(master, conf, name, loopback)
+    is_local = _is_local(master)
+    settings = _settings(master, conf, name, is_local)
     _check_master(master)
     require_account()
     java_path = java.find_java()
     settings |= with_archives(java_path, settings)
     with session_log(log_file) as (log, output):
         settings[LOG_PROPERTY] = str(log)
-        with jvm.running_jvm(java_path, settings, log, output, loopback) as gateway:
+        with jvm.running_jvm(java_path, settings, log, output, is_local) as gateway:
             context = _context(settings, gateway, log)
             try:
                 yield context
@@ -130,8 +130,8 @@ def code_root(package: str, root: Path) -> Path:
     """Return the path of a package's code in a task: the shipped archive if there is one, else `root`."""
     from pyspark import SparkFiles
 
-    shipped = Path(SparkFiles.get(archive_name(package)))
-    return shipped if shipped.exists() else root
+    archive = Path(SparkFiles.get(archive_name(package)))
+    return archive if archive.exists() else root
 
 
 def session_property(context: "SparkContext", name: str) -> str | None:
@@ -143,8 +143,11 @@ def session_property(context: "SparkContext", name: str) -> str | None:
 
 def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
     """Return the error for a job that Spark ended. Tasks return their own errors, so a worker has died."""
-    java = getattr(error, "java_exception", None)
-    message = str(java.getMessage() if java is not None else error).strip() or type(error).__name__
+    java_exception = getattr(error, "java_exception", None)
+    message = (
+        str(java_exception.getMessage() if java_exception is not None else error).strip()
+        or type(error).__name__
+    )
     return CqrsError(
         f"Spark gave up: {message.splitlines()[0][:300]}", f"see {session_property(context, LOG_PROPERTY)}"
     )
@@ -159,19 +162,21 @@ def dataframes(context: "SparkContext") -> "SparkSession":
         return SparkSession(context)
 
 
-def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -> dict[str, str]:
+def _settings(master: str, conf: Mapping[str, str], name: str, is_local: bool) -> dict[str, str]:
     for key, value in FIXED.items():
         if conf.get(key, value) != value:
             raise UsageError(f"--conf {key}={conf[key]}: it must stay {value}", "leave it out")
-    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if loopback else {}
+    local_properties = (
+        {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local else {}
+    )
     # Spark generates the secret. Without it any user of the machine could send serialized objects to Spark.
-    secret = {"spark.authenticate": "true"} if _LOCAL.fullmatch(master) else {}
+    authentication = {"spark.authenticate": "true"} if _LOCAL_MASTER.fullmatch(master) else {}
     return {
         "spark.master": master,
         "spark.app.name": name,
         **DEFAULTS,
-        **local,
-        **secret,
+        **local_properties,
+        **authentication,
         **conf,
         **FIXED,
         **{f"spark.executorEnv.{name}": value for name, value in failpoints.environment().items()},
@@ -183,7 +188,7 @@ def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "Spar
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark import SparkConf, SparkContext
 
-    interrupt = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     try:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         return SparkContext(conf=conf, gateway=gateway)
@@ -195,7 +200,7 @@ def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "Spar
         raise _start_error(str(error), settings["spark.master"], log_file) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, interrupt)  # PySpark replaces the caller's handler
+            signal.signal(signal.SIGINT, handler)  # PySpark replaces the caller's handler
 
 
 def _start_error(text: str, master: str, log_file: Path) -> CqrsError:
@@ -207,7 +212,9 @@ def _start_error(text: str, master: str, log_file: Path) -> CqrsError:
         r"^(: |Caused by: )?([\w.$]+(Exception|Error): )?(\[\w+\] )?", "", causes[-1] if causes else text
     )
     if "master" in reason.lower():
-        return ConfigurationError(f"Spark refuses the master {master}: {reason}", "e.g. --master 'local[*]'")
+        return ConfigurationError(
+            f"Spark rejects the master {master}: {reason}", "correct --master, such as 'local[*]'"
+        )
     return ConfigurationError(f"Spark does not start: {reason}", f"check --conf; see {log_file}")
 
 
@@ -239,9 +246,9 @@ def _clear_gateway() -> None:
 
 
 def _is_local(master: str) -> bool:
-    """True if the driver and all executors are on this machine."""
+    """Return True if the driver and all executors are on this machine."""
     host = _MASTER_HOST.match(master)
-    return master.startswith("local") or (host is not None and host[1] in _LOOPBACK)
+    return master.startswith("local") or (host is not None and host[1] in _LOOPBACK_HOSTS)
 
 
 def _check_master(master: str) -> None:

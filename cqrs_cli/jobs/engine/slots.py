@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Timeout in seconds for a cluster's executors, and seconds without a further executor after which they are complete.
 EXECUTOR_TIMEOUT = 60.0
-_COMPLETE_AFTER = 1.0
+_NO_FURTHER_AFTER = 1.0
 
 #: The default port of a master's web UI.
 UI_PORT = "8080"
@@ -43,30 +43,30 @@ def wait_for_slots(
 
     `report` gets a message after a long wait, with the applications that hold the cores of a standalone master.
     """
-    began = time.monotonic()
-    complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
-    core_count, last_change = 0, began
+    started_at = time.monotonic()
+    complete_after = 0.0 if str(context.master).startswith("local") else _NO_FURTHER_AFTER
+    core_count, last_change = 0, started_at
     while not core_count or time.monotonic() - last_change < complete_after:
         cores = _cores(_executors(context))
         if cores != core_count:
             core_count, last_change = cores, time.monotonic()
-        if not core_count and time.monotonic() - began > timeout:
+        if not core_count and time.monotonic() - started_at > timeout:
             raise UnavailableError(
-                f"{context.master} gave no executor within {timeout:.0f} s{_holders_text(context, ': ')}",
+                f"{context.master} gave no executor within {timeout:.0f} s{_describe_core_holders(context, ': ')}",
                 "start workers, or stop applications to free their cores",
             )
         if (
             not core_count
             and report is not None
-            and time.monotonic() - began > min(report_after, timeout / 2)
+            and time.monotonic() - started_at > min(report_after, timeout / 2)
         ):
-            report(f"waiting for cores of {context.master}{_holders_text(context, ': ')}")
+            report(f"waiting for cores of {context.master}{_describe_core_holders(context, ': ')}")
             report = None
         time.sleep(0 if core_count and not complete_after else 0.05)
     return max(1, core_count // _cores_per_task(context))
 
 
-def _holders_text(context: "SparkContext", prefix: str) -> str:
+def _describe_core_holders(context: "SparkContext", prefix: str) -> str:
     port = session_property(context, "spark.master.ui.port") or UI_PORT
     text = describe_holders(str(context.master), port, str(context.applicationId))
     return f"{prefix}{text}" if text else ""
@@ -75,9 +75,11 @@ def _holders_text(context: "SparkContext", prefix: str) -> str:
 class Slots(NamedTuple):
     """The current slots and executors."""
 
-    slots: int  # tasks that can run at once on executors that accept tasks
-    busy: int  # tasks that run, on any executor
-    drained: frozenset[str]  # executors that accept no further tasks, and exit after their last task
+    slots: int  # number of tasks that can run at once on executors that accept tasks
+    busy: int  # number of running tasks, on any executor
+    drained: frozenset[
+        str
+    ]  # ids of the executors that accept no further tasks, and exit after their last task
 
 
 def current_slots(context: "SparkContext") -> Slots:
@@ -161,7 +163,7 @@ def describe_state(state: Mapping[str, Any], own_id: str) -> str:
     waiting = sum(app.get("state") == "WAITING" for app in others)
     waiting_text = f"; {waiting} more wait" if waiting else ""
     if used < total:
-        free = f"{total - used} of its {total} cores are free: has a worker memory for spark.executor.memory?"
+        free = f"{total - used} of its {total} cores are free: check that a worker has spark.executor.memory free"
         return "; ".join([free, *holders]) + waiting_text
     applications = "; ".join(holders) or "by applications that are exiting"
     return f"all of its {total} cores are in use: {applications}{waiting_text}"

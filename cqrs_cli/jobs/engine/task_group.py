@@ -26,38 +26,40 @@ MAX_FUTILE_LOSSES = 5
 #: Spark's message for a job that ends with the JVM.
 _SHUT_DOWN = "SparkContext was shut down"
 
-_R = TypeVar("_R", bound=PartitionResult)
-_P = TypeVar("_P")
+_Result = TypeVar("_Result", bound=PartitionResult)
+_Progress = TypeVar("_Progress")
 
 
 @dataclass(slots=True, eq=False)
-class _Task(Generic[_R]):
+class _Task(Generic[_Result]):
     """A task: the partitions that it owns, and its current job."""
 
     partitions: Assignment
-    job: LongJob[_R]
+    job: LongJob[_Result]
     futile_losses: int = 0
     backoff: float = 0.0
     resubmit_at: float | None = None  # monotonic seconds, while a resubmission is scheduled
 
 
-class TaskGroup(Generic[_R, _P]):
+class TaskGroup(Generic[_Result, _Progress]):
     """The tasks of one run, at most one task for each slot."""
 
     def __init__(
-        self, context: "SparkContext", work: LongWork[_R, _P], report: Callable[[str], None]
+        self, context: "SparkContext", work: LongWork[_Result, _Progress], report: Callable[[str], None]
     ) -> None:
         self._context, self._work, self._report = context, work, report
-        self._tasks: list[_Task[_R]] = []
-        self._outgoing_jobs: list[LongJob[_R]] = []  # jobs whose partitions have all moved to other tasks
+        self._tasks: list[_Task[_Result]] = []
+        self._outgoing_jobs: list[
+            LongJob[_Result]
+        ] = []  # jobs whose partitions have all moved to other tasks
         self._submission = -1
         self.is_finished = False  # True: no task is resubmitted
         self._task_ended = threading.Event()
-        self._last_poll = time.monotonic()  # of the cluster's slots
-        self._last_sufficient = time.monotonic()  # when all tasks had a slot
+        self._last_poll = time.monotonic()  # the last poll of the cluster's slots
+        self._last_sufficient = time.monotonic()  # the last time at which all tasks had a slot
 
     @property
-    def jobs(self) -> list[LongJob[_R]]:
+    def jobs(self) -> list[LongJob[_Result]]:
         return [*(task.job for task in self._tasks), *self._outgoing_jobs]
 
     def submit_tasks(self, task_count: int) -> None:
@@ -69,7 +71,7 @@ class TaskGroup(Generic[_R, _P]):
             self._tasks.append(_Task(partitions, self._submit_job(partitions)))
         self._last_sufficient = time.monotonic()
 
-    def _submit_job(self, partitions: Assignment) -> LongJob[_R]:
+    def _submit_job(self, partitions: Assignment) -> LongJob[_Result]:
         return LongJob(self._context, self._work, partitions, self._submission, self._task_ended)
 
     def is_running(self) -> bool:
@@ -85,7 +87,7 @@ class TaskGroup(Generic[_R, _P]):
         self._task_ended.wait(max(0.0, timeout))
         self._task_ended.clear()
 
-    def results(self) -> list[_R]:
+    def results(self) -> list[_Result]:
         """Return the results of owners whose task has ended, in the order of partitions. The result of a partition that
         moved comes from its last task.
         """
@@ -118,7 +120,7 @@ class TaskGroup(Generic[_R, _P]):
                 self._report("a task has sent no report for too long: restarting it")
                 task.job.interrupt()
 
-    def lost_tasks(self) -> list[_Task[_R]]:
+    def lost_tasks(self) -> list[_Task[_Result]]:
         """Return the lost tasks that have no pause yet."""
         return [
             task
@@ -126,7 +128,7 @@ class TaskGroup(Generic[_R, _P]):
             if task.job.error and task.resubmit_at is None and not self.is_finished
         ]
 
-    def schedule_resubmission(self, task: _Task[_R]) -> None:
+    def schedule_resubmission(self, task: _Task[_Result]) -> None:
         """Schedule the resubmission of a lost task. The pause doubles while the task makes no progress, as of the
         last poll. A loss without progress is futile.
 
@@ -228,8 +230,8 @@ class TaskGroup(Generic[_R, _P]):
 
 
 def _has_jvm_exited(context: "SparkContext", error: Exception) -> bool:
-    """True if the JVM has exited, or exits within a second. A JVM that reports a lost worker is alive, so there is no
-    wait for its exit.
+    """Return True if the JVM has exited, or exits within a second. A JVM that reports a lost worker is alive: then the
+    function does not wait for its exit.
     """
     jvm_reported = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
     return not jvm_reported and jvm.has_exited(context, timeout=1.0)
@@ -237,6 +239,6 @@ def _has_jvm_exited(context: "SparkContext", error: Exception) -> bool:
 
 def first_line(error: Any) -> str:
     """Return the first line of an error's message; for an error from the JVM, of Spark's own message."""
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() if java is not None else error)
+    java_exception = getattr(error, "java_exception", None)
+    text = str(java_exception.getMessage() if java_exception is not None else error)
     return text.splitlines()[0][:200] if text else type(error).__name__

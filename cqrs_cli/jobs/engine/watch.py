@@ -15,13 +15,16 @@ from cqrs_cli.jobs.engine.task_group import TaskGroup
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_R = TypeVar("_R", bound=PartitionResult)
-_P = TypeVar("_P")
+_Result = TypeVar("_Result", bound=PartitionResult)
+_Progress = TypeVar("_Progress")
 
 
 def run_tasks(
-    context: "SparkContext", work: LongWork[_R, _P], task_count: int, report: Callable[[str], None]
-) -> _P:
+    context: "SparkContext",
+    work: LongWork[_Result, _Progress],
+    task_count: int,
+    report: Callable[[str], None],
+) -> _Progress:
     """Run the work with this number of tasks to its end, or until it is stopped; return the progress.
 
     Raises the error that ended the work: an owner's error, or `UnavailableError` for partitions without an owner.
@@ -47,11 +50,13 @@ def run_tasks(
         raise
 
 
-def _watch_tasks(group: TaskGroup[_R, _P], work: LongWork[_R, _P], report: Callable[[str], None]) -> None:
+def _watch_tasks(
+    group: TaskGroup[_Result, _Progress], work: LongWork[_Result, _Progress], report: Callable[[str], None]
+) -> None:
     """Watch until all tasks have ended: show the progress; end the run if it is over or a partition has no owner."""
     unowned = UnownedPartitions(work.timing.claim_deadline)
     is_stopping = False
-    poll: _ProgressPoll[_P] | None = None
+    poll: _ProgressPoll[_Progress] | None = None
     while group.is_running():
         group.wait(work.timing.progress_interval)
         group.is_finished = group.is_finished or work.is_over(group.results())
@@ -84,7 +89,7 @@ def _watch_tasks(group: TaskGroup[_R, _P], work: LongWork[_R, _P], report: Calla
         if overdue := unowned.overdue(work.unowned_partitions(progress)):
             raise UnavailableError(
                 f"no owner of {', '.join(overdue)} for {work.timing.claim_deadline:.0f} s",
-                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
+                "check that there are enough task slots, and that the workers reach the broker: cqrs doctor",
             )
 
 
@@ -109,13 +114,13 @@ class UnownedPartitions:
         return [partition for partition, since in self._since.items() if now - since > self._timeout]
 
 
-class _ProgressPoll(threading.Thread, Generic[_P]):
+class _ProgressPoll(threading.Thread, Generic[_Progress]):
     """One poll of the progress in a thread of its own: a lost broker may delay it for long, but not the lost tasks."""
 
-    def __init__(self, work: LongWork[Any, _P]) -> None:
-        super().__init__(name=f"{work.group} look", daemon=True)
-        self._poll, self._due = work.poll_progress, time.monotonic() + work.timing.progress_poll_timeout
-        self._answer: Callable[[], _P] | None = None
+    def __init__(self, work: LongWork[Any, _Progress]) -> None:
+        super().__init__(name=f"{work.group} poll", daemon=True)
+        self._poll, self._deadline = work.poll_progress, time.monotonic() + work.timing.progress_poll_timeout
+        self._answer: Callable[[], _Progress] | None = None
         self._error: Exception | None = None
         self.start()
 
@@ -126,11 +131,11 @@ class _ProgressPoll(threading.Thread, Generic[_P]):
             self._error = error
 
     def is_late(self) -> bool:
-        """Wait for the poll until its deadline. True if the poll has not ended by then; further calls do not wait."""
-        self.join(max(0.0, self._due - time.monotonic()))
+        """Wait for the poll until its deadline; return True if it has not ended by then. Further calls do not wait."""
+        self.join(max(0.0, self._deadline - time.monotonic()))
         return self.is_alive()
 
-    def progress(self) -> _P:
+    def progress(self) -> _Progress:
         """Store and return the result of a poll that has ended; raises the poll's error, such as `UnavailableError`."""
         if self._answer is None:
             assert self._error is not None, "it has not ended"
@@ -138,7 +143,7 @@ class _ProgressPoll(threading.Thread, Generic[_P]):
         return self._answer()
 
 
-def _polled_progress(poll: _ProgressPoll[_P], report: Callable[[str], None]) -> _P | None:
+def _polled_progress(poll: _ProgressPoll[_Progress], report: Callable[[str], None]) -> _Progress | None:
     """Return the progress from a poll; None if there was no answer."""
     try:
         return poll.progress()

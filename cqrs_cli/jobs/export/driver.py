@@ -76,24 +76,22 @@ def export_events(
     Raises the gravest error of the tasks; then the target is unchanged.
     """
     results = result_accumulator(context, ExportResult)
-    began = time.monotonic()
+    started_at = time.monotonic()
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     schema = event_schema(aggregate) if target.format == "parquet" else LINES
     with (
-        TaskReports(driver_address(context), dict.fromkeys(plan.bounds)) as report_address,
+        TaskReports(driver_address(context), dict.fromkeys(plan.bounds)) as reports,
         staged_writer(context, target) as write,
     ):
-        rows = partial(
-            _export_rows, replace(plan, report_address=report_address.address), results, target.format
-        )
+        rows = partial(_export_rows, replace(plan, report_address=reports.address), results, target.format)
         job = partial(write, len(plan.bounds), rows, schema)
 
         def show_progress(results: dict[int, ExportResult]) -> None:
-            show(report_address.progress({partition: result.events for partition, result in results.items()}))
+            show(reports.progress({partition: result.events for partition, result in results.items()}))
 
         results_by_partition = run_job(context, results, job, show_progress, plan.bounds)
     return ExportResult(
-        sum(result.events for result in results_by_partition.values()), seconds=time.monotonic() - began
+        sum(result.events for result in results_by_partition.values()), seconds=time.monotonic() - started_at
     )
 
 

@@ -81,7 +81,7 @@ def replay_events(
     Then the target is unchanged.
     """
     results = result_accumulator(context, ReplayResult)
-    began = time.monotonic()
+    started_at = time.monotonic()
     with listen(driver_address(context), _offsets_by_task(plan)) as reports:
         plan = replace(plan, words=reports.address)
         run = partial(
@@ -99,7 +99,7 @@ def replay_events(
     total = NOTHING
     for result in results_by_task.values():
         total = total.plus(result.total)
-    return ReplaySummary(total, time.monotonic() - began)
+    return ReplaySummary(total, time.monotonic() - started_at)
 
 
 def _state_class(plan: ReplayPlan) -> type[State]:

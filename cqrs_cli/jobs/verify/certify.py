@@ -48,8 +48,8 @@ class CertifyPlan:
     connection: Connection
     described: AggregateTopics
     cuts: Mapping[Kind, list[int]]
-    lineage: CertifiedLineage | None = None  # of a repartitioned aggregate
-    stretch: int = STRETCH
+    lineage: CertifiedLineage | None = None  # the partition history of a repartitioned aggregate
+    stretch: int = STRETCH  # number of records in a stretch
     words: Address | None = None  # the address for the tasks' progress reports
 
 
@@ -75,8 +75,8 @@ class TopicChange(PlacedFault):
 class LineageChange(TopicChange):
     """A change of the partition history. No command shows the records of that topic."""
 
-    def error(self, what: str, aggregate: str) -> ContradictionError:
-        return ContradictionError(what, f"only cqrs may write to {self.topic}: restore the topic")
+    def error(self, problem: str, aggregate: str) -> ContradictionError:
+        return ContradictionError(problem, f"only cqrs may write to {self.topic}: restore the topic")
 
 
 class CertificateResult(NamedTuple):
@@ -97,10 +97,10 @@ class CertificateResult(NamedTuple):
 def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
     """Return the plan of a certificate of all committed records. Raises `ConfigurationError` for missing topics."""
     with Admin(connection) as admin:
-        topics_found, extras = find_with_extras(admin, topics)
-        if (error := missing_topics(topics, topics_found)) is not None:
+        topic_infos, extras = find_with_extras(admin, topics)
+        if (error := missing_topics(topics, topic_infos)) is not None:
             raise error
-        described = aggregate_topics(topics, admin.cluster_id(), topics_found, extras)
+        described = aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
     cuts: dict[Kind, list[int]] = {
         kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
     }
@@ -115,7 +115,7 @@ def certify_topics(
 ) -> CertificateResult:
     """Read and hash every partition; `show` is called several times a second."""
     results = result_accumulator(context, CertifiedPartition)
-    began, partitions = time.monotonic(), range(plan.described.partitions)
+    started_at, partitions = time.monotonic(), range(plan.described.partitions)
     with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
         task = partial(certify_partition, replace(plan, words=reports.address))
 
@@ -129,7 +129,7 @@ def certify_topics(
             show_progress,
             partitions,
         )
-    return compare_all(plan, results_by_partition.values(), earlier, time.monotonic() - began)
+    return compare_all(plan, results_by_partition.values(), earlier, time.monotonic() - started_at)
 
 
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:

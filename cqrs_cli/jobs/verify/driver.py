@@ -87,10 +87,10 @@ def plan_verify(
     with Admin(connection) as admin:
         if missing := admin.missing_acls(required_acls("read", topics, personal)):
             raise denied_acls(missing, "read")
-        described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
+        aggregate_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return ProofPlan(
         connection,
-        described,
+        aggregate_topics,
         package,
         settings.root,
         settings.partitioner,
@@ -98,18 +98,20 @@ def plan_verify(
         milliseconds(longest_window or settings.dedup_window),
         shards,
         early=milliseconds(settings.max_clock_skew),
-        lineage=find_lineage(connection, topics, described.partitions),
+        lineage=find_lineage(connection, topics, aggregate_topics.partitions),
     )
 
 
 def checkpoint_scope(plan: ProofPlan) -> CheckpointScope:
     """Return the topics and settings that a verification covers."""
-    described = plan.aggregate
+    aggregate_topics = plan.aggregate
     return CheckpointScope(
-        aggregate=described.topics.aggregate,
-        cluster=described.cluster_id,
-        topics={described.topics.name(kind): topic_id for kind, topic_id in described.ids.items()},
-        partitions=described.partitions,
+        aggregate=aggregate_topics.topics.aggregate,
+        cluster=aggregate_topics.cluster_id,
+        topics={
+            aggregate_topics.topics.name(kind): topic_id for kind, topic_id in aggregate_topics.ids.items()
+        },
+        partitions=aggregate_topics.partitions,
         partitioner=plan.partitioner,
         dedup_window=plan.window,
         longest_window=plan.longest_window,
@@ -125,7 +127,7 @@ def verify_topics(
 ) -> VerifySummary:
     """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
     results = result_accumulator(context, ProofResult)
-    began = time.monotonic()
+    started_at = time.monotonic()
     partitions = range(plan.aggregate.partitions)
     with listen(driver_address(context), dict.fromkeys(partitions)) as reports:
         task = partial(_verify_task, replace(plan, words=reports.address))
@@ -135,18 +137,18 @@ def verify_topics(
             show(reports.progress({partition: result.records for partition, result in results.items()}))
 
         results_by_partition = run_job(context, results, job, show_progress, partitions)
-    return _summarize(plan, results_by_partition.values(), time.monotonic() - began)
+    return _summarize(plan, results_by_partition.values(), time.monotonic() - started_at)
 
 
 def verify_in_process(plan: ProofPlan) -> VerifySummary:
     """Verify without Spark, one partition after the other, in this process: for tests and small topics.
 
-    `verify_here(plan_verify(connection, topics, settings)).violations` is empty when all is well.
+    `verify_in_process(plan_verify(connection, topics, settings)).violations` is empty when all is well.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     results = [prove_partition(plan, partition) for partition in range(plan.aggregate.partitions)]
     raise_gravest(results)
-    return _summarize(plan, results, time.monotonic() - began)
+    return _summarize(plan, results, time.monotonic() - started_at)
 
 
 def _verify_task(plan: ProofPlan, partition: int) -> ProofResult:
@@ -170,10 +172,10 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
             kind,
             result.keys_partition if kind == "keys" else result.partition,
             offset,
-            what,
+            problem,
         )
         for result in results
-        for kind, offset, what in result.report.violations
+        for kind, offset, problem in result.report.violations
     ]
     return VerifySummary(
         reports,

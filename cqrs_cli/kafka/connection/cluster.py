@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cqrs_cli.kafka.connection import translate
-from cqrs_cli.settings.java_properties import masked
+from cqrs_cli.settings.java_properties import mask_secrets
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -16,7 +16,7 @@ class Cluster:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.bootstrap_server!r}, {masked(dict(self.properties))})"
+        return f"{type(self).__name__}({self.bootstrap_server!r}, {mask_secrets(dict(self.properties))})"
 
     def librdkafka(self) -> dict[str, Any]:
         """Return the configuration for confluent-kafka; raises `ConfigurationError` for unsupported properties."""

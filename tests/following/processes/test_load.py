@@ -81,5 +81,5 @@ def test_unknown_process_suggests_another() -> None:
 
 
 def test_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CqrsError, match="there is no folder 'processes' with any in"):
+    with pytest.raises(CqrsError, match="there is no folder 'processes' with modules in"):
         load_process("mine", tmp_path, "aggregates")

@@ -84,5 +84,5 @@ def test_unknown_projection_lists_existing_names() -> None:
 
 
 def test_project_without_projections_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CqrsError, match="there is no folder 'projections' with any in"):
+    with pytest.raises(CqrsError, match="there is no folder 'projections' with modules in"):
         load_projection("mine", tmp_path, "aggregates")

@@ -62,7 +62,9 @@ def test_other_reasons_are_described() -> None:
     description = describe_state(
         {**MASTER_STATE, "coresused": 2, "activeapps": [WAITING_APP, {**RUNNING_APP, "cores": 2}]}, "app-2"
     )
-    assert description.startswith("2 of its 4 cores are free: has a worker memory for spark.executor.memory?")
+    assert description.startswith(
+        "2 of its 4 cores are free: check that a worker has spark.executor.memory free"
+    )
 
 
 def test_holders_come_from_the_web_ui() -> None:

@@ -133,7 +133,7 @@ def test_session_logs_to_its_file(tmp_path: Path) -> None:
     ("master", "conf", "reason"),
     [
         ("nowhere", [], "Spark does not start: Master must"),
-        ("local[x]", [], "Spark refuses the master local[x]: Could not parse"),
+        ("local[x]", [], "Spark rejects the master local[x]: Could not parse"),
         ("local[1]", ["spark.driver.memory=x"], "Spark does not start: Invalid maximum heap size"),
         ("local[1]", ["spark.local.dir=/proc/none"], "Spark does not start: Failed to create"),
         ("local[1]", ["spark.task.cpus=9"], "Spark does not start: The number of cores"),
