@@ -19,25 +19,27 @@ def time_array(texts: Iterable[str]) -> "pyarrow.Array":
 
 
 def field_array(
-    column: FieldColumn, values: list[Any], kind: Any, message_name: Callable[[int], str]
+    column: FieldColumn, values: list[Any], arrow_type: Any, message_name: Callable[[int], str]
 ) -> "pyarrow.Array":
     """Return a field of the messages in `values` as an array; null where the message is None.
 
     Raises `CqrsError` for a value that the column cannot hold; `message_name(number)` names the message in the error.
     """
-    found = [None if value is None else getattr(value, column.attribute) for value in values]
-    return value_array(column, found, kind, message_name, "write JSON: there every value has its place")
+    field_values = [None if value is None else getattr(value, column.attribute) for value in values]
+    return value_array(
+        column, field_values, arrow_type, message_name, "write JSON, which accepts every value"
+    )
 
 
 def struct_array(
-    columns: list[FieldColumn], values: list[Any], kind: Any, message_name: Callable[[int], str]
+    columns: list[FieldColumn], values: list[Any], arrow_type: Any, message_name: Callable[[int], str]
 ) -> "pyarrow.Array":
     """Return the messages in `values` as one struct column; null where the message is None."""
     import pyarrow
 
     arrays = [
-        field_array(column, values, kind.field(number).type, message_name)
+        field_array(column, values, arrow_type.field(number).type, message_name)
         for number, column in enumerate(columns)
     ]
-    absent = pyarrow.array([value is None for value in values])
-    return pyarrow.StructArray.from_arrays(arrays, fields=list(kind), mask=absent)
+    is_missing = pyarrow.array([value is None for value in values])
+    return pyarrow.StructArray.from_arrays(arrays, fields=list(arrow_type), mask=is_missing)

@@ -39,12 +39,12 @@ def wire_type(aggregate: Aggregate, kind: SourceKind, name: str) -> str:
 
     Raises `UsageError` for an unknown type; the error lists the known types.
     """
-    known = aggregate.commands if kind == "commands" else aggregate.events
-    full = name if name in known else f"{aggregate.name}.{name}"
-    if full not in known:
-        names = ", ".join(known_type.removeprefix(f"{aggregate.name}.") for known_type in known)
+    classes = aggregate.commands if kind == "commands" else aggregate.events
+    wire_name = name if name in classes else f"{aggregate.name}.{name}"
+    if wire_name not in classes:
+        names = ", ".join(known_type.removeprefix(f"{aggregate.name}.") for known_type in classes)
         raise UsageError(f"{aggregate.name} has no {kind.removesuffix('s')} {name[:60]!r}", f"known: {names}")
-    return full
+    return wire_name
 
 
 def message_class(
@@ -55,8 +55,8 @@ def message_class(
         return Verdict
     if aggregate is None or type_name is None:
         return None
-    full = wire_type(aggregate, kind, type_name)
-    return aggregate.commands[full] if kind == "commands" else aggregate.events[full]
+    wire_name = wire_type(aggregate, kind, type_name)
+    return aggregate.commands[wire_name] if kind == "commands" else aggregate.events[wire_name]
 
 
 def fields_as_columns(kind: SourceKind, cls: "type[Struct]") -> list[FieldColumn]:

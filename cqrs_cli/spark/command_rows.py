@@ -30,21 +30,24 @@ class CommandRows(RowMaker):
         envelopes = list(map(command_or_none, records_of(messages)))
         if self._cls is None:
             return messages, [*_command_columns(envelopes), text_column(map(_sent_data, envelopes))]
-        assert self._aggregate is not None and self._wanted is not None
-        decode = self._aggregate.decode_command[self._wanted]
+        assert self._aggregate is not None and self._wire_type is not None
+        decode = self._aggregate.decode_command[self._wire_type]
         rows = []
         for message, envelope in zip(messages, envelopes, strict=True):
-            if envelope is not None and envelope.type == self._wanted:
+            if envelope is not None and envelope.type == self._wire_type:
                 if envelope.datasha256 is not None:
                     raise PayloadUnavailableError(
-                        f"{self._spell(partition, message)}: payload {envelope.datasha256} cannot be had",
+                        f"{self._position_text(partition, message)}: payload {envelope.datasha256} is not available",
                         "restore it in payload_store; or leave option type out: its data is null then",
                     )
                 command = _decode_or_none(decode, envelope)
                 if command is not None:
                     rows.append((message, envelope, command))
-        kept, found, commands = ([row[part] for row in rows] for part in range(3))
-        return kept, [*_command_columns(found), *self.field_arrays(partition, kept, commands)]
+        row_messages, row_envelopes, commands = ([row[part] for row in rows] for part in range(3))
+        return row_messages, [
+            *_command_columns(row_envelopes),
+            *self.field_arrays(partition, row_messages, commands),
+        ]
 
 
 def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.Array]":

@@ -29,13 +29,13 @@ class EventRows(RowMaker):
         except Exception:  # `read_event` raises the same error with its reason
             self.raise_unreadable(partition, messages, read_event)
         if any(map(attrgetter("datasha256"), envelopes)):
-            self.raise_unreadable(partition, messages, _refuse_reference)
+            self.raise_unreadable(partition, messages, _raise_if_reference)
         if self._cls is None:
             return messages, [*event_arrays(envelopes), self._data(partition, messages, envelopes)]
         events = self._events(partition, messages, envelopes)
         rows = [row for row in zip(messages, envelopes, events, strict=True) if type(row[2]) is self._cls]
-        kept, envelopes, events = ([row[part] for row in rows] for part in range(3))
-        return kept, [*event_arrays(envelopes), *self.field_arrays(partition, kept, events)]
+        row_messages, envelopes, events = ([row[part] for row in rows] for part in range(3))
+        return row_messages, [*event_arrays(envelopes), *self.field_arrays(partition, row_messages, events)]
 
     def _events(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> list[Any]:
         """Return the events that may be of the wanted type, and None for each other event.
@@ -45,11 +45,11 @@ class EventRows(RowMaker):
         """
         assert self._aggregate is not None
         decoders = self._aggregate.decode_event
-        chosen = {
-            name: decoders[name] for name in (*self._aggregate.upcasters, self._wanted) if name in decoders
+        wanted_decoders = {
+            name: decoders[name] for name in (*self._aggregate.upcasters, self._wire_type) if name in decoders
         }
-        others = dict.fromkeys(decoders, _skip)
-        decode_by_type = {**others, **chosen}
+        skipping_decoders = dict.fromkeys(decoders, _skip)
+        decode_by_type = {**skipping_decoders, **wanted_decoders}
         try:
             return [decode_by_type[envelope.type](envelope.data) for envelope in envelopes]
         except Exception:  # `decode_event` raises the same error with its reason
@@ -58,9 +58,9 @@ class EventRows(RowMaker):
     def _decode(self, value: bytes | None) -> object:
         assert self._aggregate is not None
         envelope = read_event(value)
-        known = envelope.type in self._aggregate.decode_event
-        wanted = envelope.type == self._wanted or envelope.type in self._aggregate.upcasters
-        return None if known and not wanted else decode_event(self._aggregate, envelope)
+        is_known = envelope.type in self._aggregate.decode_event
+        is_wanted = envelope.type == self._wire_type or envelope.type in self._aggregate.upcasters
+        return None if is_known and not is_wanted else decode_event(self._aggregate, envelope)
 
     def _data(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> "pyarrow.Array":
         """Return the events' `data` as one JSON column, without a Python object for each event."""
@@ -72,7 +72,7 @@ class EventRows(RowMaker):
         try:
             joined.isascii() or joined.decode()  # msgspec does not check the UTF-8 of raw members
         except UnicodeDecodeError:
-            self.raise_unreadable(partition, messages, _refuse_no_text)
+            self.raise_unreadable(partition, messages, _raise_if_not_utf8)
         ends = numpy.zeros(len(parts) + 1, numpy.int32)
         numpy.cumsum(numpy.fromiter(map(len, map(_buffer, parts)), numpy.int32, len(parts)), out=ends[1:])
         return pyarrow.StringArray.from_buffers(
@@ -92,10 +92,10 @@ def _skip(data: object) -> None:
     return None
 
 
-def _refuse_reference(value: bytes | None) -> None:
-    if (sum := read_event(value).datasha256) is not None:
-        raise ValueError(f"its data are payload {sum[:64]}: set payload_store")
+def _raise_if_reference(value: bytes | None) -> None:
+    if (digest := read_event(value).datasha256) is not None:
+        raise ValueError(f"its data are payload {digest[:64]}: set payload_store")
 
 
-def _refuse_no_text(value: bytes | None) -> None:
+def _raise_if_not_utf8(value: bytes | None) -> None:
     (value or b"").decode()

@@ -49,18 +49,18 @@ class FieldColumn(NamedTuple):
 
 
 def field_columns(
-    cls: type[msgspec.Struct], taken: frozenset[str] = frozenset(), form: str = "data_{}"
+    cls: type[msgspec.Struct], taken_names: frozenset[str] = frozenset(), form: str = "data_{}"
 ) -> list[FieldColumn]:
     """Return the fields of a message as columns, by their names on the wire.
 
-    A name in `taken` or of another field (compared without case, because Spark ignores case) is changed by `form`.
+    A name in `taken_names` or of another field is changed by `form`. The comparison ignores case, as Spark does.
     """
     columns = []
     fields = tree_of(cls).fields
-    names = distinct_names([field.encode_name for field, _ in fields], taken, form)
+    names = distinct_names([field.encode_name for field, _ in fields], taken_names, form)
     for name, (field, field_type) in zip(names, fields, strict=True):
-        kind, convert = _column(field_type, (cls,))
-        columns.append(FieldColumn(name, field.name, kind, convert, _is_optional(field)))
+        column_type, convert = _column(field_type, (cls,))
+        columns.append(FieldColumn(name, field.name, column_type, convert, _is_optional(field)))
     return columns
 
 
@@ -72,21 +72,21 @@ def _is_optional(field: Any) -> bool:
     )
 
 
-def _column(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """Return the column type of a field type; `above` holds the enclosing classes, to detect recursion."""
+def _column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
+    """Return the column type of a field type; `enclosing` holds the enclosing classes, to detect recursion."""
     from pyspark.sql import types
 
-    match kind.form:
+    match node.form:
         case "closed":
-            return _closed(kind)
+            return _closed_column(node)
         case "union":
-            return _union(kind, above)
+            return _union_column(node, enclosing)
         case "list" | "set":
-            return _list(kind, above)
+            return _list_column(node, enclosing)
         case "dict":
-            return _dict(kind, above)
-        case "object" if kind.fields and kind.wire.cls not in above:
-            return _object(kind, above)
+            return _dict_column(node, enclosing)
+        case "object" if node.fields and node.wire.cls not in enclosing:
+            return _object_column(node, enclosing)
     simple: dict[type, DataType] = {
         msgspec_types.StrType: types.StringType(),
         msgspec_types.IntType: types.LongType(),
@@ -97,30 +97,30 @@ def _column(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert
         msgspec_types.ByteArrayType: types.BinaryType(),
         msgspec_types.DecimalType: types.DecimalType(*DECIMAL),
     }
-    if (found := simple.get(type(kind.wire))) is not None:
-        return found, None
-    if isinstance(kind.wire, msgspec_types.DateTimeType):
-        return types.TimestampType(), _aware
-    return types.StringType(), msgspec.to_builtins if isinstance(kind.wire, _TEXTS) else _json
+    if (simple_type := simple.get(type(node.wire))) is not None:
+        return simple_type, None
+    if isinstance(node.wire, msgspec_types.DateTimeType):
+        return types.TimestampType(), _require_offset
+    return types.StringType(), msgspec.to_builtins if isinstance(node.wire, _TEXTS) else _json
 
 
 def _json(value: Any) -> str:
     return encode_json(value).decode()
 
 
-def _aware(value: datetime) -> datetime:
+def _require_offset(value: datetime) -> datetime:
     """Raise `ValueError` for a time without a UTC offset, which each reader would interpret differently."""
     if value.tzinfo is None:
         raise ValueError(f"a time without an offset: {value}")
     return value
 
 
-def _closed(kind: TypeNode) -> "tuple[DataType, Convert]":
+def _closed_column(node: TypeNode) -> "tuple[DataType, Convert]":
     """Return the column type of an enum or `Literal`: text or numbers, or JSON if the values are of both types."""
     from pyspark.sql import types
 
-    is_enum = isinstance(kind.wire, msgspec_types.EnumType)
-    values = [member.value for member in kind.wire.cls] if is_enum else kind.wire.values
+    is_enum = isinstance(node.wire, msgspec_types.EnumType)
+    values = [member.value for member in node.wire.cls] if is_enum else node.wire.values
     plain = msgspec.to_builtins if is_enum else None
     if all(isinstance(value, str) for value in values):
         return types.StringType(), plain
@@ -129,61 +129,63 @@ def _closed(kind: TypeNode) -> "tuple[DataType, Convert]":
     return types.StringType(), _json
 
 
-def _union(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _union_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return the column type of `T | None`, which is the type of `T`; any other union is JSON."""
     from pyspark.sql import types
 
-    members = [part for part in kind.parts if not isinstance(part.wire, msgspec_types.NoneType)]
-    found, convert = _column(members[0], above) if len(members) == 1 else (types.StringType(), _json)
-    return found, None if convert is None else _unless_none(convert)
+    members = [part for part in node.parts if not isinstance(part.wire, msgspec_types.NoneType)]
+    column_type, convert = (
+        _column(members[0], enclosing) if len(members) == 1 else (types.StringType(), _json)
+    )
+    return column_type, None if convert is None else _unless_none(convert)
 
 
 def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-def _list(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _list_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return the column type of a list or set. The items of a set are sorted, so that each process reads one order."""
     from pyspark.sql import types
 
-    item, convert = _column(kind.parts[0], above)
+    item, convert = _column(node.parts[0], enclosing)
     items: Callable[[Any], list[Any]] = list if convert is None else lambda value: list(map(convert, value))
     in_order: Callable[[Any], list[Any]] = lambda value: sorted(items(value), key=encode_json)  # noqa: E731
-    return types.ArrayType(item), in_order if kind.form == "set" else items
+    return types.ArrayType(item), in_order if node.form == "set" else items
 
 
-def _dict(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _dict_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
     from pyspark.sql import types
 
-    item, convert = _column(kind.parts[1], above)
+    value_type, convert = _column(node.parts[1], enclosing)
     if convert is None:
-        return types.MapType(types.StringType(), item), lambda value: list(value.items())
+        return types.MapType(types.StringType(), value_type), lambda value: list(value.items())
     return (
-        types.MapType(types.StringType(), item),
-        lambda value: [(key, convert(one)) for key, one in value.items()],
+        types.MapType(types.StringType(), value_type),
+        lambda value: [(key, convert(item)) for key, item in value.items()],
     )
 
 
-def _object(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _object_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return a struct type of the object's fields."""
     from pyspark.sql import types
 
-    inner_above = (*above, kind.wire.cls)
-    is_dict = isinstance(kind.wire, msgspec_types.TypedDictType)
-    names = distinct_names([field.encode_name for field, _ in kind.fields], (), "data_{}")
+    inner_classes = (*enclosing, node.wire.cls)
+    is_dict = isinstance(node.wire, msgspec_types.TypedDictType)
+    names = distinct_names([field.encode_name for field, _ in node.fields], (), "data_{}")
     columns = [
-        (name, field.encode_name if is_dict else field.name, *_column(of, inner_above))
-        for name, (field, of) in zip(names, kind.fields, strict=True)
+        (name, field.encode_name if is_dict else field.name, *_column(field_type, inner_classes))
+        for name, (field, field_type) in zip(names, node.fields, strict=True)
     ]
 
     def convert(value: Any) -> dict[str, Any]:
-        found = {}
+        converted = {}
         for name, attribute, _, inner in columns:
             field = value.get(attribute) if is_dict else getattr(value, attribute)
-            found[name] = (
+            converted[name] = (
                 None if field is None or field is UNSET else field if inner is None else inner(field)
             )
-        return found
+        return converted
 
     fields = [types.StructField(name, column) for name, _, column, _ in columns]
     return types.StructType(fields), convert
@@ -200,7 +202,7 @@ def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
 
 
 def value_array(
-    column: FieldColumn, values: list[Any], kind: Any, message_name: Callable[[int], str], hint: str
+    column: FieldColumn, values: list[Any], arrow_type: Any, message_name: Callable[[int], str], hint: str
 ) -> "pyarrow.Array":
     """Return the values of a column as an Arrow array.
 
@@ -211,13 +213,13 @@ def value_array(
 
     conversion_errors = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
     try:
-        return pyarrow.array(column_values(column, values), kind)
+        return pyarrow.array(column_values(column, values), arrow_type)
     except conversion_errors:
         for number, value in enumerate(values):
             try:
-                pyarrow.array(column_values(column, [value]), kind)
+                pyarrow.array(column_values(column, [value]), arrow_type)
             except conversion_errors as error:
                 raise CqrsError(
-                    f"{message_name(number)}: {column.attribute} has no place in a column: {error}", hint
+                    f"{message_name(number)}: {column.attribute} does not fit into the column: {error}", hint
                 ) from None
         raise

@@ -17,7 +17,7 @@ from cqrs_cli.spark.options import Bound, ReadOptions
 from cqrs_cli.spark.plan import SourcePlan
 
 #: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. Then records count as lost.
-_BELIEVED_AFTER = 3.0
+_SHORT_LOG_TIMEOUT = 3.0
 
 
 class Extent(NamedTuple):
@@ -52,8 +52,9 @@ class LogWatch:
         """
         topic_id, partitions = self._identity()
         try:
-            found = {
-                number: readers.watermarks(self._reader, self._topic, number) for number in range(partitions)
+            watermarks = {
+                partition: readers.watermarks(self._reader, self._topic, partition)
+                for partition in range(partitions)
             }
         except KafkaException as error:
             raise clients.to_error(
@@ -63,56 +64,61 @@ class LogWatch:
             raise recreated_error(self._topic)
         return Extent(
             topic_id,
-            {number: start for number, (start, _) in found.items()},
-            {number: end for number, (_, end) in found.items()},
+            {partition: start for partition, (start, _) in watermarks.items()},
+            {partition: end for partition, (_, end) in watermarks.items()},
         )
 
     def extent_with(self, positions: Offsets, topic_id: str) -> Extent:
         """Return the extent; raise `ContradictionError` if the topic was recreated, or lacks records at `positions`."""
-        deadline = time.monotonic() + _BELIEVED_AFTER
+        deadline = time.monotonic() + _SHORT_LOG_TIMEOUT
         while True:
-            found = self.extent()
-            check_positions(self._topic, positions, topic_id, found)
-            short = [number for number, at in positions.items() if at > found.ends[number]]
-            if not short:
-                return found
+            extent = self.extent()
+            check_positions(self._topic, positions, topic_id, extent)
+            short_partitions = [
+                partition for partition, offset in positions.items() if offset > extent.ends[partition]
+            ]
+            if not short_partitions:
+                return extent
             if time.monotonic() > deadline:
-                number = short[0]
+                partition = short_partitions[0]
                 raise ContradictionError(
-                    f"{self._topic} partition {number}: the checkpoint is at {positions[number]}, but the log ends at "
-                    f"{found.ends[number]}",
-                    "records were lost: look with cqrs doctor, then start with a new checkpointLocation",
+                    f"{self._topic} partition {partition}: the checkpoint is at {positions[partition]}, but the log "
+                    f"ends at {extent.ends[partition]}",
+                    "records were lost: examine the cluster with cqrs doctor, then start with a new "
+                    "checkpointLocation",
                 )
             time.sleep(0.2)
 
     def _identity(self) -> tuple[str, int]:
-        found = self._admin.describe([self._topic]).get(self._topic)
-        if found is None:
+        topic_info = self._admin.describe([self._topic]).get(self._topic)
+        if topic_info is None:
             raise ConfigurationError(f"topic {self._topic} does not exist", "create it: cqrs init")
-        return found.topic_id, found.partitions
+        return topic_info.topic_id, topic_info.partitions
 
 
-def check_positions(topic: str, positions: Offsets, topic_id: str, found: Extent) -> None:
+def check_positions(topic: str, positions: Offsets, topic_id: str, extent: Extent) -> None:
     """Raise `ContradictionError` if the topic was recreated, or if the records at a position are deleted."""
-    if found.topic_id != topic_id:
+    if extent.topic_id != topic_id:
         raise recreated_error(topic)
-    if gone := sorted(positions.keys() - found.starts.keys()):
+    if missing_partitions := sorted(positions.keys() - extent.starts.keys()):
         raise ContradictionError(
-            f"{topic} has no partition {gone[0]} any more", "start with a new checkpointLocation"
+            f"{topic} has no partition {missing_partitions[0]} any more",
+            "start with a new checkpointLocation",
         )
-    for number, low in found.starts.items():
-        at = positions.get(number, 0)
-        if at < low:
+    for partition, low in extent.starts.items():
+        offset = positions.get(partition, 0)
+        if offset < low:
             raise ContradictionError(
-                f"{topic} partition {number}: the checkpoint is at {at}, but the records before {low} are deleted",
-                "what they held is lost here: start with a new checkpointLocation",
+                f"{topic} partition {partition}: the checkpoint is at {offset}, but the records before {low} are "
+                "deleted",
+                "this read cannot continue without them: start with a new checkpointLocation",
             )
 
 
 def recreated_error(topic: str) -> ContradictionError:
     """Return the error for a topic that was deleted and created again."""
     return ContradictionError(
-        f"{topic} was deleted and made again: its offsets mean other records",
+        f"{topic} was deleted and recreated: the checkpoint's offsets belong to other records",
         "start with a new checkpointLocation",
     )
 
@@ -120,8 +126,8 @@ def recreated_error(topic: str) -> ContradictionError:
 def check_topic_id(connection: Connection, topic: str, topic_id: str) -> None:
     """Raise `ContradictionError` if the topic was recreated after the read was planned."""
     with Admin(connection) as admin:
-        found = admin.describe([topic]).get(topic)
-    if found is None or found.topic_id != topic_id:
+        topic_info = admin.describe([topic]).get(topic)
+    if topic_info is None or topic_info.topic_id != topic_id:
         raise recreated_error(topic)
 
 
@@ -141,27 +147,31 @@ def offsets_of(bound: Bound, name: str, connection: Connection, topic: str, exte
     if bound.kind == "latest":
         return dict(extent.ends)
     if bound.kind == "time":
-        found = {number: readers.offset_at(connection, topic, number, bound.time) for number in extent.ends}
-        return {
-            number: extent.ends[number]
-            if at is None
-            else min(max(at, extent.starts[number]), extent.ends[number])
-            for number, at in found.items()
+        offsets = {
+            partition: readers.offset_at(connection, topic, partition, bound.time)
+            for partition in extent.ends
         }
-    return _given_offsets(bound.offsets, name, topic, extent)
+        return {
+            partition: extent.ends[partition]
+            if offset is None
+            else min(max(offset, extent.starts[partition]), extent.ends[partition])
+            for partition, offset in offsets.items()
+        }
+    return _checked_offsets(bound.offsets, name, topic, extent)
 
 
-def _given_offsets(offsets: Mapping[int, int], name: str, topic: str, extent: Extent) -> dict[int, int]:
+def _checked_offsets(offsets: Mapping[int, int], name: str, topic: str, extent: Extent) -> dict[int, int]:
     if offsets.keys() != extent.ends.keys():
         raise UsageError(
-            f"option {name}: {topic} has the partitions 0 to {len(extent.ends) - 1}, given are "
+            f"option {name}: {topic} has the partitions 0 to {len(extent.ends) - 1}, found "
             f"{', '.join(map(str, sorted(offsets))) or 'none'}",
-            "name each of them",
+            "give an offset for each partition",
         )
-    for number, at in offsets.items():
-        low, high = extent.starts[number], extent.ends[number]
-        if not low <= at <= high:
+    for partition, offset in offsets.items():
+        low, high = extent.starts[partition], extent.ends[partition]
+        if not low <= offset <= high:
             raise UsageError(
-                f"option {name}: {topic} partition {number} has no offset {at}", f"it has {low} to {high}"
+                f"option {name}: {topic} partition {partition} has no offset {offset}",
+                f"it has {low} to {high}",
             )
     return dict(offsets)

@@ -62,15 +62,15 @@ class ReadOptions:
     start: Bound = EARLIEST
     end: Bound = LATEST
     splits: int | None = None
-    max_records: int | None = None  # of a stream's batch
+    max_records: int | None = None  # the maximum number of records in a stream's batch
 
 
-def parse_options(given: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
+def parse_options(options: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
     """Return the parsed options; `streaming` is None while both a batch and a stream are possible.
 
     Raises `UsageError` for an unknown option or an invalid value. It never quotes the value of an unknown option.
     """
-    texts = _known(given)
+    texts = _by_documented_name(options)
     for name in {None: (), True: _BATCH_ONLY, False: _STREAM_ONLY}[streaming]:
         if name in texts:
             raise UsageError(
@@ -98,17 +98,17 @@ def parse_options(given: Mapping[str, str], streaming: bool | None = None) -> Re
     )
 
 
-def _known(given: Mapping[str, str]) -> dict[str, str]:
+def _by_documented_name(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options by their documented names; raise `UsageError` for an unknown option."""
     by_lower = {name.lower(): name for name in OPTIONS}
     texts = {}
-    for name, text in given.items():
-        known = by_lower.get(name.lower())
-        if known is None:
+    for name, text in options.items():
+        documented_name = by_lower.get(name.lower())
+        if documented_name is None:
             close = difflib.get_close_matches(name.lower(), by_lower, 1)
             hint = f"did you mean {by_lower[close[0]]}?" if close else f"known: {', '.join(OPTIONS)}"
             raise UsageError(f"unknown option {name[:60]!r}", hint)
-        texts[known] = text
+        texts[documented_name] = text
     return texts
 
 
@@ -127,7 +127,9 @@ def _bound(
     texts: Mapping[str, str], by_offset: str, by_time: str, default: Literal["earliest", "latest"]
 ) -> Bound:
     if by_offset in texts and by_time in texts:
-        raise UsageError(f"options {by_offset} and {by_time}: both say the same", "leave one out")
+        raise UsageError(
+            f"options {by_offset} and {by_time}: both set the same bound", "leave one of them out"
+        )
     if by_time in texts:
         try:
             return Bound("time", time=parse_moment(texts[by_time]))
@@ -141,8 +143,8 @@ def _bound(
 
 def _offsets(name: str, text: str) -> dict[int, int]:
     try:
-        found = json.loads(text)
-        offsets = {int(partition): offset for partition, offset in found.items()}
+        document = json.loads(text)
+        offsets = {int(partition): offset for partition, offset in document.items()}
         if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
             raise ValueError
     except (ValueError, AttributeError, TypeError, RecursionError):

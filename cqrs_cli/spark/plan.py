@@ -55,10 +55,10 @@ def project_settings(options: ReadOptions) -> Settings:
 def requested_aggregate(options: ReadOptions) -> Aggregate:
     """Return the aggregate in the options; raise `UsageError` for an unknown aggregate or message type."""
     settings = project_settings(options)
-    found = registry.load(options.aggregate, settings.aggregates, settings.root)
+    aggregate = registry.load(options.aggregate, settings.aggregates, settings.root)
     if options.type is not None:
-        wire_type(found, options.kind, options.type)
-    return found
+        wire_type(aggregate, options.kind, options.type)
+    return aggregate
 
 
 def plan_read(options: ReadOptions) -> SourcePlan:
@@ -91,8 +91,8 @@ def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
 
     file = Path(SparkFiles.getRootDirectory()) / f"cqrs-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
     if not file.exists():
-        with atomic_write(file) as opened:
-            opened.write(archive)
+        with atomic_write(file) as archive_file:
+            archive_file.write(archive)
     return registry.load(name, package, file)
 
 

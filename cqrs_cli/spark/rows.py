@@ -40,7 +40,7 @@ class RowMaker(ABC):
     ) -> None:
         self._name, self._topic, self._aggregate = name, topic, aggregate
         self._cls = message_class(aggregate, self.kind, type_name)
-        self._wanted = wire_type(aggregate, self.kind, type_name) if aggregate and type_name else None
+        self._wire_type = wire_type(aggregate, self.kind, type_name) if aggregate and type_name else None
         self._fields = [] if self._cls is None else fields_as_columns(self.kind, self._cls)
         self._schema = arrow_schema(source_schema(self.kind, self._cls))
 
@@ -48,30 +48,43 @@ class RowMaker(ABC):
         """Return the rows of messages of a partition; raise `ContradictionError` for a record that cannot be read."""
         import pyarrow
 
-        kept, columns = self._columns(partition, messages)
-        position_columns = _position_columns(partition, kept)
+        row_messages, columns = self._columns(partition, messages)
+        position_columns = _position_columns(partition, row_messages)
         return pyarrow.RecordBatch.from_arrays([*position_columns, *columns], schema=self._schema)
 
     @abstractmethod
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         """Return the messages that become rows, and their columns after the position columns."""
 
-    def field_arrays(self, partition: int, kept: MessageList, values: list[Any]) -> "list[pyarrow.Array]":
+    def field_arrays(
+        self, partition: int, row_messages: MessageList, values: list[Any]
+    ) -> "list[pyarrow.Array]":
         """Return the fields of the messages' `data` as columns."""
         types = self._schema.types[len(self._schema.names) - len(self._fields) :]
         return [
-            self._field_array(partition, kept, field, kind, values)
-            for field, kind in zip(self._fields, types, strict=True)
+            self._field_array(partition, row_messages, field, arrow_type, values)
+            for field, arrow_type in zip(self._fields, types, strict=True)
         ]
 
     def _field_array(
-        self, partition: int, kept: MessageList, field: FieldColumn, kind: Any, values: list[Any]
+        self,
+        partition: int,
+        row_messages: MessageList,
+        field: FieldColumn,
+        arrow_type: Any,
+        values: list[Any],
     ) -> "pyarrow.Array":
-        found = list(map(attrgetter(field.attribute), values))
+        field_values = list(map(attrgetter(field.attribute), values))
         hint = "leave option type out, and take it from `data`"
-        return value_array(field, found, kind, lambda number: self._spell(partition, kept[number]), hint)
+        return value_array(
+            field,
+            field_values,
+            arrow_type,
+            lambda number: self._position_text(partition, row_messages[number]),
+            hint,
+        )
 
-    def _spell(self, partition: int, message: Any) -> str:
+    def _position_text(self, partition: int, message: Any) -> str:
         return f"{self._topic} partition {partition} offset {message.offset()}"
 
     def raise_unreadable(

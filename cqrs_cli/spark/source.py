@@ -56,7 +56,8 @@ class CqrsDataSource(DataSource):
             from cqrs_cli.spark.stream import StreamReader
         except ImportError:
             raise ConfigurationError(
-                "this PySpark does not tell a source where its stream stands", "install PySpark 4.2 or newer"
+                "this PySpark does not pass a stream's position to its data source",
+                "install PySpark 4.2 or newer",
             ) from None
         options = parse_options(self.options, streaming=True)
         _check_schema(schema, options)
@@ -70,18 +71,18 @@ class RefusedStream(DataSourceStreamReader):
         self._error = error
 
     def initialOffset(self) -> dict[str, object]:
-        return self._refuse()
+        return self._raise_error()
 
     def latestOffset(self, start: object = None, limit: object = None) -> dict[str, object]:
-        return self._refuse()
+        return self._raise_error()
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
-        return self._refuse()
+        return self._raise_error()
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-        return self._refuse()
+        return self._raise_error()
 
-    def _refuse(self) -> NoReturn:
+    def _raise_error(self) -> NoReturn:
         with without_traceback():
             raise self._error
 
@@ -120,5 +121,6 @@ def _check_schema(schema: StructType, options: ReadOptions) -> None:
         (column.name, column.dataType) for column in _schema(options)
     ]:
         raise UsageError(
-            "the columns are those of the aggregate", "leave .schema(…) out, and select from them"
+            "the aggregate defines the columns, so a schema of your own is not accepted",
+            "leave .schema(…) out, and select columns",
         )

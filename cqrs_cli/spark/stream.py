@@ -51,31 +51,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> StreamOffset:
         with without_traceback():
-            extent = self._watching().extent()
+            extent = self._open_watch().extent()
             plan = self._plan
             check_first_events(plan, self._options, extent)
             begin = offsets_of(self._options.start, "startingOffsets", plan.connection, plan.topic, extent)
             return _offset(plan.topic, extent.topic_id, begin, begin)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._options.max_records
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        limit = self._options.max_records
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
         with without_traceback():
-            self._target = self._watching().extent().ends
+            self._target = self._open_watch().extent().ends
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         with without_traceback():
             positions = self._positions(start)
-            extent = self._watching().extent_with(positions, start["topic_id"])
+            extent = self._open_watch().extent_with(positions, start["topic_id"])
             self._is_checked = True
             ends = extent.ends
             if self._target is not None:
-                ends = {number: max(positions.get(number, 0), end) for number, end in self._target.items()}
+                ends = {
+                    partition: max(positions.get(partition, 0), end)
+                    for partition, end in self._target.items()
+                }
             if isinstance(limit, ReadMaxRows):
                 ends = limit_ends(positions, ends, limit.max_rows)
-            return _offset(self._plan.topic, extent.topic_id, _numbers(start["begin"]), ends)
+            return _offset(self._plan.topic, extent.topic_id, _by_partition(start["begin"]), ends)
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
         """Return the ranges of a batch. The first batch starts at `begin` of its end position (see the module)."""
@@ -83,10 +86,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if start["topic_id"] != end["topic_id"]:
                 raise recreated_error(self._plan.topic)
             is_first = start["next"] == start["begin"]
-            starts = _numbers(end["begin"]) if is_first else self._positions(start)
+            starts = _by_partition(end["begin"]) if is_first else self._positions(start)
             if not self._is_checked:  # a batch of an earlier process, which is repeated
-                check_positions(self._plan.topic, starts, end["topic_id"], self._watching().extent())
-            ranges = split_ranges(starts, _numbers(end["next"]), self._options.splits)
+                check_positions(self._plan.topic, starts, end["topic_id"], self._open_watch().extent())
+            ranges = split_ranges(starts, _by_partition(end["next"]), self._options.splits)
             return [LogPartition(end["topic_id"], part) for part in ranges]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
@@ -97,7 +100,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._watch.close()
             self._watch = None
 
-    def _watching(self) -> LogWatch:
+    def _open_watch(self) -> LogWatch:
         if self._watch is None:
             self._watch = LogWatch(self._plan.connection, self._plan.topic)
         return self._watch
@@ -109,18 +112,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of {offset['topic']}, not of {self._plan.topic}",
                 "give each stream a checkpointLocation of its own",
             )
-        return _numbers(offset["next"])
+        return _by_partition(offset["next"])
 
 
-def _offset(topic: str, topic_id: str, begin: Offsets, following: Offsets) -> StreamOffset:
+def _offset(topic: str, topic_id: str, begin: Offsets, next_offsets: Offsets) -> StreamOffset:
     """Return a stream position with sorted keys, because Spark compares positions as text."""
     return {
         "topic": topic,
         "topic_id": topic_id,
-        "begin": {str(number): begin[number] for number in sorted(begin)},
-        "next": {str(number): following[number] for number in sorted(following)},
+        "begin": {str(partition): begin[partition] for partition in sorted(begin)},
+        "next": {str(partition): next_offsets[partition] for partition in sorted(next_offsets)},
     }
 
 
-def _numbers(offsets: dict[str, int]) -> dict[int, int]:
-    return {int(number): offset for number, offset in offsets.items()}
+def _by_partition(offsets: dict[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in offsets.items()}

@@ -1,4 +1,5 @@
 """The status of a partition, as `status`, `top`, `doctor`, `/readyz` and the metrics show it.
 
-`place` is the value, `columns` the only list of its displayed columns. `decided`, `heard` and `projected` read it.
+`partition` defines the status, and `columns` is the only list of its displayed columns. `aggregates`, `subscriptions`
+and `projections` read the status.
 """

@@ -52,8 +52,10 @@ class AggregateStatusReader:
         self._reader: Consumer | None = None
 
     def _make_claim_reader(self) -> ClaimReader[int]:
-        seats = {number: partition_claim_slot(self._topics, number) for number in self._partitions}
-        return ClaimReader(self._connection, seats)
+        claim_slots = {
+            partition: partition_claim_slot(self._topics, partition) for partition in self._partitions
+        }
+        return ClaimReader(self._connection, claim_slots)
 
     def close(self) -> None:
         """Close the connections; another poll opens new connections."""
@@ -70,13 +72,20 @@ class AggregateStatusReader:
             bounds, stable = self._claim_reader.read_bounds(), self._stable_ends()
             standbys = self._claim_reader.read_standby_runs()
             owners = {committed.open_claim.run for committed in claims.values() if committed.open_claim}
-            silence = self._claim_reader.read_silence(owners) if owners else {}
+            silent_seconds = self._claim_reader.read_silence(owners) if owners else {}
             statuses = [
                 replace(
-                    self._status(number, polled_at, committed, standbys[number], *bounds[number], silence),
-                    growth=stages.get(number),
+                    self._status(
+                        partition,
+                        polled_at,
+                        committed,
+                        standbys[partition],
+                        *bounds[partition],
+                        silent_seconds,
+                    ),
+                    growth=stages.get(partition),
                 )
-                for number, committed in claims.items()
+                for partition, committed in claims.items()
             ]
             if self._sampler is not None:
                 reader = self._consumer()
@@ -88,7 +97,7 @@ class AggregateStatusReader:
             self.close()
             raise self._to_error(error) from error
         return self._with_hiding_transactions(
-            statuses, {number for number, end in stable.items() if end < bounds[number][1]}
+            statuses, {partition for partition, end in stable.items() if end < bounds[partition][1]}
         )
 
     def _poll_repartitioning(self) -> Mapping[int, Stage]:
@@ -111,32 +120,32 @@ class AggregateStatusReader:
     def _stable_ends(self) -> dict[int, int]:
         """Return the end of the committed commands of each partition."""
         reader, topic = self._consumer(), self._topics.commands
-        return {number: readers.watermarks(reader, topic, number)[1] for number in self._partitions}
+        return {partition: readers.watermarks(reader, topic, partition)[1] for partition in self._partitions}
 
     def _status(
         self,
-        number: int,
+        partition: int,
         polled_at: float,
         committed: CommittedClaim,
         standbys: tuple[str, ...],
         start: int,
         end: int,
-        silence: Mapping[str, float],
+        silent_seconds: Mapping[str, float],
     ) -> PartitionStatus:
-        claim, shard = committed.claim, self._folder / str(number)
+        claim, shard = committed.claim, self._folder / str(partition)
         lag = max(0, end - max(start, committed.offset or 0))
         return PartitionStatus(
             AGGREGATE,
             self._topics.aggregate,
             self._topics.aggregate,
             self._topics.commands,
-            number,
+            partition,
             at=polled_at,
             start=start,
             end=end,
             position=committed.offset,
             lag=lag,
-            owner=owner_of(claim, silence),
+            owner=owner_of(claim, silent_seconds),
             owned=committed.open_claim is not None,
             standbys=tuple(run for run in standbys if claim is None or run != claim.run),
             counts=None if claim is None else claim.counts,
@@ -150,27 +159,30 @@ class AggregateStatusReader:
         self, statuses: list[PartitionStatus], hidden: set[int]
     ) -> list[PartitionStatus]:
         """Add the transactions that hide the last commands of the partitions in `hidden`."""
-        confirmed = hidden & self._hidden if self._confirm_hidden else hidden
+        reported = hidden & self._hidden if self._confirm_hidden else hidden
         self._hidden = hidden
-        places = [(self._topics.commands, number) for number in sorted(confirmed)]
-        transactions = {status.partition: status for status in hidden_commands(self._connection, places)}
+        topic_partitions = [(self._topics.commands, partition) for partition in sorted(reported)]
+        transaction_of = {
+            transaction.partition: transaction
+            for transaction in hidden_commands(self._connection, topic_partitions)
+        }
         return [
             replace(
                 status, hidden_by=transaction, way_out=transaction.hint(self._connection.bootstrap_server)
             )
-            if (transaction := transactions.get(status.partition))
+            if (transaction := transaction_of.get(status.partition))
             else status
             for status in statuses
         ]
 
     def _to_error(self, error: KafkaException | CqrsError) -> CqrsError:
         """Return the missing ACL if there is one: librdkafka reports a timeout for a group that it may not describe."""
-        need = RequiredAcl("Describe", "group", self._topics.group)
+        acl = RequiredAcl("Describe", "group", self._topics.group)
         with Admin(self._connection) as admin:
-            if admin.missing_acls([need]):
-                return need.denied("read")
+            if admin.missing_acls([acl]):
+                return acl.denied("read")
         if isinstance(error, KafkaException):
-            return clients.to_error(self._connection, error, need)
+            return clients.to_error(self._connection, error, acl)
         return clients.unreachable_error(self._connection, error.message) if _is_temporary(error) else error
 
 
@@ -193,7 +205,7 @@ class _RepartitioningProgress:
 
 
 def _is_temporary(error: CqrsError) -> bool:
-    """True for a temporary error of a broker that has just restarted."""
+    """Return True for a temporary error of a broker that has just restarted."""
     return isinstance(error, (readers.MissingError, readers.StalledError))
 
 

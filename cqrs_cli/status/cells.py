@@ -9,10 +9,12 @@ from cqrs_cli.status.partition import PartitionOwner, PartitionStatus, ShardStat
 
 
 def end_text(value: int | None) -> str:
+    """Return the end of a log as text; `value` is None if the topic does not exist."""
     return "topic is gone" if value is None else f"{value:,}"
 
 
 def position_text(value: int | None) -> str:
+    """Return the position of an owner as text; `value` is None before the first claim."""
     return "none" if value is None else f"{value:,}"
 
 
@@ -60,11 +62,11 @@ def distinct_texts(values: Iterable[Any]) -> Any:
 
 def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | None:
     """Return the owner if all partitions have the same owner, else the number of owners."""
-    different = {
+    distinct_owners = {
         owner._replace(silent_seconds=None) if isinstance(owner, PartitionOwner) else owner
         for owner in owners
     }
-    return f"{len(different)} owners" if len(different) > 1 else owners[0] if owners else None
+    return f"{len(distinct_owners)} owners" if len(distinct_owners) > 1 else owners[0] if owners else None
 
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
@@ -81,8 +83,8 @@ def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
 
 def owner_since(status: PartitionStatus) -> str | None:
     """Return the time at which the owner's run began."""
-    began = None if status.owner is None else status.owner.since
-    return None if began is None else rfc3339(began)
+    started_at = None if status.owner is None else status.owner.since
+    return None if started_at is None else rfc3339(started_at)
 
 
 def shard_or_store(status: PartitionStatus) -> ShardStatus | str:

@@ -29,7 +29,7 @@ _RATE_INTERVAL = 0.5
 _SEARCH_INTERVAL = 5.0
 
 
-_NONE: Mapping[str, type[State]] = MappingProxyType({})
+_NO_CLASSES: Mapping[str, type[State]] = MappingProxyType({})
 
 
 class _StatusSource(Protocol):
@@ -84,16 +84,18 @@ class StatusReader:
             with_samples=with_samples,
         )
         self._missing_sources: dict[str, Callable[[], _StatusSource]] = {
-            **{name: partial(aggregate_reader, item) for name, item in topics.items()},
             **{
-                f"process {item.name}": partial(
+                name: partial(aggregate_reader, aggregate_topics) for name, aggregate_topics in topics.items()
+            },
+            **{
+                f"process {process.name}": partial(
                     _SubscriptionStatuses,
                     connection,
-                    ProcessTopics(item.name, prefix),
-                    item.sources,
+                    ProcessTopics(process.name, prefix),
+                    process.sources,
                     state_dir,
                 )
-                for item in processes
+                for process in processes
             },
         }
         self._sources: dict[str, _StatusSource] = {}
@@ -123,14 +125,14 @@ class StatusReader:
 
     def poll_with_rates(self) -> StatusSnapshot:
         """Return the current status with rates. This takes half a second if an owner has committed recently."""
-        before = self.poll_statuses()
-        if not before.is_busy():
-            return with_zero_rates(before)
+        first_snapshot = self.poll_statuses()
+        if not first_snapshot.is_busy():
+            return with_zero_rates(first_snapshot)
         time.sleep(_RATE_INTERVAL)
-        return with_rates(before, self.poll_statuses())
+        return with_rates(first_snapshot, self.poll_statuses())
 
     def with_states(
-        self, snapshot: StatusSnapshot, store: str, digest_states: Mapping[str, type[State]] = _NONE
+        self, snapshot: StatusSnapshot, store: str, digest_states: Mapping[str, type[State]] = _NO_CLASSES
     ) -> StatusSnapshot:
         """Return the snapshot with this machine's shards of the aggregates. `store`: the setting.
 

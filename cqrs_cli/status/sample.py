@@ -35,10 +35,10 @@ class Sampler:
         """Return the status with details. `reader` sees committed records only, `stable` is the end of the committed
         commands. Raises the errors of `readers.read_with`.
         """
-        number, position = status.partition, max(status.start or 0, status.position or 0)
+        partition, position = status.partition, max(status.start or 0, status.position or 0)
         reasons: Counter[str] = Counter()
-        appended: int | None = None  # of the last decided command: its outcome has the command's timestamp
-        for record in self._new_outcomes(reader, number):
+        append_time: int | None = None  # of the last decided command: its outcome has the command's timestamp
+        for record in self._new_outcomes(reader, partition):
             try:
                 outcome = read_outcome(record.value).data
             except ValueError:
@@ -46,22 +46,26 @@ class Sampler:
             if outcome.reason is not UNSET:
                 reasons[outcome.reason if outcome.code is UNSET else outcome.code] += 1
             if outcome.offset < position:
-                appended = record.timestamp
-        last = 0 if status.counts is None else status.counts.last
-        first = self._first_undecided(reader, status, position, stable)
+                append_time = record.timestamp
+        last_commit_time = 0 if status.counts is None else status.counts.last
+        oldest_timestamp = self._first_undecided(reader, status, position, stable)
         return replace(
             status,
             reasons=reasons,
-            oldest=None if first is None else max(0, time.time_ns() // 1_000_000 - first),
-            latency=None if appended is None or not last else max(0, last - appended),
+            oldest=None
+            if oldest_timestamp is None
+            else max(0, time.time_ns() // 1_000_000 - oldest_timestamp),
+            latency=None
+            if append_time is None or not last_commit_time
+            else max(0, last_commit_time - append_time),
         )
 
-    def _new_outcomes(self, reader: Consumer, number: int) -> list[Record]:
+    def _new_outcomes(self, reader: Consumer, partition: int) -> list[Record]:
         """Return the last outcomes since the previous poll; none at the first poll."""
         topic = self._topics.outcomes
-        start, end = readers.watermarks(reader, topic, number)
-        before, self._outcome_ends[number] = self._outcome_ends.get(number, end), end
-        return self._read(reader, topic, number, max(start, before, end - MAX_OUTCOMES), end)
+        start, end = readers.watermarks(reader, topic, partition)
+        previous_end, self._outcome_ends[partition] = self._outcome_ends.get(partition, end), end
+        return self._read(reader, topic, partition, max(start, previous_end, end - MAX_OUTCOMES), end)
 
     def _first_undecided(
         self, reader: Consumer, status: PartitionStatus, position: int, stable: int
@@ -69,18 +73,20 @@ class Sampler:
         """Return the timestamp of the oldest waiting command; it is read once for a position."""
         if not status.lag:
             return None
-        number = status.partition
-        known = self._oldest_undecided.get(number)
-        if known is None or known[0] != position or known[1] is None:
-            first = self._read(reader, self._topics.commands, number, position, min(stable, position + 10))
-            known = self._oldest_undecided[number] = position, first[0].timestamp if first else None
-        return known[1]
+        partition = status.partition
+        cached = self._oldest_undecided.get(partition)
+        if cached is None or cached[0] != position or cached[1] is None:
+            records = self._read(
+                reader, self._topics.commands, partition, position, min(stable, position + 10)
+            )
+            cached = self._oldest_undecided[partition] = position, records[0].timestamp if records else None
+        return cached[1]
 
-    def _read(self, reader: Consumer, topic: str, number: int, start: int, end: int) -> list[Record]:
+    def _read(self, reader: Consumer, topic: str, partition: int, start: int, end: int) -> list[Record]:
         if start >= end:
             return []
         batches = readers.read_with(
-            self._connection, reader, topic, number, start, end, timeout=_READ_TIMEOUT
+            self._connection, reader, topic, partition, start, end, timeout=_READ_TIMEOUT
         )
         try:
             return [record for batch in batches for record in batch]

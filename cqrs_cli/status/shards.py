@@ -42,10 +42,12 @@ def _shard(path: Path, topic_id: str | None, digest_state: type[State] | None) -
         identity = msgspec.json.decode(store.identity(), type=Identity)
         if identity.topics.get("commands") != topic_id:  # of an earlier topic with this name
             return None
-        total = None
+        digest_sum = None
         if digest_state is not None:
-            total = 0
-            for aggregate_id, saved in store.items():
-                status = digest.state_digest(digest_state, aggregate_id, saved.version, saved.state)
-                total = digest.add_digests(total, status)
-        return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)
+            digest_sum = 0
+            for aggregate_id, stored in store.items():
+                state_digest = digest.state_digest(digest_state, aggregate_id, stored.version, stored.state)
+                digest_sum = digest.add_digests(digest_sum, state_digest)
+        return ShardStatus(
+            store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), digest_sum
+        )

@@ -11,17 +11,15 @@ from cqrs_cli.status.partition import PROCESS, PartitionStatus, owner_of
 from cqrs_cli.telemetry.blocked_file import read_reason
 
 
-def subscription_status(
-    subscription_poll: SubscriptionState, topics: ProcessTopics, state_dir: Path
-) -> PartitionStatus:
+def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_dir: Path) -> PartitionStatus:
     """Return the status of a subscription after a poll, with its owner's report if the owner is on this machine."""
     subscription, source, position = (
-        subscription_poll.subscription,
-        subscription_poll.subscription.source,
-        subscription_poll.position,
+        state.subscription,
+        state.subscription.source,
+        state.position,
     )
     offset = None if position is None else position.offset
-    lag = 0 if offset is None else max(0, subscription_poll.end - max(subscription_poll.start, offset))
+    lag = 0 if offset is None else max(0, state.end - max(state.start, offset))
     stopped = None if position is None else position.stopped
     owner = owner_of(None if position is None else position.claim)
     trial = None if position is None else position.claim.suspects
@@ -33,8 +31,8 @@ def subscription_status(
         subscription.process,
         *source,
         at=time.monotonic(),
-        start=subscription_poll.start,
-        end=subscription_poll.end,
+        start=state.start,
+        end=state.end,
         position=offset,
         lag=lag,
         owner=owner,

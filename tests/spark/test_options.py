@@ -49,7 +49,7 @@ def test_times_are_moments() -> None:
         ({"topic": "outcomes", "type": "Place"}, None, "option type: outcomes have columns of their own"),
         ({"startingOffsets": "7"}, None, "option startingOffsets: not offsets: '7'"),
         ({"startingOffsets": '{"0": -1}'}, None, "option startingOffsets: not offsets"),
-        ({"startingOffsets": "latest", "since": "10m"}, None, "options startingOffsets and since: both say"),
+        ({"startingOffsets": "latest", "since": "10m"}, None, "options startingOffsets and since: both set"),
         ({"since": "noon"}, None, "option since: not a time: 'noon'"),
         ({"splits": "0"}, None, "option splits: not a number from 1 on: '0'"),
         ({"until": "10m"}, True, "option until: a stream has no such option"),

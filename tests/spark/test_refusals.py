@@ -63,7 +63,7 @@ def test_wrong_options_are_one_line(
         (
             event(3, "LineAdded", {"sku": "a", "quantity": 2**64}),
             {"type": "LineAdded"},
-            "quantity has no place",
+            "quantity does not fit",
         ),
         (event(3, "Placed", {"customer": "?"}).replace(b"?", b"\xff"), {}, "can't decode"),
     ],
@@ -85,7 +85,7 @@ def test_unreadable_event_names_its_offset(
 def test_user_schema_is_refused(session: "SparkSession", connection: Connection, orders: Topics) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException, match="the columns are those of the aggregate"):
+    with pytest.raises(PySparkException, match="the aggregate defines the columns"):
         session.read.format("cqrs").options(**read_options(connection, orders.prefix)).schema(
             "id string"
         ).load().collect()
@@ -122,7 +122,7 @@ def test_topic_recreated_during_read_is_refused(connection: Connection, prefix: 
     assert sum(batch.num_rows for batch in reader.read(partition)) == 3
     recreate_topics(harness, "events")
     append(connection, harness.topics.events, map(placed_event, range(3)))
-    with pytest.raises(ContradictionError, match="deleted and made again"):
+    with pytest.raises(ContradictionError, match="deleted and recreated"):
         list(reader.read(partition))
 
 

@@ -113,7 +113,7 @@ def test_recreated_topic_ends_the_stream(
     recreate_topics(harness, "events")
     append(connection, harness.topics.events, map(placed_event, range(5)))
     line = stream_error(run_stream, read_options(connection, prefix))
-    assert f"ContradictionError: {prefix}order.events was deleted and made again" in line
+    assert f"ContradictionError: {prefix}order.events was deleted and recreated" in line
 
 
 def test_retention_past_the_checkpoint_is_reported(
