@@ -105,17 +105,17 @@ def _low_load(environment: Environment, topics: Topics, seconds: float) -> dict[
     reader = clients.consumer(environment.connection, fetch_wait_max_ms=500)
     ends = bounds(environment.connection, topics.outcomes, range(PARTITIONS))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
-    count, first, due = int(20 * seconds), time.time() + 3, dict[str, float]()
+    count, first_due, due_times = int(20 * seconds), time.time() + 3, dict[str, float]()
     with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(count):
-            subject, id, due_time = f"acc-{number % ACCOUNTS}", new_id("uuid7"), first + number / 20
-            due[id] = due_time
+            subject, id, due_time = f"acc-{number % ACCOUNTS}", new_id("uuid7"), first_due + number / 20
+            due_times[id] = due_time
             value = _with_due_time(
                 command_bytes("Deposit", subject, '{"amount":5}', id), rfc3339(int(due_time * 1000))
             )
             sender.send(topics.commands, subject.encode(), value)
         sender.flush()
-    delays = sorted(_final_delays(reader, due))
+    delays = sorted(_final_delays(reader, due_times))
     reader.close()
     quantiles = statistics.quantiles(delays, n=100)
     return {
@@ -126,16 +126,18 @@ def _low_load(environment: Environment, topics: Topics, seconds: float) -> dict[
     }
 
 
-def _final_delays(reader: confluent_kafka.Consumer, due: dict[str, float]) -> Iterator[float]:
+def _final_delays(reader: confluent_kafka.Consumer, due_times: dict[str, float]) -> Iterator[float]:
     deadline = time.monotonic() + 120
-    while due and time.monotonic() < deadline:
+    while due_times and time.monotonic() < deadline:
         record = reader.poll(0.5)
         if record is None or record.error():
             continue
         outcome = msgspec.json.decode(record.value() or b"")
-        if outcome["data"]["status"] == "accepted" and (due_time := due.pop(outcome["causationid"], None)):
+        if outcome["data"]["status"] == "accepted" and (
+            due_time := due_times.pop(outcome["causationid"], None)
+        ):
             yield 1000 * (time.time() - due_time)
-    assert not due, f"{len(due)} have no final outcome"
+    assert not due_times, f"{len(due_times)} have no final outcome"
 
 
 if __name__ == "__main__":

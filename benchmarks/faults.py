@@ -33,9 +33,9 @@ def steady(runs: Runs) -> Fault:
 def executor_killed(runs: Runs, slots: int = 1) -> Fault:
     """Kill one of two executors of a standalone cluster with -9; its worker starts another executor.
 
-    `slots`: of each executor. Lost tasks restart in the free slots of the other executor.
+    `slots` is the number of slots of each executor. Lost tasks restart in the free slots of the other executor.
     """
-    spark = _at_work_on_executors(runs, 2, slots)
+    spark = _start_cluster_with_run(runs, 2, slots)
 
     def inject() -> None:
         descendants = process_tree(spark.workers[0].pid)
@@ -46,7 +46,7 @@ def executor_killed(runs: Runs, slots: int = 1) -> Fault:
 
 def executor_joins(runs: Runs) -> Fault:
     """Start a second worker of a standalone cluster: half of the partitions move to its executor."""
-    spark = _at_work_on_executors(runs, 1, 2)
+    spark = _start_cluster_with_run(runs, 1, 2)
 
     def has_registered() -> bool:
         logs = (runs.environment.root / "cluster" / "worker1").glob("*/*/stderr")
@@ -56,17 +56,17 @@ def executor_joins(runs: Runs) -> Fault:
         spark.join()
         runs.wait_until("executor that joins", has_registered)
 
-    return partial(_until_moved, runs, join)
+    return partial(_seconds_until_moved, runs, join)
 
 
 def executor_drained(runs: Runs) -> Fault:
     """Drain one of two workers: its partitions move to the other worker, whose executor could hold all."""
-    spark = _at_work_on_executors(runs, 2, 4)
-    return partial(_until_moved, runs, partial(spark.drain, 0))
+    spark = _start_cluster_with_run(runs, 2, 4)
+    return partial(_seconds_until_moved, runs, partial(spark.drain, 0))
 
 
-def _at_work_on_executors(runs: Runs, workers: int, slots: int) -> Cluster:
-    """Return a standalone cluster with an active run. `slots`: of each worker's only executor."""
+def _start_cluster_with_run(runs: Runs, workers: int, slots: int) -> Cluster:
+    """Return a standalone cluster with an active run. Each worker has one executor with this number of slots."""
     folder = runs.environment.root / "cluster"
     folder.mkdir(exist_ok=True)
     spark = runs.stack.enter_context(cluster(folder, workers, slots))
@@ -77,7 +77,7 @@ def _at_work_on_executors(runs: Runs, workers: int, slots: int) -> Cluster:
     return spark
 
 
-def _until_moved(runs: Runs, action: Callable[[], object]) -> Mapping[str, float]:
+def _seconds_until_moved(runs: Runs, action: Callable[[], object]) -> Mapping[str, float]:
     """Call `action` and wait until partitions have moved in the run. Return the seconds since the end of the call."""
     action()
     start = time.monotonic()

@@ -30,12 +30,12 @@ def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each `what` that was measured more than once."""
     median_rows = []
     for what in dict.fromkeys(row["what"] for row in rows):
-        same = [row for row in rows if row["what"] == what]
-        if len(same) > 1:
-            numbers = [name for name in same[0] if isinstance(same[0][name], (int, float))]
+        same_rows = [row for row in rows if row["what"] == what]
+        if len(same_rows) > 1:
+            number_names = [name for name in same_rows[0] if isinstance(same_rows[0][name], (int, float))]
             median_rows.append(
-                {"what": f"{what}, median of {len(same)}"}
-                | {name: statistics.median(row[name] for row in same) for name in numbers}
+                {"what": f"{what}, median of {len(same_rows)}"}
+                | {name: statistics.median(row[name] for row in same_rows) for name in number_names}
             )
     return median_rows
 

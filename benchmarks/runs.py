@@ -69,13 +69,13 @@ class Runs:
         folder = self.environment.root / shards(len(self._runs))
         scratch = self.environment.root / "tmp"
         scratch.mkdir(exist_ok=True)
-        temporary = ("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}")
+        temporary_folder_options = ("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}")
         run_arguments = [
             "run",
             "bank_account",
             "--state-dir",
             str(folder),
-            *temporary,
+            *temporary_folder_options,
             *arguments,
             *self._spark_options,
         ]
@@ -96,15 +96,13 @@ class Runs:
         """Start a run and wait until it owns every partition."""
         self._earlier_owners = self._owners()
         self.start(*arguments)
-        self.wait_until("a run at work", self.is_taken_over)
+        self.wait_until("run with all partitions", self.is_taken_over)
         self._earlier_owners = self._owners()
 
     def start_standby(self) -> None:
         """Start a standby run, and wait until it is a standby for every partition."""
         log, message = self.start("--standby"), b": in standby mode, run"
-        self.wait_until(
-            "a run that stands by", lambda: log.read_bytes().count(message) >= self.arguments.partitions
-        )
+        self.wait_until("standby run", lambda: log.read_bytes().count(message) >= self.arguments.partitions)
 
     def kill(self) -> None:
         """Kill the first run's driver with -9; its JVM and workers notice this, and exit."""

@@ -36,7 +36,7 @@ def main() -> None:
     """Read the options, measure, report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--commands", type=int, default=400_000, help="of a row of the first table")
-    options.add_argument("--waiting", type=int, default=20_000, help="of each task in the second one")
+    options.add_argument("--waiting", type=int, default=20_000, help="of each task of the second table")
     options.add_argument("--accounts", type=int, default=20_000)
     options.add_argument("--runs", type=int, default=3, help="of each row, in turn with the others")
     options.add_argument("--only", choices=("work", "waiting"), help="one table alone")

@@ -18,7 +18,7 @@ def eventually(condition: Callable[[], T], within: float = 30.0, every: float = 
         start = time.monotonic()
         if value := condition():
             return value
-        answered = time.monotonic()
-        if answered > deadline:
+        end = time.monotonic()
+        if end > deadline:
             raise AssertionError(f"not within {within:.0f} s: {condition}, last {value!r}")
-        time.sleep(max(every, answered - start))
+        time.sleep(max(every, end - start))

@@ -103,14 +103,14 @@ class Brokers:
         """Return the node that leads a partition; -1 if the partition has no leader."""
         return int(self._topics(asked_node)[topic].partitions[partition].leader)
 
-    def ends_on(self, node: int, topic: str) -> dict[int, int]:
+    def end_offsets_on(self, node: int, topic: str) -> dict[int, int]:
         """Return the ends of the partitions that a node leads, as this node reports them."""
-        leading = [
+        led_partitions = [
             number
             for number, partition in self._topics()[topic].partitions.items()
             if partition.leader == node
         ]
-        ends = bounds(Connection(self.servers[node]), topic, leading, "read_uncommitted")
+        ends = bounds(Connection(self.servers[node]), topic, led_partitions, "read_uncommitted")
         return {partition: end for partition, (_, end) in ends.items()}
 
     def group_coordinator(self, group: str) -> int:

@@ -89,13 +89,13 @@ def test_run_stalls_without_two_brokers(brokers: Brokers, service: Service) -> N
         survivor = brokers.leader(topic, 0)
         others = set(NODES) - {survivor}
         brokers.kill(*others)
-        outcomes = brokers.ends_on(survivor, topic)
+        outcomes = brokers.end_offsets_on(survivor, topic)
         count_before = service.output().count(NO_ANSWER)
         eventually(
             lambda: service.is_running() and service.output().count(NO_ANSWER) > count_before,
             RECOVERY_TIMEOUT,
         )
-        assert brokers.ends_on(survivor, topic) == outcomes
+        assert brokers.end_offsets_on(survivor, topic) == outcomes
         brokers.start(*others)
         service.await_progress()
     check(brokers, service)

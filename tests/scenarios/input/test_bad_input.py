@@ -163,12 +163,12 @@ ACCEPTED = {
 class Service(TopicHarness):
     """A run that serves all tests of this file."""
 
-    last = 0
+    last_number = 0
 
     def outcome(self, record: CommandRecord, partition: int) -> dict[str, Any]:
         """Send a record between two neighbours, and return its outcome. Both neighbours must be decided as usual."""
-        self.last += 1
-        neighbours = [behave_command(f"n{self.last}.{n}") for n in range(2)]
+        self.last_number += 1
+        neighbours = [behave_command(f"n{self.last_number}.{n}") for n in range(2)]
         before = self.stable_end("outcomes", partition), self.stable_end("dead-letters", partition)
         neighbour_records = [r._replace(partition=partition, key=b"a") for r in neighbours]
         self.send(neighbour_records[0], record._replace(partition=partition), neighbour_records[1])

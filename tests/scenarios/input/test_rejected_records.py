@@ -47,9 +47,12 @@ def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
 
 @pytest.mark.covers("bad-input")
 def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
-    small = [CommandRecord(os.urandom(500), b"a")] * 20
+    small_records = [CommandRecord(os.urandom(500), b"a")] * 20
     counters.send(
-        *increment_commands(3), CommandRecord(os.urandom(9000), b"a"), *small, *increment_commands(3, first=3)
+        *increment_commands(3),
+        CommandRecord(os.urandom(9000), b"a"),
+        *small_records,
+        *increment_commands(3, first=3),
     )
     plan = counters.plan()
     set_record_limit(counters, "dead-letters", 2000)
@@ -58,7 +61,7 @@ def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     assert any("offset 3 failed; its dead letter omits the command's bytes" in note for note in owner.notes())
     assert counters.decided_offsets() == list(range(27))
     dead_letter, *other_dead_letters = counters.records("dead-letters")
-    assert [record.value for record in other_dead_letters] == [record.value for record in small]
+    assert [record.value for record in other_dead_letters] == [record.value for record in small_records]
     assert dead_letter.value is None and dict(dead_letter.headers or [])["cqrs.reason"] == b"TOO_LARGE"
     set_record_limit(counters, "dead-letters", 1_114_124)
     assert counters.violations() == []
