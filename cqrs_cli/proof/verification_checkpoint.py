@@ -8,6 +8,7 @@ from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.proof.traces import EventsTrace, Index
+from cqrs_cli.state.evidence import Evidence
 
 
 class CheckpointUnusableError(Exception):
@@ -48,6 +49,8 @@ class VerificationCheckpoint(Struct, frozen=True, rename=_STORED_NAMES):
     events_complete: bool  # the events were complete from the first event on
     loss: Loss | None
     oldest_original: int  # ms: no duplicate can point to outcomes before this time
+    last_event: Evidence | None = None  # of the last event and outcome that were read
+    last_outcome: Evidence | None = None
 
 
 class BoundedIndex:

@@ -11,10 +11,13 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.errors import explain_log_stall
+from cqrs_cli.deciding.history import history_mismatch
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import GroupCommit
@@ -42,6 +45,7 @@ from cqrs_cli.scans.verify.parents import Parents, loss_of
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.scratch import open_scratch
 from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
+from cqrs_cli.state.evidence import Evidence, evidence
 
 #: The topics that owners write, in the order in which they are read.
 OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
@@ -120,6 +124,7 @@ class _PartitionProof:
         """Verify in this order: 1 read the committed offset · 2 read the ends of the logs, and the keys · 3 read the
         logs · 4 read the committed offset again · 5 check the decided commands · 6 compare the state, if requested.
         """
+        self._check_history()
         before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         self.progress.start(self._offsets_to_read(bounds))
@@ -142,7 +147,11 @@ class _PartitionProof:
         commands = chain.from_iterable(self._read("commands", first, min(end, proof.commands_end(decided))))
         read = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.since else None
         proof.check_commands(commands, decided, read)
-        self.carried = proof.checkpoint
+        if proof.checkpoint is not None:
+            last_event, last_outcome = (
+                self._last_evidence(kind, bounds[kind]) for kind in ("events", "outcomes")
+            )
+            self.carried = replace(proof.checkpoint, last_event=last_event, last_outcome=last_outcome)
         if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
             waiting = self._read("commands", max(start, decided.decided_lower), end)
             proof.check_deferred_topic(chain.from_iterable(waiting))
@@ -159,6 +168,20 @@ class _PartitionProof:
             records=read_now,
             keys_partition=0 if keys is None else keys.partition,
         )
+
+    def _check_history(self) -> None:
+        """Raise `CheckpointUnusableError` if the log is not the log of the checkpoint, as after a restore."""
+        if self.earlier is None:
+            return
+        mismatch = history_mismatch(self.log, self.earlier.last_event, self.earlier.last_outcome)
+        if mismatch:
+            raise CheckpointUnusableError(
+                f"the log has lost records that an earlier verify has read: {mismatch}"
+            )
+
+    def _last_evidence(self, kind: Kind, bounds: tuple[int, int]) -> Evidence | None:
+        record = self.log.last_record(kind, *bounds)
+        return None if record is None else evidence(record)
 
     def _compare_state(self, proof: PartitionVerification, decided: int, end: int) -> ShardComparison | None:
         topics, shards = self.plan.aggregate, self.plan.shards

@@ -3,11 +3,14 @@
 import os
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.verify.checkpoints import new_generation
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import write_marker
 from tests.following.gateway.conftest import running_gateway
@@ -68,3 +71,19 @@ def test_gateway_of_lost_history_folds_again(
     with running_gateway(connection, bank.topics, tmp_path, read_only=True) as gateway:
         for name, state in bank.shard_states().items():
             assert gateway.get(f"/bank_account/{name}").body["version"] == state.version
+
+
+@pytest.mark.covers("verifiable")
+def test_incremental_verify_of_lost_history_restarts(
+    bank: TopicHarness, lost: TopicHarness, tmp_path: Path
+) -> None:
+    """The folder of a verify that has read the lost log is not continued, although the topics have the same ids."""
+    bank.send(*list(mixed_commands(600)))
+    run_plan(bank.plan())
+    plans = {log: plan_verify(log.connection, log.topics, log.settings) for log in (lost, bank)}
+    for log, plan in plans.items():
+        with new_generation(tmp_path / "verified", checkpoint_scope(plans[bank])) as generations:
+            summary = verify_in_process(replace(plan, since=generations))
+        assert summary.violations == []
+        assert sorted(summary.again) == ([] if log is lost else [0, 1])
+    assert "the log has lost records that an earlier verify has read" in summary.again[0]
