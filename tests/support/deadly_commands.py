@@ -1,6 +1,9 @@
 """An aggregate with commands that kill their process, and runs whose tasks are processes that may die."""
 
+import json
 import textwrap
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from tests.support.commands import CommandRecord, command
 from tests.support.driver import FakeSparkContext
 from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
 from tests.support.owners import OwnerProcess
+from tests.support.project import Project
 
 _SOURCE = '''
 """Steps, some of which are traps."""
@@ -71,6 +75,30 @@ def trap_harness(connection: Connection, prefix: str, folder: Path, partitions: 
     """Return the aggregate's topics. Its package is written into `folder`."""
     write_trap_aggregate(folder / "traps")
     return TopicHarness(connection, prefix, folder, "trap", partitions, package="traps", root=folder)
+
+
+def trap_lines(prefix: str, count: int, traps: Mapping[int, str] = {}) -> list[dict[str, Any]]:
+    """Return the lines of a file for `cqrs send`: steps with the ids `PREFIX-0` and so on, some of which are traps."""
+    return [
+        {
+            "type": "trap.Step",
+            "subject": f"{prefix}-{n}",
+            "id": f"{prefix}-{n}",
+            "data": {"trap": traps[n]} if n in traps else {},
+        }
+        for n in range(count)
+    ]
+
+
+def check_trap_project(project: Project, ids: set[str], failed: set[str]) -> None:
+    """Check that each command has one outcome, that these failed and no others, and that nothing violates a promise."""
+    outcomes = [
+        json.loads(line)["message"]
+        for line in project.cqrs("tail", "trap", "outcomes", "-o", "json").splitlines()
+    ]
+    assert Counter(outcome["causationid"] for outcome in outcomes) == dict.fromkeys(ids, 1)
+    assert {o["causationid"] for o in outcomes if o["data"]["status"] == "failed"} == failed
+    project.cqrs("verify", "trap", "--state")
 
 
 def step_command(id: str, partition: int, trap: str = "") -> CommandRecord:

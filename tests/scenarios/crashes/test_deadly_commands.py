@@ -1,8 +1,6 @@
 """A command kills its worker: detection finds the command, only this command fails, and all others are decided."""
 
-import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,10 @@ from tests.support.deadly_commands import (
     SHORT_BACKOFF,
     ProcessRun,
     check_outcomes,
+    check_trap_project,
     step_command,
     trap_harness,
+    trap_lines,
     write_trap_aggregate,
 )
 from tests.support.harness import TopicHarness
@@ -81,15 +81,7 @@ def test_spark_worker_dies_of_one_command(project: Project) -> None:
     """Of 400 commands on Spark, only the command that causes a segmentation fault fails."""
     write_trap_aggregate(project.folder / "aggregates")
     project.cqrs("init", "trap")
-    lines = [{"type": "trap.Step", "subject": f"s-{n}", "id": f"i-{n}", "data": {}} for n in range(400)]
-    lines[123]["data"] = {"trap": "segfault"}
-    project.send(lines)
+    project.send(trap_lines("i", 400, {123: "segfault"}))
     summary = project.json("run", "trap", "--once", "--master", "local[2]")
     assert (summary["accepted"], summary["failed"]) == (399, 1)
-    outcomes = [
-        json.loads(line)["message"]
-        for line in project.cqrs("tail", "trap", "outcomes", "-o", "json").splitlines()
-    ]
-    assert Counter(outcome["causationid"] for outcome in outcomes) == {f"i-{n}": 1 for n in range(400)}
-    assert [o["causationid"] for o in outcomes if o["data"]["status"] == "failed"] == ["i-123"]
-    project.cqrs("verify", "trap", "--state")
+    check_trap_project(project, {f"i-{n}" for n in range(400)}, {"i-123"})
