@@ -75,15 +75,15 @@ def test_gateway_of_lost_history_folds_again(
 
 @pytest.mark.covers("verifiable")
 def test_incremental_verify_of_lost_history_restarts(
-    bank: TopicHarness, lost: TopicHarness, tmp_path: Path
+    bank: TopicHarness, lost_bank: TopicHarness, tmp_path: Path
 ) -> None:
     """The folder of a verify that has read the lost log is not continued, although the topics have the same ids."""
     bank.send(*list(mixed_commands(600)))
     run_plan(bank.plan())
-    plans = {log: plan_verify(log.connection, log.topics, log.settings) for log in (lost, bank)}
+    plans = {log: plan_verify(log.connection, log.topics, log.settings) for log in (lost_bank, bank)}
     for log, plan in plans.items():
         with new_generation(tmp_path / "verified", checkpoint_scope(plans[bank])) as generations:
             summary = verify_in_process(replace(plan, since=generations))
         assert summary.violations == []
-        assert sorted(summary.again) == ([] if log is lost else [0, 1])
+        assert sorted(summary.again) == ([] if log is lost_bank else [0, 1])
     assert "the log has lost records that an earlier verify has read" in summary.again[0]
