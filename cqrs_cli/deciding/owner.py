@@ -144,7 +144,7 @@ class DecidingOwner:
         session, decided_end = self.session, self.store.positions().commands
         if offset is None or self.plan.accept_loss.get(self.partition) is not None:
             return
-        if offset >= decided_end and not session.is_old(offset, claim):
+        if offset >= decided_end and not session.has_later_outcome(offset, claim):
             return
         if not self.old_offset_duration.persists_for(session.timing.inconsistency_timeout):
             raise UnavailableError(

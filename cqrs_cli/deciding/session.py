@@ -53,7 +53,7 @@ class OwnerSession(Session[FencedWriter]):
         super().__exit__()
 
     def close_log_readers(self) -> None:
-        """Close the clients that have read parts of the logs: another client reads the commands in the loop."""
+        """Close the pooled clients that have read parts of the logs. The loop reads commands with another client."""
         if self.log.pool is not None:
             self.log.pool.close()
 
@@ -63,7 +63,7 @@ class OwnerSession(Session[FencedWriter]):
 
     def read_assigned_keys(self) -> None:
         """Read the assigned keys of the partition. Call it after the fence: the end of the partition history is
-        requested here.
+        read here, and an end from before the fence may be outdated.
         """
         described, lineage_bounds = self.described, None
         if described.lineage_id is not None:
@@ -73,7 +73,8 @@ class OwnerSession(Session[FencedWriter]):
     def check_forwards(self) -> None:
         """Raise `StalledError` if Kafka hides forwarded commands of this partition in a child's log.
 
-        No step reads that log, and the writer's next transaction there would commit or abort the hidden transaction.
+        No other step reads that log, and the writer's next transaction there would commit or abort the transaction that
+        Kafka hides.
         """
         hidden = [
             child
@@ -105,7 +106,7 @@ class OwnerSession(Session[FencedWriter]):
     def transaction(
         self, position: int, failure: str, hint: str, claim: Claim | None = None
     ) -> Iterator[BatchTransaction]:
-        """Open a transaction for other writes than a batch. It commits the writes of the block with the position and a
+        """Open a transaction for writes other than a batch. It commits the writes of the block with the position and a
         claim, by default the current claim.
 
         Raises `KafkaException` if it takes too long, and `ConfigurationError(failure, hint)` if a record is not
@@ -130,16 +131,16 @@ class OwnerSession(Session[FencedWriter]):
         """Replace the claim, unless the offset is older than the last decision: a broker that was cut off returns an
         old offset, and a commit of this offset would move the group back.
         """
-        if not self.is_old(offset, claim):
+        if not self.has_later_outcome(offset, claim):
             self.writer.commit_position(self.consumer, self._after_control_records(offset), claim.metadata())
 
-    def is_old(self, offset: int, claim: Claim | None) -> bool:
+    def has_later_outcome(self, offset: int, claim: Claim | None) -> bool:
         """Return True if the command at this offset, or a later command, has an outcome. Outcomes before an accepted
         loss and unreadable outcomes do not count.
         """
         last = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
-        accepted = claim.accepted if claim is not None else None
-        if last is None or (accepted is not None and last.offset < accepted.outcomes):
+        accepted_loss = claim.accepted if claim is not None else None
+        if last is None or (accepted_loss is not None and last.offset < accepted_loss.outcomes):
             return False
         try:
             return parse_outcome(self.log, last).data.offset >= offset
@@ -168,5 +169,5 @@ class OwnerSession(Session[FencedWriter]):
         except StalledError as error:
             self.bounds("outcomes")
             described, number = self.described, self.log.partition
-            keys = None if described.keys_id is None else described.keys_partition(number)
-            raise explain_log_stall(self.log, error, keys) from error
+            keys_partition = None if described.keys_id is None else described.keys_partition(number)
+            raise explain_log_stall(self.log, error, keys_partition) from error

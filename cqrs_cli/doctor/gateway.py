@@ -24,8 +24,9 @@ _MAX_ANSWER_BYTES = 16 << 20
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
-#: Returns the API description of these aggregates from the project's code. The flag: the gateway accepts no commands.
-Describe = Callable[[Collection[str], bool], Mapping[str, Any]]
+#: A function of aggregate names, and of whether the gateway is read-only; it returns the OpenAPI document that the
+#: project's code gives.
+BuildApi = Callable[[Collection[str], bool], Mapping[str, Any]]
 
 
 def check_gateway_extra(version_of: Callable[[str], str] = metadata.version) -> Iterator[Check]:
@@ -82,9 +83,9 @@ def parse_gateway(url: str) -> GatewayAddress:
 
 
 def check_gateway(
-    address: GatewayAddress, token: str | None, known: Collection[str], describe: Describe
+    address: GatewayAddress, token: str | None, project_aggregates: Collection[str], build_api: BuildApi
 ) -> Iterator[Check]:
-    """Check a gateway. `known`: the project's aggregates.
+    """Check a gateway against the names of the aggregates of the project, and against its code.
 
     Raises `UnavailableError` if there is no answer, `ConfigurationError` if another server answers.
     """
@@ -93,19 +94,19 @@ def check_gateway(
     yield _check_readiness(address)
     response = _request(address, "/openapi.json")
     if response.status == 200:
-        yield _token_check(address)
-        yield from _compare_api(address, response.body, known, describe)
+        yield _check_missing_token(address)
+        yield from _compare_api(address, response.body, project_aggregates, build_api)
     elif response.status != 401:
         raise _not_a_gateway(address, "/openapi.json", response)
     elif token is None:
         hint = "name the file of the token: --token-file FILE"
         yield warn("gateway", f"{address} requires a token, so its aggregates are not known", hint)
     else:
-        yield from _check_with_token(address, token, known, describe)
+        yield from _check_with_token(address, token, project_aggregates, build_api)
 
 
 def _check_with_token(
-    address: GatewayAddress, token: str, known: Collection[str], describe: Describe
+    address: GatewayAddress, token: str, project_aggregates: Collection[str], build_api: BuildApi
 ) -> Iterator[Check]:
     if address.scheme == "http" and not address.is_local:
         hint = "put a proxy with TLS in front of the gateway, and use https"
@@ -118,7 +119,7 @@ def _check_with_token(
         raise _not_a_gateway(address, "/openapi.json", response)
     else:
         yield ok("gateway", f"{address} requires a token, and accepts this token")
-        yield from _compare_api(address, response.body, known, describe)
+        yield from _compare_api(address, response.body, project_aggregates, build_api)
 
 
 class _Response(NamedTuple):
@@ -143,7 +144,7 @@ def _request(address: GatewayAddress, path: str, token: str | None = None) -> _R
     except ssl.SSLCertVerificationError as error:
         raise ConfigurationError(
             f"the certificate of {address} is not trusted ({error.verify_message})",
-            "SSL_CERT_FILE names a file with other authorities",
+            "to trust another certificate authority, set SSL_CERT_FILE to its file",
         ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UnavailableError(
@@ -190,7 +191,7 @@ def _check_readiness(address: GatewayAddress) -> Check:
     )
 
 
-def _token_check(address: GatewayAddress) -> Check:
+def _check_missing_token(address: GatewayAddress) -> Check:
     if address.is_local:
         return ok("gateway", f"{address} requires no token")
     hint = "cqrs serve --token-file FILE, or let a proxy in front of it authenticate the clients"
@@ -198,7 +199,7 @@ def _token_check(address: GatewayAddress) -> Check:
 
 
 def _compare_api(
-    address: GatewayAddress, api: Any, known: Collection[str], describe: Describe
+    address: GatewayAddress, api: Any, project_aggregates: Collection[str], build_api: BuildApi
 ) -> Iterator[Check]:
     """Compare the gateway's API with the project."""
     try:
@@ -207,30 +208,30 @@ def _compare_api(
     except (TypeError, KeyError, AttributeError, IndexError):
         raise _not_a_gateway(address, "/openapi.json", _Response(200, api, "")) from None
     names = ", ".join(served_names) or "nothing"
-    if not set(served_names) & set(known):
+    if not set(served_names) & set(project_aggregates):
         hint = "check that it is the gateway of this project"
         error = ConfigurationError(f"{address} serves {names}, and no aggregate of this project", hint)
         yield fail("gateway", error)
         return
-    if unknown := sorted(set(served_names) - set(known)):
+    if unknown := sorted(set(served_names) - set(project_aggregates)):
         hint = "check that it is the gateway of this project, with the same code"
         yield warn(
             "gateway", f"{address} serves {', '.join(unknown)}, which this project does not have", hint
         )
-    if missing := sorted(set(known) - set(served_names)):
+    if missing := sorted(set(project_aggregates) - set(served_names)):
         hint = f"start it without names, or with them: cqrs serve {' '.join([*served_names, *missing])}"
         yield warn("gateway", f"{address} does not serve {', '.join(missing)}", hint)
     read_only = not any("post" in item for item in paths.values())
-    accepted = "no commands" if read_only else "commands"
+    accepted_text = "no commands" if read_only else "commands"
     if version != __version__:
         hint = "install the same version on both sides"
         yield warn("gateway", f"{address} is cqrs {version}, this is {__version__}", hint)
     if version != __version__ or unknown:
-        yield ok("gateway", f"{address} serves {names}, and accepts {accepted}")
+        yield ok("gateway", f"{address} serves {names}, and accepts {accepted_text}")
         return
-    expected = describe(served_names, read_only)
+    expected = build_api(served_names, read_only)
     if (expected["paths"], expected["components"]["schemas"]) == (paths, schemas):
-        yield ok("gateway", f"{address} serves {names} with this project's code, and accepts {accepted}")
+        yield ok("gateway", f"{address} serves {names} with this project's code, and accepts {accepted_text}")
     else:
         hint = "restart it with the project's code; until then it serves states of its own code"
         yield warn("gateway", f"{address} serves {names} with other code than this project's", hint)

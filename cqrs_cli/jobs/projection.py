@@ -43,8 +43,8 @@ _ENDS_INTERVAL = 2.0
 #: The number of records that one process projects in the time of a Spark start, which takes five seconds and more.
 SMALL_BACKLOG = 100_000
 
-#: Projects a plan to its targets, or for ever.
-Run = Callable[[ProjectionPlan], ProjectionProgress]
+#: A function that projects a plan to its targets, or for ever: in this process, or on Spark.
+RunProjection = Callable[[ProjectionPlan], ProjectionProgress]
 
 
 def run_projection(
@@ -94,7 +94,7 @@ def _with_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult
 def _task(
     plan: ProjectionPlan,
     partitions: Assignment,
-    notes: Address,
+    notes_address: Address,
     results: "Accumulator[dict[int, ProjectorResult]]",
     _: int,
     data: Iterable[int],
@@ -103,7 +103,7 @@ def _task(
     from cqrs_cli.following.projections.task import run_task
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
-    for result in run_task(plan, partitions, root, aggregates, notes):
+    for result in run_task(plan, partitions, root, aggregates, notes_address):
         results.add({plan.sources.index(result.source): result})
     yield from data
 
@@ -152,8 +152,8 @@ class _ProgressReader:
 
 
 class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
-    """The work of a projection. Its end needs no fence: rows and position are one transaction of the database, which
-    decides who may write.
+    """The work of a projection. A stopped task needs no fence: rows and position are written in one database
+    transaction, which fails if another task has taken the partition over.
     """
 
     group, result_type = "cqrs-project", ProjectorResult

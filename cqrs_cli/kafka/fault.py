@@ -13,7 +13,7 @@ def tail_command(aggregate: str, kind: Kind | ExtraKind, partition: int, offset:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFault:
+class RecordFault:
     """A fault in a record of an aggregate. `what` is its predicate: "is NOT_FOUND without an expected version"."""
 
     topic: str
@@ -26,13 +26,13 @@ class PlacedFault:
         """Return the fault as a JSON object."""
         return {"topic": self.topic, "partition": self.partition, "offset": self.offset, "what": self.what}
 
-    def error(self, what: str, aggregate: str) -> ContradictionError:
-        """Return the error for several faults, of which this is the first; `what`: the message of the error."""
+    def error(self, message: str, aggregate: str) -> ContradictionError:
+        """Return the error for several faults, of which this is the first."""
         if self.kind in ("deferred", "keys", "lineage"):  # `cqrs tail` does not read these topics
             hint = f"the first is offset {self.offset} of {self.topic} partition {self.partition}"
         else:
             hint = f"look at the first: {tail_command(aggregate, self.kind, self.partition, self.offset)}"
-        return ContradictionError(what, hint)
+        return ContradictionError(message, hint)
 
 
 def record_fault(

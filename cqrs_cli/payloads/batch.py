@@ -29,10 +29,10 @@ class FetchedBatch(NamedTuple):
     payloads: Payloads
 
 
-class WantedPayloads(NamedTuple):
+class FittingPayloads(NamedTuple):
     """The number of records whose payloads fit into the limits, and the references to these payloads, in order."""
 
-    records: int
+    record_count: int
     references: dict[PayloadReference, None]
 
 
@@ -40,36 +40,38 @@ def fetch_payloads(
     store: PayloadStoreAddress | None, topic: str, records: list[Record], limits: PayloadLimits = BATCH_LIMITS
 ) -> FetchedBatch:
     """Return the first records that may be decided together, and their payloads. Without a store: all records."""
-    if store is None or not any(map(may_refer, records)):
+    if store is None or not any(map(command_may_have_payload, records)):
         return FetchedBatch(records, {})
-    references = (command_reference(record) if may_refer(record) else None for record in records)
-    count, wanted = first_payloads(references, limits)
+    references = (
+        command_reference(record) if command_may_have_payload(record) else None for record in records
+    )
+    count, wanted = payloads_within(references, limits)
     payloads = payload_transfer(store).fetch(payload_folder(topic), wanted)
     return FetchedBatch(records if count == len(records) else records[:count], payloads)
 
 
-def first_payloads(
+def payloads_within(
     references: Iterable[PayloadReference | None],
     limits: PayloadLimits = BATCH_LIMITS,
     count_repeats: bool = False,
-) -> WantedPayloads:
+) -> FittingPayloads:
     """Return the number of records that fit into the limits, and their payloads. `count_repeats`: a payload counts once
     for each record that refers to it.
     """
     wanted: dict[PayloadReference, None] = {}
-    total = number = 0
+    total_bytes = number = 0
     for number, reference in enumerate(references, 1):
         if reference is None or (reference in wanted and not count_repeats):
             continue
-        total += reference.size
-        if wanted and (total > limits.bytes or len(wanted) == limits.payloads):
-            return WantedPayloads(number - 1, wanted)
+        total_bytes += reference.size
+        if wanted and (total_bytes > limits.bytes or len(wanted) == limits.payloads):
+            return FittingPayloads(number - 1, wanted)
         wanted[reference] = None
-    return WantedPayloads(number, wanted)
+    return FittingPayloads(number, wanted)
 
 
-def may_refer(record: Record) -> bool:
-    """True if a command may refer to a payload: a cheap test."""
+def command_may_have_payload(record: Record) -> bool:
+    """True if a command may refer to a payload. The test is cheap: it parses nothing."""
     return may_have_payload(record.value)
 
 

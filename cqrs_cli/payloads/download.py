@@ -17,7 +17,13 @@ from cqrs_cli.core.messages.payload_reference import (
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.batch import BATCH_LIMITS, PayloadLimits, command_reference, first_payloads, may_refer
+from cqrs_cli.payloads.batch import (
+    BATCH_LIMITS,
+    PayloadLimits,
+    command_may_have_payload,
+    command_reference,
+    payloads_within,
+)
 from cqrs_cli.payloads.transfer import payload_transfer
 
 _HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
@@ -55,9 +61,11 @@ def download_available(
     store: PayloadStoreAddress, topic: str, records: list[Record]
 ) -> tuple[list[Record], list[Record]]:
     """Return the first commands or dead letters, with their data if available, and the remaining records unchanged."""
-    if not any(map(may_refer, records)):
+    if not any(map(command_may_have_payload, records)):
         return records, []
-    references = [command_reference(record) if may_refer(record) else None for record in records]
+    references = [
+        command_reference(record) if command_may_have_payload(record) else None for record in records
+    ]
     results = _with_payloads(store, topic, records, references)
     available = [
         result if isinstance(result, Record) else record
@@ -74,7 +82,7 @@ def _with_payloads(
     limits: PayloadLimits = BATCH_LIMITS,
 ) -> list[Record | str]:
     """Return the first records with their data, or for an unavailable payload the reason in place of the record."""
-    count, wanted = first_payloads(references, limits, count_repeats=True)
+    count, wanted = payloads_within(references, limits, count_repeats=True)
     payloads = payload_transfer(store).fetch(payload_folder(topic), wanted) if wanted else {}
     results: list[Record | str] = []
     for record, reference in zip(records[:count], references, strict=False):

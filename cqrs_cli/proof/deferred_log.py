@@ -42,8 +42,8 @@ class Entry(NamedTuple):
 class DeferredLog:
     """The latest entries of a partition's deferred topic, by command.
 
-    `judged_to`: an earlier verification has checked the records before this offset. `first_unchecked`: the first record
-    whose outcome was not readable yet, from which the next verification checks; None if there is no such record.
+    `checked_until`: an earlier verification has checked the records before this offset. `first_unchecked`: the first
+    record whose outcome was not readable yet, from which the next verification checks; None if there is no such record.
     """
 
     def __init__(
@@ -87,16 +87,17 @@ class DeferredLog:
                     self._check_entry(position, entry, previous, latest)
 
     def _check_split(self, offset: int, position: CommandPosition, entry: Deferral | None) -> None:
-        """Check a record against the splits, because child partitions import the entries before a split's offset.
+        """Check a record against the splits. A split has an offset in the commands and an offset in the deferred topic;
+        child partitions import the entries before the latter.
 
-        After that offset, no entry may be of a key that the split handed over. Before it, no entry may be of a command
-        after the split.
+        After it, no entry may have a key that the split handed over. Before it, no entry may belong to a command after
+        the split.
         """
         key_partitions = self._scope.key_partitions
         if key_partitions is None:
             return
-        first = find_outcome(self._outcomes, position) if entry is None else None
-        subject = entry.subject if entry is not None else None if first is None else first.subject
+        outcome = find_outcome(self._outcomes, position) if entry is None else None
+        subject = entry.subject if entry is not None else None if outcome is None else outcome.subject
         if (
             subject is not None
             and (split := key_partitions.split_that_moved(subject.encode(), offset)) is not None
@@ -118,14 +119,14 @@ class DeferredLog:
         loss = self._scope.loss
         if loss is not None and isinstance(position, int) and position < loss.restart_command:
             return
-        first = find_outcome(self._outcomes, position)
-        if first is None or first.status != "deferred" or first.reason == "MOVED":
+        outcome = find_outcome(self._outcomes, position)
+        if outcome is None or outcome.status != "deferred" or outcome.reason == "MOVED":
             if self.first_unchecked is None:
                 self.first_unchecked = latest.offset
             return
         problems = [
             *_problems(entry, self._scope.has_fingerprint),
-            *_compare_with_outcome(first, position, entry),
+            *_compare_with_outcome(outcome, position, entry),
         ]
         if previous is not None:
             problems += self._compare_with_previous(previous, latest)
@@ -137,7 +138,7 @@ class DeferredLog:
         if latest.fixed_digest != previous.fixed_digest:
             yield f"is another command than that of the record at offset {previous.offset}"
         if latest.attempt < previous.attempt or (previous.cancelled and not latest.cancelled):
-            yield f"goes back behind the record at offset {previous.offset}"
+            yield f"goes back to a state before the record at offset {previous.offset}"
         if latest.attempt == previous.attempt and latest.due not in (0, previous.due):
             yield (
                 f"is due at {rfc3339(latest.due)}, the record at offset {previous.offset} says "
@@ -158,7 +159,7 @@ class DeferredLog:
             yield _due_problem(latest.due, deferral_outcome, previous.resubmitted_offset)
 
 
-def _summarize(offset: int, entry: Deferral, masked: MaskDocument) -> Entry:
+def _summarize(offset: int, entry: Deferral, mask: MaskDocument) -> Entry:
     resubmitted_offset = None if entry.resubmitted_topic != entry.topic else entry.resubmitted_offset
     fixed_members = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
     return Entry(
@@ -167,7 +168,7 @@ def _summarize(offset: int, entry: Deferral, masked: MaskDocument) -> Entry:
         entry.cancelled,
         entry.due,
         entry.attempt,
-        digest_of(masked(entry.command)),
+        digest_of(mask(entry.command)),
         digest_of(fixed_members.encode() + entry.command),
         _encryption_key_of(entry),
     )
@@ -178,7 +179,7 @@ def _encryption_key_of(entry: Deferral) -> tuple[str, str] | None:
     return (entry.subject, min(kids)) if kids else None
 
 
-def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
+def _problems(entry: Deferral, has_fingerprint: FitsCommand) -> Iterator[str]:
     """Yield the contradictions within an entry."""
     if (entry.resubmitted_offset is None) != (not entry.resubmitted_topic):
         yield "has only one of the offset and the topic of its resubmitted command"
@@ -198,25 +199,25 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
         yield "holds a command with a deferredfrom"
     if len(kids := kids_of_document(entry.command)) > 1:
         yield f"holds a command that is encrypted with the keys {' and '.join(sorted(kids))}"
-    if not fits_document(envelope, entry.fingerprint, fits):
+    if not fits_document(envelope, entry.fingerprint, has_fingerprint):
         yield "does not have the fingerprint of its command"
 
 
-def _compare_with_outcome(first: OutcomeTrace, position: CommandPosition, entry: Deferral) -> Iterator[str]:
+def _compare_with_outcome(outcome: OutcomeTrace, position: CommandPosition, entry: Deferral) -> Iterator[str]:
     """Yield the contradictions to the outcome that deferred the command."""
     entry_values = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
-    outcome_values = (first.subject, first.cause, first.fingerprint, first.version, first.timestamp)
+    outcome_values = (outcome.subject, outcome.cause, outcome.fingerprint, outcome.version, outcome.timestamp)
     names = ("subject", "id", "fingerprint", "version", "timestamp")
     for name, entry_value, outcome_value in zip(names, entry_values, outcome_values, strict=True):
         if entry_value != outcome_value:
             yield f"has the {name} {entry_value!r}, the outcome of command {position} {outcome_value!r}"
-    if entry.attempt < (first.attempt or 0):
-        yield f"is attempt {entry.attempt}, the outcome of command {position} says {first.attempt}"
-    elif entry.attempt == first.attempt:
-        if entry.due not in (0, first.due):
-            yield _due_problem(entry.due, first, position)
-        if entry.reason != first.reason:
-            yield f"is {entry.reason}, the outcome of command {position} {first.reason}"
+    if entry.attempt < (outcome.attempt or 0):
+        yield f"is attempt {entry.attempt}, the outcome of command {position} says {outcome.attempt}"
+    elif entry.attempt == outcome.attempt:
+        if entry.due not in (0, outcome.due):
+            yield _due_problem(entry.due, outcome, position)
+        if entry.reason != outcome.reason:
+            yield f"is {entry.reason}, the outcome of command {position} {outcome.reason}"
 
 
 def _due_problem(due: int, outcome: OutcomeTrace, command: CommandPosition) -> str:

@@ -15,11 +15,14 @@ _R = TypeVar("_R")
 
 
 def guarded(
-    connection: Connection, partition: str, work: Callable[[], _R], error_result: Callable[[CqrsError], _R]
+    connection: Connection,
+    partition_name: str,
+    work: Callable[[], _R],
+    error_result: Callable[[CqrsError], _R],
 ) -> _R:
     """Return the result of `work`, or `error_result(error)` if it raises.
 
-    `partition`: its name, for the text of unexpected errors.
+    `partition_name` is for the text of unexpected errors.
     """
     try:
         with without_garbage_collection():
@@ -31,5 +34,5 @@ def guarded(
     except Exception as bug:
         traceback.print_exc()
         return error_result(
-            CqrsError(f"{partition}: {type(bug).__name__}: {bug}", "Spark's log has the traceback")
+            CqrsError(f"{partition_name}: {type(bug).__name__}: {bug}", "Spark's log has the traceback")
         )

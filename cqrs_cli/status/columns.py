@@ -36,7 +36,11 @@ class View(Flag):
 
 
 class Metric(NamedTuple):
-    """A metric. Its name follows the prefix of the kind; a value that is a mapping has a sample for each key."""
+    """A metric, whose name is prefixed by the partition's kind. If a value is a mapping, each key is a sample.
+
+    The kind also replaces placeholders such as `{passive}` in `name`, `help` and a column's header: see
+    `PartitionKind.words`.
+    """
 
     name: str
     help: str
@@ -54,9 +58,9 @@ class StatusColumn(Column[PartitionStatus]):
     view: View = View.STATUS | View.TOP | View.JSON
     total: Callable[[list[Any]], Any] | None = None  # for several partitions; None: an empty cell
     metric: Metric | None = None
-    key: str = ""  # the key that sorts the live table by this column
+    sort_key: str = ""  # in `cqrs top`, this key sorts the table by this column
     rare: bool = False  # hidden in a table in which no row has a value
-    spare: int = 0  # a narrow screen hides the highest first, and never 0
+    hide_rank: int = 0  # if the screen is narrow, the highest rank is hidden first; 0: never hidden
 
     def value_of(self, row: PartitionStatus) -> Any:
         """Return the value; None if the column does not apply to the kind of partition."""
@@ -65,7 +69,7 @@ class StatusColumn(Column[PartitionStatus]):
 
 _CLAIMED, _AGGREGATES, _EVENT_READERS = (AGGREGATE, PROCESS), (AGGREGATE,), (PROCESS, PROJECTION)
 _STATUS, _TOP, _JSON = View.STATUS, View.TOP, View.JSON
-_METRIC = View(0)
+_METRIC_ONLY = View(0)
 
 _POSITION = Metric("position", "The offset of the next event to be {passive}.", _EVENT_READERS)
 _LAG = Metric("lag_{unit}", "{Unit} that wait to be {passive}; an upper bound, as offsets have holes.")
@@ -79,33 +83,34 @@ COLUMNS: tuple[StatusColumn, ...] = (
     StatusColumn("topic", kinds=_EVENT_READERS),
     StatusColumn("partition"),
     StatusColumn("start", kinds=_CLAIMED),
-    StatusColumn("end", None, "log end", cells.end_text, view=_STATUS | _JSON, spare=3),
+    StatusColumn("end", None, "log end", cells.end_text, view=_STATUS | _JSON, hide_rank=3),
     StatusColumn("position", None, "{done} to", cells.position_text, view=_STATUS | _JSON, metric=_POSITION),
     StatusColumn("sent", rate_getter("sent"), "sent/s", rate_text, kinds=_CLAIMED, view=_TOP,
-                 total=sum_known, key="s", spare=2),
+                 total=sum_known, sort_key="s", hide_rank=2),
     StatusColumn("decided", rate_getter("done"), "{done}/s", rate_text, kinds=_CLAIMED, view=_STATUS | _TOP,
-                 total=sum_known, key="d"),
+                 total=sum_known, sort_key="d"),
     StatusColumn("refused", rate_getter("refused"), "refused/s", rate_text, kinds=_AGGREGATES, view=_TOP,
-                 total=sum_known, key="r", spare=3),
-    StatusColumn("lag", None, "lag", total=sum_known, metric=_LAG, key="l"),
-    StatusColumn("oldest", None, "oldest", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, key="o", spare=1),
-    StatusColumn("latency", None, "latency", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, spare=4),
+                 total=sum_known, sort_key="r", hide_rank=3),
+    StatusColumn("lag", None, "lag", total=sum_known, metric=_LAG, sort_key="l"),
+    StatusColumn("oldest", None, "oldest", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, sort_key="o",
+                 hide_rank=1),
+    StatusColumn("latency", None, "latency", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, hide_rank=4),
     StatusColumn(
         "owner", None, "owner", cells.owner_text, cells.owner_json, left_aligned=True, total=cells.common_owner
     ),
-    StatusColumn("growth", None, "growth", kinds=_AGGREGATES, total=cells.distinct_texts, rare=True, spare=2),
-    StatusColumn("owned", kinds=_CLAIMED, view=_METRIC, metric=_OWNED),
-    StatusColumn("since", cells.owner_since, "since", kinds=_CLAIMED, view=_STATUS, spare=5),
+    StatusColumn("growth", None, "growth", kinds=_AGGREGATES, total=cells.distinct_texts, rare=True, hide_rank=2),
+    StatusColumn("owned", kinds=_CLAIMED, view=_METRIC_ONLY, metric=_OWNED),
+    StatusColumn("since", cells.owner_since, "since", kinds=_CLAIMED, view=_STATUS, hide_rank=5),
     StatusColumn("commands", count_getter("commands"), "commands", kinds=_AGGREGATES, view=_STATUS,
-                 total=sum_known, spare=4),
-    StatusColumn("verdicts", cells.decisions_by_status, kinds=_AGGREGATES, view=_METRIC, metric=_COMMANDS),
-    StatusColumn("events", count_getter("events"), kinds=_AGGREGATES, view=_METRIC, metric=_EVENTS),
+                 total=sum_known, hide_rank=4),
+    StatusColumn("verdicts", cells.decisions_by_status, kinds=_AGGREGATES, view=_METRIC_ONLY, metric=_COMMANDS),
+    StatusColumn("events", count_getter("events"), kinds=_AGGREGATES, view=_METRIC_ONLY, metric=_EVENTS),
     StatusColumn("trial", kinds=_AGGREGATES),
     StatusColumn("deciding", cells.slow_command_json, kinds=_AGGREGATES),
     StatusColumn("stopped_at", kinds=(PROCESS,)),
     StatusColumn("waits_for", kinds=_CLAIMED),
     StatusColumn("state", shard_or_store, "state", cells.shard_text, cells.shard_json, kinds=_AGGREGATES,
-                 view=_STATUS | _JSON, total=all_shards, spare=1),
+                 view=_STATUS | _JSON, total=all_shards, hide_rank=1),
     StatusColumn("hidden_by", cells.hiding_transaction_json, kinds=_AGGREGATES),
 )
 # fmt: on
@@ -140,7 +145,7 @@ def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> R
     return Row(label, tuple(sums))
 
 
-def texts(line: Row, columns: Sequence[StatusColumn], summed: bool = False) -> Iterator[str]:
+def cell_texts(line: Row, columns: Sequence[StatusColumn], is_sum: bool = False) -> Iterator[str]:
     """Yield the cells of a line after its label."""
     for column, value in zip(columns, line.values, strict=True):
-        yield "" if summed and column.total is None else column.text(value)
+        yield "" if is_sum and column.total is None else column.text(value)

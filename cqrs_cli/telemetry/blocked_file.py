@@ -1,6 +1,6 @@
 """A file with the reason why an owner does not decide, or a process does not react, for `cqrs status` on this machine.
 
-The file is next to the shard. An owner without a shard has the same folder.
+The file is next to the shard. If there is no shard, the file is where it would be next to the shard.
 """
 
 import os
@@ -15,12 +15,12 @@ class BlockedFile:
 
     def __init__(self, shard: Path) -> None:
         self._shard = shard
-        self._written: str | None = None  # an owner that died may have left a file
+        self._last_reason: str | None = None  # None at first: an earlier owner may have left a file
 
     def write_reason(self, reason: str) -> None:
         """Write the reason why the owner waits; an empty text removes the file."""
-        if reason != self._written:
-            self._written = reason
+        if reason != self._last_reason:
+            self._last_reason = reason
             write_reason(self._shard, reason)
 
 
@@ -38,8 +38,8 @@ def write_reason(shard: Path, reason: str) -> None:
 def read_reason(shard: Path) -> str:
     """Return the reason why a shard's owner waits; empty if it does not wait, or if its process is gone."""
     try:
-        process, _, reason = shard.with_name(shard.name + _SUFFIX).read_text().partition(" ")
-        os.kill(int(process), 0)
+        pid, _, reason = shard.with_name(shard.name + _SUFFIX).read_text().partition(" ")
+        os.kill(int(pid), 0)
         return reason
     except (OSError, ValueError):
         return ""

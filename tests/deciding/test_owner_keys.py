@@ -69,7 +69,7 @@ def test_one_key_is_used_until_erasure(owner: OwnerStates) -> None:
 
 
 def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """An owner slept until the tombstone was compacted: its cache still has the key, which the event ends."""
+    """An owner was paused until the tombstone was compacted. Its cache still has the key, but the event erases it."""
     owner.states.flush()
     shard, cache = owner.store, owner.cache
     other_owner = OwnerStates(logs).recover()
@@ -81,7 +81,7 @@ def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: LogsI
 
 
 def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """The shard is newer, from a checkpoint: its key cache has not seen the event."""
+    """The shard comes from a checkpoint and contains the erasure. The key cache is older and does not."""
     owner.states.flush()
     other_owner = OwnerStates(logs).recover()
     other_owner.decide(erase(1))
@@ -92,7 +92,7 @@ def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: LogsI
 
 
 def test_interrupted_reading_of_keys_restarts(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """The first half was read again. Then a key of it has ended, and its tombstone is compacted."""
+    """The owner reads half of the topic and fails. Then a key of that half is erased, and its tombstone compacted."""
     owner.states.flush()
     owner.decide(register(1, "d"))
     owner.states.flush()
@@ -198,7 +198,7 @@ def test_paused_owner_writes_no_key(owner: OwnerStates) -> None:
 
 
 def test_committed_erasure_ignores_its_key(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """The cache may lag in the keys topic, where the key still exists."""
+    """The record of the key is still in the keys topic, after the erasure."""
     owner.states.flush()
     owner.decide(erase(1))
     owner.states.flush()
@@ -212,10 +212,10 @@ def test_keys_of_other_owners_are_not_stored(owner: OwnerStates, logs: LogsInMem
     """Another owner ends these keys, and this owner would not notice it."""
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
-    own_subjects = KeyHome("murmur2", 2, 0)
-    owner.keys.read_keys(0, own_subjects, afresh=True)
+    key_home = KeyHome("murmur2", 2, 0)
+    owner.keys.read_keys(0, key_home, afresh=True)
     stored = {name for name in names if owner.cache.keys_of(name).current is not None}
-    assert stored == {name for name in names if own_subjects.matches(name.encode())} != {*names}
+    assert stored == {name for name in names if key_home.matches(name.encode())} != {*names}
 
 
 def test_target_without_events_rereads_keys(owner: OwnerStates, logs: LogsInMemory) -> None:

@@ -12,7 +12,7 @@ from tests.deciding.log_states import claim
 CLAIM_WITH_LOSS = claim(accepted=Accepted(4, (0, 3), 3))
 
 offsets = st.integers(0, 7)
-logs = st.builds(
+log_states = st.builds(
     LogState,
     aggregate=st.just("bank"),
     topic=st.just("t.bank.commands"),
@@ -35,24 +35,25 @@ logs = st.builds(
 
 
 @pytest.mark.covers("one-outcome")
-@given(logs)
+@given(log_states)
 def test_position_neither_repeats_nor_skips(state: LogState) -> None:
     try:
         offset = position(state)
     except CqrsError as error:
         assert error.exit_code == 5
         return
-    first = 4 if state.claim == CLAIM_WITH_LOSS and state.outcomes_start <= 3 else 0
-    decided = first if state.last_outcome is None else state.last_outcome + 1
+    first_undecided = 4 if state.claim == CLAIM_WITH_LOSS and state.outcomes_start <= 3 else 0
+    next_undecided = first_undecided if state.last_outcome is None else state.last_outcome + 1
     assert state.start <= offset <= state.end
-    assert offset >= decided
-    assert offset == decided or (
+    assert offset >= next_undecided
+    # an owner skips further only by a trusted claim, and never beyond the committed offset
+    assert offset == next_undecided or (
         state.claim in (claim(), CLAIM_WITH_LOSS) and offset <= (state.committed or 0)
     )
 
 
 @pytest.mark.covers("one-outcome")
-@given(logs, offsets)
+@given(log_states, offsets)
 def test_accepted_offset_never_repeats_decisions(state: LogState, accept_loss: int) -> None:
     try:
         offset = position(state, accept_loss=accept_loss)
@@ -69,7 +70,7 @@ def test_accepted_offset_never_repeats_decisions(state: LogState, accept_loss: i
         assert offset > state.last_outcome
 
 
-@given(logs)
+@given(log_states)
 def test_suggested_offset_is_in_the_log(state: LogState) -> None:
     try:
         position(state)

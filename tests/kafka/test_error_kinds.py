@@ -1,4 +1,4 @@
-"""Every error code of librdkafka has one kind, and errors that may pass lead to a retry."""
+"""Every error code of librdkafka has one kind, and transient errors lead to a retry."""
 
 from collections import Counter
 
@@ -35,7 +35,7 @@ def test_unknown_codes_are_final() -> None:
     "name",
     ["_PURGE_QUEUE", "_PURGE_INFLIGHT", "_MSG_TIMED_OUT", "_ALL_BROKERS_DOWN", "_FATAL", "NOT_CONTROLLER"],
 )
-def test_passing_errors_are_unavailable(name: str) -> None:
+def test_transient_errors_are_unavailable(name: str) -> None:
     assert isinstance(error_for(name), UnavailableError)
 
 

@@ -54,7 +54,7 @@ DETAILS = [
     Mutation(
         "a shard outlives a lost upcaster",
         "cqrs_cli/core/aggregate/schema.py",
-        (('    form |= {f"upcaster of {name}": {} for name in upcasters}', "    pass"),),
+        (('    digest_input |= {f"upcaster of {name}": {} for name in upcasters}', "    pass"),),
         "tests/core/aggregate/test_upcasting.py::test_schema_digest_depends_on_upcasters",
     ),
     Mutation(

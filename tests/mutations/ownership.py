@@ -140,7 +140,7 @@ OWNERSHIP = [
     Mutation(
         "an old offset is claimed where the shard does not know better",
         "cqrs_cli/deciding/owner.py",
-        ((" and not session.is_old(offset, claim):", ":"),),
+        ((" and not session.has_later_outcome(offset, claim):", ":"),),
         "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
     ),
     Mutation(

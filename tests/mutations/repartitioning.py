@@ -157,7 +157,7 @@ REPARTITIONING = [
     Mutation(
         "what waits no more may be told behind the split",
         "cqrs_cli/proof/deferred_log.py",
-        (("first = find_outcome(self._outcomes, position) if entry is None else None", "first = None"),),
+        (("outcome = find_outcome(self._outcomes, position) if entry is None else None", "outcome = None"),),
         f"{_VERIFICATION_TESTS}::test_moved_keys_leave_the_parent",
     ),
     Mutation(

@@ -24,7 +24,13 @@ from typing import Any
 import pytest
 
 from tests.mutations.forks import LOOK, Fork, TimedTest
-from tests.mutations.survivors import SKIPPED, UNNOTICED, changes, reason, results
+from tests.mutations.survivors import (
+    SKIPPED,
+    UNNOTICED,
+    exit_codes_by_file,
+    explanation_of,
+    survivors_in_file,
+)
 
 #: Number of concurrent mutants.
 _MAX_FORKS = 2
@@ -52,13 +58,15 @@ class Mutants:
         self._forks: list[Fork] = []
         self._files: dict[str, Path] = {}
         self._explained: list[str] = []
-        for file, codes in results(Path()):
+        for file, codes in exit_codes_by_file(Path()):
             names = [
                 name for name, code in codes.items() if (_fits(name, patterns) if patterns else code is None)
             ]
             self._files |= dict.fromkeys(names, file.with_suffix(".py.meta"))
             if not patterns:
-                self._explained += [change.name for change in changes(file, names) if reason(change)]
+                self._explained += [
+                    change.name for change in survivors_in_file(file, names) if explanation_of(change)
+                ]
         self.codes: Counter[int] = Counter()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:

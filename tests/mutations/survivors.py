@@ -21,7 +21,7 @@ UNNOTICED = (0, 5, 33)
 #: mutmut's exit code of a mutant that was not run because it is explained.
 SKIPPED = 34
 
-_PIECES = re.compile(r"\w+|\s+|[^\w\s]")
+_TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 class Survivor(NamedTuple):
@@ -38,24 +38,24 @@ class Survivor(NamedTuple):
 
 def survivors(folder: Path) -> Iterator[Survivor]:
     """Yield the survivors in mutmut's folder, and the mutants that were not run because they are explained."""
-    for file, codes in results(folder):
+    for file, codes in exit_codes_by_file(folder):
         names = [name for name, code in codes.items() if code in (*UNNOTICED, SKIPPED)]
         if names:
-            yield from changes(file, names)
+            yield from survivors_in_file(file, names)
 
 
-def not_run(folder: Path) -> int:
+def count_not_run(folder: Path) -> int:
     """Return the number of mutants that an interrupted run has not run."""
-    return sum(code is None for _, codes in results(folder) for code in codes.values())
+    return sum(code is None for _, codes in exit_codes_by_file(folder) for code in codes.values())
 
 
-def results(folder: Path) -> Iterator[tuple[Path, dict[str, int | None]]]:
+def exit_codes_by_file(folder: Path) -> Iterator[tuple[Path, dict[str, int | None]]]:
     """Yield the mutated files, with the exit code of each mutant, which is None before its run."""
     for meta_file in sorted(folder.rglob("*.py.meta")):
         yield meta_file.with_suffix(""), json.loads(meta_file.read_text(encoding="utf-8"))["exit_code_by_key"]
 
 
-def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
+def survivors_in_file(file: Path, names: list[str]) -> Iterator[Survivor]:
     """Yield the changes of a mutated file, which contains each mutant of a function next to the original."""
     text = file.read_text(encoding="utf-8")
     lines = [re.sub(r"__mutmut_(orig|\d+)\b", "", line.strip()) for line in text.splitlines()]
@@ -82,7 +82,7 @@ def _differing_parts(before: list[str], after: list[str]) -> tuple[list[str], li
     return before[start : len(before) - end], after[start : len(after) - end]
 
 
-def reason(
+def explanation_of(
     survivor: Survivor,
     classes: Sequence[ChangeClass] = CLASSES,
     explanations: Sequence[Explanation] = EXPLAINED,
@@ -90,7 +90,7 @@ def reason(
     """Return the explanation of a survivor, or None."""
     old, new = (
         "".join(part)
-        for part in _differing_parts(_PIECES.findall(survivor.old), _PIECES.findall(survivor.new))
+        for part in _differing_parts(_TOKENS.findall(survivor.old), _TOKENS.findall(survivor.new))
     )
     change = Change(survivor.old, survivor.new, old, new)
     for change_class in classes:
@@ -105,7 +105,7 @@ def reason(
     return None
 
 
-def main(folder: Path, explain: Callable[[Survivor], str | None] = reason) -> int:
+def main(folder: Path, explain: Callable[[Survivor], str | None] = explanation_of) -> int:
     """Print the explanations and the unexplained changes. Return 1 for an unexplained change or an incomplete run."""
     survivors_found = list(survivors(folder))
     reasons = Counter(filter(None, map(explain, survivors_found)))
@@ -114,7 +114,7 @@ def main(folder: Path, explain: Callable[[Survivor], str | None] = reason) -> in
         print(f"{count:5}  {why}")
     for survivor in unexplained:
         print(survivor)
-    not_run_count = not_run(folder)
+    not_run_count = count_not_run(folder)
     print(
         f"{len(survivors_found) - len(unexplained)} mutants are explained, {len(unexplained)} are not; "
         f"{not_run_count} were not run"

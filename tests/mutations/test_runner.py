@@ -98,7 +98,7 @@ def test_each_mutant_has_its_result(tmp_path: Path) -> None:
     (tmp_path / "double.py.meta").write_text(json.dumps(document))
 
     output = run(tmp_path)
-    assert [codes for _, codes in survivors.results(tmp_path)] == [CODES]
+    assert [codes for _, codes in survivors.exit_codes_by_file(tmp_path)] == [CODES]
     assert "not noticed: cqrs_cli.double.x_double__mutmut_2\n" in output
     assert run(tmp_path) == "\n"
     assert run(tmp_path, "*double__mutmut_1") == "1 with 1\n"

@@ -34,7 +34,7 @@ def run(
     words: str = WORDS,
     total: str = SUM,
     codes: tuple[int | None, ...] = (0, 0),
-    explain: Explain = survivors.reason,
+    explain: Explain = survivors.explanation_of,
 ) -> int:
     """Return the exit code for two mutants with these results."""
     (folder / "cqrs_cli").mkdir(exist_ok=True)
@@ -67,14 +67,16 @@ def test_other_change_is_listed(
 
 def test_named_change_is_explained(tmp_path: Path) -> None:
     named = Explanation("core", "seen by nobody", ("a[:17] +",))
-    run_one = partial(run, tmp_path, codes=(1, 0), explain=partial(survivors.reason, explanations=[named]))
+    run_one = partial(
+        run, tmp_path, codes=(1, 0), explain=partial(survivors.explanation_of, explanations=[named])
+    )
     assert run_one(total=SUM.replace("16", "17")) == 0
     assert run_one(total=SUM.replace("16", "18")) == 1
 
 
 def test_line_that_is_gone_is_explained(tmp_path: Path) -> None:
     gone = Explanation("core", "seen by nobody", (), gone=(f"c = {WORDS}",))
-    explain = partial(survivors.reason, classes=(), explanations=[gone])
+    explain = partial(survivors.explanation_of, classes=(), explanations=[gone])
     assert run(tmp_path, codes=(0, 1), total=SUM, explain=explain) == 1
     (tmp_path / "cqrs_cli/core.py").write_text(MUTATED.replace("    c = {0}\n", "").replace("{1}", SUM))
     assert survivors.main(tmp_path, explain) == 0

@@ -39,8 +39,8 @@ def evolve(account: Account, event: Deposited | Closed) -> Account:
     return account
 
 
-def from_cents(messages: dict[str, Any]) -> Deposited | Closed:
-    return Deposited(Decimal(messages["cents"]) / 100) if messages else Closed()
+def from_cents(data: dict[str, Any]) -> Deposited | Closed:
+    return Deposited(Decimal(data["cents"]) / 100) if data else Closed()
 
 
 def account(**upcasters: Any) -> Aggregate:
@@ -79,7 +79,7 @@ def test_rows_are_of_one_type() -> None:
 
 
 def test_upcasters_apply_to_rows() -> None:
-    """A retired type becomes a row of its upcaster's type. The column `type` has its own name."""
+    """A retired type becomes a row of its upcaster's type. The column `type` names the retired type."""
     messages = log(("Paid", {"cents": 250}), ("Deposited", {"amount": "1"}), ("Paid", {}))
     aggregate = account(Paid=from_cents)
     found_rows = [(row["type"], row["amount"]) for row in rows(aggregate, "Deposited", messages)]

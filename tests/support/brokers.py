@@ -31,8 +31,8 @@ class Broker:
         self.signal(signal.SIGKILL)
         eventually(lambda: process.start_time(self._running.pid) is None)
 
-    def signal(self, number: int) -> None:
-        os.kill(self._running.pid, number)
+    def signal(self, signal_number: int) -> None:
+        os.kill(self._running.pid, signal_number)
 
 
 @contextmanager

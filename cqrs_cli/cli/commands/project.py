@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cqrs_cli.following.projections.load import LoadedProjection
     from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.following.projections.prepare import PreparedProjection
-    from cqrs_cli.jobs.projection import Run
+    from cqrs_cli.jobs.projection import RunProjection
 
 
 @command(
@@ -115,7 +115,9 @@ def project(
                 return
 
 
-def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":
+def _run_here(
+    cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]"
+) -> "RunProjection":
     from cqrs_cli.jobs.projection import run_in_process
 
     return partial(run_in_process, loaded=loaded, show=display.show, report=cli.print_note)
@@ -129,7 +131,7 @@ def _run_on_spark(
     database: "DatabaseAddress",
     properties: Mapping[str, str],
     display: "RecordsDisplay[ProjectionProgress]",
-) -> "Iterator[tuple[Run, int]]":
+) -> "Iterator[tuple[RunProjection, int]]":
     """Yield the function that runs a plan on Spark, and the number of tasks, which the database may limit."""
     from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE
@@ -145,7 +147,11 @@ def _run_on_spark(
 
 
 def _fill_shadow_tables(
-    cli: Cli, run: "Run", prepared: "PreparedProjection", new: "ProjectionPlan", loaded: "LoadedProjection"
+    cli: Cli,
+    run: "RunProjection",
+    prepared: "PreparedProjection",
+    new: "ProjectionPlan",
+    loaded: "LoadedProjection",
 ) -> "ProjectionProgress":
     """Fill the shadow tables up to the present ends of the logs, then swap them with the live tables."""
     from cqrs_cli.following.projections.prepare import stable_ends
@@ -162,7 +168,7 @@ def _fill_shadow_tables(
 
 def _project(
     cli: Cli,
-    run: "Run",
+    run: "RunProjection",
     plan: "ProjectionPlan",
     loaded: "LoadedProjection",
     once: bool,

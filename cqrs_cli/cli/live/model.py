@@ -13,7 +13,7 @@ from cqrs_cli.status.rates import StatusSnapshot
 REASONS_PERIOD = 60.0
 
 #: Key → the column by which rows are sorted.
-SORT_KEYS = {"n": "name", **{column.key: column.name for column in COLUMNS if column.key}}
+SORT_KEYS = {"n": "name", **{column.sort_key: column.name for column in COLUMNS if column.sort_key}}
 
 
 @dataclass(frozen=True, slots=True)

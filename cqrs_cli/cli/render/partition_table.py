@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cqrs_cli.cli.output import printable
-from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, View, texts
+from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, View, cell_texts
 from cqrs_cli.status.partition import PartitionKind
 
 #: Characters between two columns.
@@ -37,14 +37,14 @@ def partition_table(
 ) -> Table:
     """Return a table with the headers of `kind`; the column by which the rows are sorted is underlined.
 
-    If `width` is too small, spare columns are left out, then owners' names are shortened.
+    If `width` is too small, columns with a `hide_rank` are left out, then owners' names are shortened.
     """
     visible, owner_width = _fit_columns(kind, [*rows, sums], columns, width)
     table = Table(
         box=None, header_style="bold", padding=(0, _COLUMN_GAP, 0, 0), show_footer=True, footer_style="bold"
     )
     table.add_column(Text(kind.title, _header_style(sort == "name")), sums.label, no_wrap=True)
-    footers = list(texts(sums, columns, summed=True))
+    footers = list(cell_texts(sums, columns, is_sum=True))
     for number in visible:
         column = columns[number]
         table.add_column(
@@ -56,7 +56,7 @@ def partition_table(
             max_width=owner_width if column.left_aligned else None,
         )
     for row in rows:
-        cells = list(texts(row, columns))
+        cells = list(cell_texts(row, columns))
         table.add_row(
             row.label, *(printable(cells[number]) for number in visible), style=_style(row, columns)
         )
@@ -88,8 +88,10 @@ class _Fit(NamedTuple):
 def _fit_columns(
     kind: PartitionKind, rows: Sequence[Row], columns: Sequence[StatusColumn], width: int
 ) -> _Fit:
-    """Leave out rare columns without values, then spare columns until the other columns fit; then shorten names."""
-    cells = [list(texts(row, columns)) for row in rows]
+    """Leave out rare columns without values, then columns with a `hide_rank` until the other columns fit. Then shorten
+    names.
+    """
+    cells = [list(cell_texts(row, columns)) for row in rows]
     widths = [
         _COLUMN_GAP
         + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
@@ -102,8 +104,8 @@ def _fit_columns(
     ]
     available_width = width - _COLUMN_GAP - max(cell_len(row.label) for row in rows)
     while (excess := sum(widths[number] for number in visible) - available_width) > 0:
-        hidden = max(visible, key=lambda number: columns[number].spare)
-        if not columns[hidden].spare:
+        hidden = max(visible, key=lambda number: columns[number].hide_rank)
+        if not columns[hidden].hide_rank:
             break
         visible.remove(hidden)
     owner_width = sum(widths[number] - _COLUMN_GAP for number in visible if columns[number].left_aligned)

@@ -85,7 +85,7 @@ def status_text(
 ) -> "RenderableType":
     """Return the snapshot for people: a table for each kind of partition, and remarks for an operator.
 
-    A narrow screen leaves out spare columns.
+    On a narrow screen, columns with a `hide_rank` are left out.
     """
     from rich.console import Group
     from rich.text import Text

@@ -23,7 +23,7 @@ _COUNTS = {
 }
 
 #: Topic whose records retention deletes → noun of its records in the singular.
-_RETAINED: "Mapping[Kind, str]" = {
+_DELETED_BY_RETENTION: "Mapping[Kind, str]" = {
     "commands": "command",
     "outcomes": "outcome",
     "dead-letters": "dead letter",
@@ -44,7 +44,7 @@ def _document(aggregate: str, summary: "VerifySummary") -> dict[str, Any]:
     document: dict[str, Any] = {
         "aggregate": aggregate,
         **{name: summary.total(name) for name in _COUNTS},
-        "deleted": {kind.replace("-", "_"): summary.deleted(kind) for kind in _RETAINED},
+        "deleted": {kind.replace("-", "_"): summary.deleted(kind) for kind in _DELETED_BY_RETENTION},
         "accepted_losses": summary.total("accepted_losses"),
         "given_up": summary.total("given_up"),
         "violations": [violation.document() for violation in summary.violations],
@@ -83,7 +83,9 @@ def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
         violations = counted(summary.new("violation_count"), "violation")
         lines.append(f"since the last verify: {counted(new_commands, 'command')}, {violations}")
     deleted_counts = [
-        counted(count, noun) for kind, noun in _RETAINED.items() if (count := summary.deleted(kind))
+        counted(count, noun)
+        for kind, noun in _DELETED_BY_RETENTION.items()
+        if (count := summary.deleted(kind))
     ]
     if deleted_counts:
         lines.append(f"deleted by retention: {', '.join(deleted_counts)}")

@@ -56,7 +56,7 @@ def require_json(cls: type[msgspec.Struct]) -> None:
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
             if isinstance(part, _NO_JSON):
-                raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {_spell(part)}", cls)
+                raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {_type_name(part)}", cls)
             if isinstance(part, msgspec_types.DictType) and not isinstance(
                 part.key_type, msgspec_types.StrType
             ):
@@ -67,10 +67,10 @@ def require_json(cls: type[msgspec.Struct]) -> None:
 
 
 def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
-    """Raise `InvalidAggregate` for an event or a state with an object whose defaults may be missing in the JSON.
+    """Raise `InvalidAggregate` for an event or a state whose JSON may lack values that equal their defaults.
 
-    Later code would read another default. msgspec omits all defaults if a class has `omit_defaults`, and the defaults
-    that were not passed if its objects have a `__dict__`.
+    If the default changes later, stored JSON would be read with the new default. msgspec omits all
+    defaults if a class has `omit_defaults`, and the defaults that were not passed if its objects have a `__dict__`.
     """
     for part in (node.wire for node in tree_of(cls).all_nodes()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
@@ -128,8 +128,9 @@ def schema_components(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return msgspec's schemas, equal in every process: a reference for each class, and the definitions by name.
 
-    Default values are encoded as in messages, so the order of sets does not depend on the hash seed. Rows have the
-    names of their items, because swapped names would change the meaning of a stored row.
+    Default values are encoded as in messages, so the order of sets does not depend on the hash seed. JSON arrays of
+    named items have the names of these items, because swapped names would change the meaning of a stored
+    array.
     """
     parts = [part for cls in classes for part in tree_of(cls).all_nodes() if part.form in ("object", "row")]
     struct_nodes = {
@@ -160,12 +161,12 @@ def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str
     names of events that have an upcaster. Docstrings and the order of fields do not count.
     """
     _, schemas = schema_components(classes)
-    form = {name: without_prose(schema) for name, schema in schemas.items()}
-    form |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
+    digest_input = {name: without_prose(schema) for name, schema in schemas.items()}
+    digest_input |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
     for cls in classes:
         for field in personal_fields(cls):
-            form[f"personal {cls.__name__}.{field.wire}"] = {"default": field.redacted_json.decode()}
-    return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
+            digest_input[f"personal {cls.__name__}.{field.wire}"] = {"default": field.redacted_json.decode()}
+    return hashlib.sha256(msgspec.json.encode(digest_input, order="deterministic")).hexdigest()[:16]
 
 
 def class_names(classes: Iterable[type]) -> set[str]:
@@ -202,6 +203,6 @@ def without_prose(schema: Any) -> Any:
     return result
 
 
-def _spell(part: msgspec_types.Type) -> str:
+def _type_name(part: msgspec_types.Type) -> str:
     cls = getattr(part, "cls", None)
     return cls.__name__ if isinstance(cls, type) else type(part).__name__.removesuffix("Type")

@@ -21,9 +21,9 @@ def mask(message: _Message) -> _Message:
 
 
 def mask_data(cls: type[Struct], data: bytes) -> bytes:
-    """Return the JSON of a message with redacted personal fields, which may be encrypted or plain.
+    """Return the JSON of a message with redacted personal fields. In `data` they may be encrypted or plain.
 
-    If `data` are canonical bytes, the result is canonical, too. Raises `ValueError` for data that are no object.
+    If `data` are canonical bytes, the result is canonical, too. Raises `ValueError` if `data` are not a JSON object.
     """
     fields = personal_fields(cls)
     if not fields:

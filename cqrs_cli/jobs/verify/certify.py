@@ -17,7 +17,7 @@ from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.fault import PlacedFault
+from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
@@ -65,7 +65,7 @@ class CertifiedPartition(NamedTuple):
         return sum(log.records for log, _ in self.logs.values())
 
 
-class TopicChange(PlacedFault):
+class TopicChange(RecordFault):
     """A change since the certificate, with its topic and partition."""
 
     def __str__(self) -> str:

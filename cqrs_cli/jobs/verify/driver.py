@@ -14,7 +14,7 @@ from cqrs_cli.jobs.engine.partition_job import raise_gravest, result_accumulator
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.fault import PlacedFault
+from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-class PlacedViolation(PlacedFault):
+class PlacedViolation(RecordFault):
     """A violation with its topic and partition."""
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-#: Milliseconds after a transaction's own timeout: if it is still open then, it will not end by itself.
+#: A transaction that is open for longer than its timeout and these milliseconds will not end by itself.
 GRACE_MS = 60_000
 
 #: Minimal age in milliseconds of reported transactions. Where clients use transactions, younger transactions are usual.
@@ -47,7 +47,7 @@ class OpenTransaction:
         end = (
             "will not end by itself"
             if self.timeout_ms is None
-            else f"has until {_time(self.since + self.timeout_ms)}"
+            else f"must end by {_time(self.since + self.timeout_ms)}"
         )
         return (
             f"{self.topic} partition {self.partition}: the records from offset {self.first_offset} on are invisible: "
@@ -56,8 +56,8 @@ class OpenTransaction:
 
     def __str__(self) -> str:
         since = _time(self.since)
-        owner = self.transactional_id or "of an unknown id"
-        return f"open transaction {owner} (producer id {self.producer_id}) since {since}"
+        transactional_id = self.transactional_id or "of an unknown id"
+        return f"open transaction {transactional_id} (producer id {self.producer_id}) since {since}"
 
     def hint(self, bootstrap_server: str) -> str:
         """Return the hint for an operator who waits for its end."""
@@ -79,18 +79,22 @@ def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -
     """Return the open transactions on these (topic, partition) pairs, from the partitions' leaders and the
     coordinators.
 
-    A transaction that ends between the two requests seems to have no coordinator. A coordinator forgets a transaction
-    only after its markers are written. So transactions without a coordinator are requested again: a transaction that is
-    still open hangs.
+    Leaders and coordinators are asked one after the other, so a transaction that ends in between seems to have no
+    coordinator. Leaders no longer report such a transaction: a coordinator forgets it only after its markers are
+    written. So transactions without a coordinator are requested again, and those that are still open hang.
     """
     transactions = _open_transactions(client, partitions)
-    unknown = {transaction.identity for transaction in transactions if transaction.timeout_ms is None}
-    if not unknown:
+    without_coordinator = {
+        transaction.identity for transaction in transactions if transaction.timeout_ms is None
+    }
+    if not without_coordinator:
         return transactions
-    repeated = _open_transactions(client, {(topic, partition) for topic, partition, *_ in unknown})
+    repeated = _open_transactions(
+        client, {(topic, partition) for topic, partition, *_ in without_coordinator}
+    )
     return [
-        *(transaction for transaction in transactions if transaction.identity not in unknown),
-        *(transaction for transaction in repeated if transaction.identity in unknown),
+        *(transaction for transaction in transactions if transaction.identity not in without_coordinator),
+        *(transaction for transaction in repeated if transaction.identity in without_coordinator),
     ]
 
 
@@ -143,7 +147,7 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
     }
     try:
         described = client.describe_transactions(sorted(ongoing)) if ongoing else {}
-    except TransactionalIdNotFoundError:  # expired since it was listing
+    except TransactionalIdNotFoundError:  # expired after it was listed
         described = {}
     return {description.producer_id: (name, description) for name, description in described.items()}
 

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keys.topic import read_key
-from cqrs_cli.payloads.batch import command_reference, may_refer
+from cqrs_cli.payloads.batch import command_may_have_payload, command_reference
 from cqrs_cli.proof.erased import (
     ErasedAggregates,
     PlainFields,
@@ -97,7 +97,7 @@ class TopicSearch:
                 aggregate = self.erased.find_by_key(record.key)
                 if aggregate is None or not aggregate.last.is_after(partition, record):
                     continue
-                if may_refer(record) and (reference := command_reference(record)) is not None:
+                if command_may_have_payload(record) and (reference := command_reference(record)) is not None:
                     self.sums.add(reference.sha256)
                     payload_records.count_record(record.timestamp)
                 plain = self._plain_in_command(partition, record)

@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import PayloadUnavailableError
-from cqrs_cli.payloads.batch import command_reference, may_refer
+from cqrs_cli.payloads.batch import command_may_have_payload, command_reference
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
@@ -33,7 +33,7 @@ class HistoricPayloads:
     def load_current(self, command: DecidedCommand) -> None:
         """Put the payload of this command into `known`, unless it was unavailable to the owner."""
         self.known.clear()
-        reference = command_reference(command.record) if may_refer(command.record) else None
+        reference = command_reference(command.record) if command_may_have_payload(command.record) else None
         if reference is not None and command.outcome.data.reason != _UNAVAILABLE:
             self.known[reference] = self._downloaded.get(reference, "payload_store is not set")
 

@@ -16,14 +16,14 @@ def test_consumer_decrypts_a_value() -> None:
     record = key_value(wrap_key(aes_siv(KEK), "2026", "customer.keys", "c-é", KEY))
     encrypted = KEY.encrypt(b'"Ann"', ValueLocation("customer", "c-é", "3/7/0", "name"))
 
-    key_document, value = json.loads(record or b""), _bytes(json.loads(encrypted)["$sealed"])
-    secret = _decrypt(KEK, _bytes(key_document["key"]), "customer.keys", "c-é", key_document["kid"])
+    key_document, sealed = json.loads(record or b""), _decode_base64(json.loads(encrypted)["$sealed"])
+    data_key = _decrypt(KEK, _decode_base64(key_document["key"]), "customer.keys", "c-é", key_document["kid"])
 
-    assert urlsafe_b64encode(value[:8]).decode().rstrip("=") == key_document["kid"]
-    assert _decrypt(secret, value[8:], "customer", "c-é", "3/7/0", "name") == b'"Ann"'
+    assert urlsafe_b64encode(sealed[:8]).decode().rstrip("=") == key_document["kid"]
+    assert _decrypt(data_key, sealed[8:], "customer", "c-é", "3/7/0", "name") == b'"Ann"'
 
 
-def _bytes(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 

@@ -19,7 +19,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import AnnotationError, Personal, personal, personal_fields
 from tests.core.personal.customer import CUSTOMER, Customer, Register, Registered, evolve
 
-Named = NewType("Named", Annotated[str, personal])
+PersonalName = NewType("PersonalName", Annotated[str, personal])
 EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -46,7 +46,7 @@ def redacted_value(annotation: Any) -> Any:
     [
         (Personal[str], ""),
         (Annotated[str, personal], ""),
-        (Named, ""),
+        (PersonalName, ""),
         (Annotated[str | UnsetType, personal], ""),
         (Personal[int], 0),
         (Personal[float], 0.0),
@@ -84,7 +84,7 @@ def test_fields_without_annotation_are_not_personal() -> None:
         (dict[str, tuple[Inner, ...]], "within its type"),
         (Personal[Inner], "within its type"),
         (Annotated[list["Inner"], personal], "within its type"),
-        (list[Named], "within its type"),
+        (list[PersonalName], "within its type"),
         (Annotated[Personal[str], personal], "annotated as personal twice"),
         (Personal[datetime.datetime], "no default redacted value"),
         (Annotated[int | str, personal], "no default redacted value"),

@@ -28,7 +28,9 @@ def verify_incrementally(harness: TopicHarness, folder: Path) -> VerifySummary:
 
 @pytest.fixture
 def repartitioned(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Checkpoints of verify are made before the first repartitioning, before its split, and between both."""
+    """An aggregate that was repartitioned twice. Verify made checkpoints before the first repartitioning, before its
+    split, and between the two repartitionings.
+    """
     harness = counters(connection, prefix, tmp_path, 1)
     repartition_twice(harness, lambda: verify_incrementally(harness, tmp_path / "proved"))
     return harness

@@ -29,9 +29,11 @@ from tests.proof.encrypted_histories import (
 from tests.proof.history import History
 
 
-def differences_of(history: History, other: Aggregate = TALLY, **options: Any) -> list[HistoryDifference]:
+def differences_of(
+    history: History, changed_code: Aggregate = TALLY, **options: Any
+) -> list[HistoryDifference]:
     logs = Logs(history.commands, history.outcomes, history.events)
-    return simulate_history(logs, replace(RULES, topic_id="T"), TALLY, other, **options)
+    return simulate_history(logs, replace(RULES, topic_id="T"), TALLY, changed_code, **options)
 
 
 @pytest.mark.covers("whatif")
