@@ -14,8 +14,7 @@ _CLUSTER_FLAGS = {
 
 #: A command in a hint: `create it: cqrs init`. Commands of the embedded broker take no such flags.
 _COMMAND_IN_HINT = re.compile(
-    r": cqrs (?:init|run|process|project|tail|trace|show|replay|verify(?: process)?|certificate \w+|status|doctor"
-    r"|repartition)\b"
+    r": cqrs (?:init|run|project|tail|trace|show|replay|verify|certificate \w+|status|doctor|repartition)\b"
 )
 
 

@@ -31,7 +31,7 @@ from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_messages import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskMessages
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -58,7 +58,7 @@ def run_projection(
 
     Raises the error that ended the run.
     """
-    with TaskNotes(driver_address(context)) as notes, closing(_ProgressReader(plan)) as reader:
+    with TaskMessages(driver_address(context)) as notes, closing(_ProgressReader(plan)) as reader:
         return run_tasks(context, _ProjectionWork(plan, reader, notes, show, report), task_count, report)
 
 
@@ -162,7 +162,7 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self,
         plan: ProjectionPlan,
         reader: _ProgressReader,
-        notes: TaskNotes,
+        notes: TaskMessages,
         show: Callable[[ProjectionProgress], None],
         report: Callable[[str], None],
     ) -> None:

@@ -11,9 +11,9 @@ def user_cache() -> Path:
 
     Raises `ConfigurationError` for a user without a home folder.
     """
-    own = os.environ.get("CQRS_CACHE_DIR")
-    if own:
-        return Path(own).expanduser()
+    folder = os.environ.get("CQRS_CACHE_DIR")
+    if folder:
+        return Path(folder).expanduser()
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cqrs"
     except RuntimeError:  # neither HOME nor an account

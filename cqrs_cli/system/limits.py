@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Descriptors of an owner, with a reserve for reading and restarting, and more for each broker after the first.
+#: Descriptors of an owner, with a reserve for reading and restarting; and the additional descriptors for each broker
+#: after the first.
 DESCRIPTORS, DESCRIPTORS_A_BROKER = 40, 12
 
 #: Descriptors and bytes of address space of a process without a partition.
@@ -54,41 +55,43 @@ class Allowance(NamedTuple):
 
 def owner_needs(partitions: int, brokers: int = 1) -> Needs:
     """Return the needs of a process that owns this number of partitions."""
-    each = DESCRIPTORS + DESCRIPTORS_A_BROKER * (brokers - 1)
-    return Needs(BASE_DESCRIPTORS + partitions * each, BASE_BYTES + partitions * BYTES)
+    descriptors_per_partition = DESCRIPTORS + DESCRIPTORS_A_BROKER * (brokers - 1)
+    return Needs(BASE_DESCRIPTORS + partitions * descriptors_per_partition, BASE_BYTES + partitions * BYTES)
 
 
 def hard_limits() -> Allowance:
     """Return the hard limits of this process, up to which it may raise its soft limits."""
-    return Allowance(*(_limits(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)))
+    return Allowance(
+        *(_soft_and_hard_limit(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS))
+    )
 
 
 def raise_soft_limits(needs: Needs, purpose: str) -> None:
     """Raise the soft limits of this process to `needs`; raises `ConfigurationError` if a hard limit is too low."""
-    allowed = Allowance(
+    allowance = Allowance(
         _raise_limit(resource.RLIMIT_NOFILE, needs.descriptors), _raise_limit(resource.RLIMIT_AS, needs.bytes)
     )
-    if (error := allowed.shortage(needs, purpose)) is not None:
+    if (error := allowance.shortage(needs, purpose)) is not None:
         raise error
 
 
 def raise_descriptors(needed: int) -> int:
     """Raise the limit for open files to `needed` if possible; return the limit, or `needed` if it is unlimited."""
-    allowed = _raise_limit(resource.RLIMIT_NOFILE, needed)
-    return needed if allowed is None else allowed
+    limit = _raise_limit(resource.RLIMIT_NOFILE, needed)
+    return needed if limit is None else limit
 
 
 def _raise_limit(kind: int, needed: int) -> int | None:
     """Raise the soft limit to `needed` as far as the hard limit allows; return the soft limit, None if unlimited."""
-    soft, hard = _limits(kind)
+    soft, hard = _soft_and_hard_limit(kind)
     if soft is not None and soft < needed:
-        wanted = needed if hard is None else min(needed, hard)
+        new_limit = needed if hard is None else min(needed, hard)
         with suppress(ValueError, OSError):  # macOS has another, lower limit for each process
-            resource.setrlimit(kind, (wanted, resource.RLIM_INFINITY if hard is None else hard))
-    return _limits(kind)[0]
+            resource.setrlimit(kind, (new_limit, resource.RLIM_INFINITY if hard is None else hard))
+    return _soft_and_hard_limit(kind)[0]
 
 
-def _limits(kind: int) -> tuple[int | None, int | None]:
+def _soft_and_hard_limit(kind: int) -> tuple[int | None, int | None]:
     """Return the soft and the hard limit; None means unlimited."""
     soft, hard = resource.getrlimit(kind)
     return None if soft == resource.RLIM_INFINITY else soft, None if hard == resource.RLIM_INFINITY else hard

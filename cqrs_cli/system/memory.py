@@ -52,16 +52,17 @@ def memory_share(container_limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
     The available memory is the machine's memory or the limit of its container, if that is lower. The result is at most
     half of the process's own limit (RLIMIT_AS).
     """
-    found = [
+    limits = [
         os.sysconf("SC_PHYS_PAGES") * _PAGE,
-        *(limit for file in container_limits if (limit := _limit(file))),
+        *(limit for file in container_limits if (limit := _container_limit(file))),
     ]
-    share = min(found) // (2 * (os.cpu_count() or 1))
-    process, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return share if process == resource.RLIM_INFINITY else min(share, process // 2)
+    share = min(limits) // (2 * (os.cpu_count() or 1))
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return share if soft_limit == resource.RLIM_INFINITY else min(share, soft_limit // 2)
 
 
-def _limit(file: Path) -> int:
+def _container_limit(file: Path) -> int:
+    """Return the bytes in a cgroup's file; 0 if there is no limit."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):  # no such file, or "max"

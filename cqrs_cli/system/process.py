@@ -35,16 +35,20 @@ def start_time(pid: int) -> str | None:
     return _start_time_linux(pid) if sys.platform == "linux" else _start_time_elsewhere(pid)
 
 
-def terminate(pid: int, started: str, timeout: float) -> None:
-    """Send SIGTERM, after `timeout` seconds SIGKILL; return when the process is gone. Signals no other process."""
-    if not _signal(pid, started, signal.SIGTERM) or _wait_until_gone(pid, started, timeout):
+def terminate(pid: int, expected_start: str, timeout: float) -> None:
+    """Send SIGTERM, after `timeout` seconds SIGKILL; return when the process is gone.
+
+    `expected_start` is the start time of the process: a later process with the same id gets no signal.
+    """
+    if not _signal(pid, expected_start, signal.SIGTERM) or _wait_until_gone(pid, expected_start, timeout):
         return
-    if _signal(pid, started, signal.SIGKILL):
-        _wait_until_gone(pid, started, 10.0)
+    if _signal(pid, expected_start, signal.SIGKILL):
+        _wait_until_gone(pid, expected_start, 10.0)
 
 
-def _signal(pid: int, started: str, number: signal.Signals) -> bool:
-    if start_time(pid) != started:
+def _signal(pid: int, expected_start: str, number: signal.Signals) -> bool:
+    """Send a signal; return False if the process is gone."""
+    if start_time(pid) != expected_start:
         return False
     try:
         os.kill(pid, number)
@@ -53,9 +57,10 @@ def _signal(pid: int, started: str, number: signal.Signals) -> bool:
     return True
 
 
-def _wait_until_gone(pid: int, started: str, timeout: float) -> bool:
+def _wait_until_gone(pid: int, expected_start: str, timeout: float) -> bool:
+    """Wait until the process is gone; return False after `timeout` seconds."""
     deadline = time.monotonic() + timeout
-    while start_time(pid) == started:
+    while start_time(pid) == expected_start:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -74,11 +79,11 @@ def _start_time_linux(pid: int) -> str | None:
     except OSError:
         return None
     state, *fields = stat.rpartition(")")[2].split()  # the name before it may contain blanks and brackets
-    gone = state in "ZX" and int(fields[16]) <= 1  # threads: proc_pid_stat(5)
-    return None if gone else f"{boot}:{fields[18]}"
+    is_gone = state in "ZX" and int(fields[16]) <= 1  # threads: proc_pid_stat(5)
+    return None if is_gone else f"{boot}:{fields[18]}"
 
 
 def _start_time_elsewhere(pid: int) -> str | None:
     result = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True)
-    state, _, started = result.stdout.strip().partition(" ")
-    return None if result.returncode != 0 or state.startswith("Z") else started.strip()
+    state, _, start = result.stdout.strip().partition(" ")
+    return None if result.returncode != 0 or state.startswith("Z") else start.strip()

@@ -6,9 +6,9 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Open /dev/null in place of each closed stream, and let stdout escape what its encoding lacks.
+    """Open /dev/null in place of each closed stream, and let stdout escape characters that its encoding lacks.
 
-    No socket or file then gets a descriptor from 0 to 2, so no message is written into it.
+    No socket or file then gets a descriptor from 0 to 2, so no message is written into a socket or file by mistake.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-#: Bytes of a signature, which precedes the body.
-_SIGNATURE = 32
+#: The length of a signature (HMAC-SHA-256), which precedes the body.
+_SIGNATURE_BYTES = 32
 
 #: The prefix of a message's body.
 _MESSAGE_PREFIX = b"note:"
@@ -31,13 +31,13 @@ class Address:
 
 
 def signed_datagram(body: bytes, key: bytes) -> bytes:
-    """Return the datagram of a body."""
+    """Return the datagram of a body: the signature, then the body."""
     return hmac.digest(key, body, "sha256") + body
 
 
 def signed_body(datagram: bytes, key: bytes) -> bytes | None:
     """Return the body of a datagram; None if the signature is invalid."""
-    signature, body = datagram[:_SIGNATURE], datagram[_SIGNATURE:]
+    signature, body = datagram[:_SIGNATURE_BYTES], datagram[_SIGNATURE_BYTES:]
     return body if hmac.compare_digest(hmac.digest(key, body, "sha256"), signature) else None
 
 
@@ -76,7 +76,7 @@ class DatagramSender:
     def send_body(self, body: bytes) -> None:
         """Pass a datagram to the kernel, without waiting."""
         if self._address is not None:
-            with suppress(OSError):  # the next datagram has the same sums
+            with suppress(OSError):  # reports contain totals, so the next datagram replaces a lost one
                 self._socket.sendto(signed_datagram(body, self._key), self._address)
 
     def close(self) -> None:

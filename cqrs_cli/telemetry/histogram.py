@@ -16,7 +16,10 @@ _timestamp = attrgetter("timestamp")
 
 
 class Histogram:
-    """Counts of values by the smallest bound that is not less; the last count is for values above all bounds."""
+    """Counts values in buckets: a value belongs to the first bucket whose upper bound is not less than the value.
+
+    The last bucket has no bound. `total` is the sum of the values.
+    """
 
     __slots__ = ("_bounds", "counts", "total")
 

@@ -1,4 +1,4 @@
-"""The driver's side: it receives the signed datagrams of a job's tasks."""
+"""Receives the signed datagrams of a job's tasks in the driver."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ REPORTS_PORT = "spark.cqrs.reports.port"
 
 _MAX_DATAGRAM = 65_535
 
-#: The number of ports to try, from the chosen port on, as Spark does with its own ports: runs may share a machine.
+#: The number of ports to try, from the chosen port on, as Spark does for its own: runs may share a machine.
 _MAX_PORTS = 16
 
 
@@ -23,9 +23,8 @@ class DatagramListener(ABC):
     """Listens at an address of this machine until it is closed. Use as a context manager."""
 
     def __init__(self, driver_address: str) -> None:
-        """`driver_address` is the address at which the workers reach the driver, `HOST` or `HOST:PORT`: loopback if
-        they are on
-        this machine.
+        """`driver_address` is the address at which the workers reach the driver, `HOST` or `HOST:PORT`. `HOST` is
+        loopback if the workers are on this machine.
 
         Raises `ConfigurationError` if that port and the next ports are taken.
         """
@@ -42,8 +41,8 @@ class DatagramListener(ABC):
 
     def __exit__(self, *_: object) -> None:
         self._closing = True
-        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waking:
-            waking.sendto(b"", self._socket.getsockname())  # without it the thread waits for its timeout
+        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"", self._socket.getsockname())  # wakes the thread before its timeout
         self._thread.join()
         self._socket.close()
 

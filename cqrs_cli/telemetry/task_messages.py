@@ -6,7 +6,7 @@ from cqrs_cli.telemetry.datagrams import decode_message
 from cqrs_cli.telemetry.listener import DatagramListener
 
 
-class TaskNotes(DatagramListener):
+class TaskMessages(DatagramListener):
     """Receives the messages of a job's tasks, each text once. Use as a context manager."""
 
     def __init__(self, host: str) -> None:

@@ -20,7 +20,10 @@ REPORT_INTERVAL = 0.2
 
 
 class TaskReport(Struct, frozen=True, array_like=True):
-    """A task's report: the offsets and records so far; `total`: the number of all its offsets, if only it knows."""
+    """A task's report: the number of offsets and records that it has read so far.
+
+    `total` is the number of offsets that it will read; None if the driver knows this number already.
+    """
 
     task: int
     offsets: int
@@ -29,7 +32,7 @@ class TaskReport(Struct, frozen=True, array_like=True):
 
 
 class JobProgress(NamedTuple):
-    """The progress of a job: the offsets so far and in total, the records of its tasks, and the elapsed seconds."""
+    """The progress of a job: `done` of its `offsets` are read, with `records` records, in the elapsed `seconds`."""
 
     done: int
     offsets: int
@@ -73,15 +76,14 @@ class TaskReports(DatagramListener):
     """Receives the reports of a job's tasks. Use as a context manager."""
 
     def __init__(self, host: str, spans: Mapping[int, int | None]) -> None:
-        """`spans`: the number of offsets for each task; None: the task reports it later, and counts as average until
-        then.
+        """`spans`: task → the number of offsets that it will read; None if the task will report the number itself.
+        Until then the mean of the other tasks counts.
         """
         self._spans = spans
         self._reports: dict[int, TaskReport] = {}
         self._created_at = time.monotonic()
-        self._first_report_at: float | None = (
-            None  # when the first task began: until then Spark starts workers
-        )
+        # The time is measured from the first report: until then Spark starts workers.
+        self._first_report_at: float | None = None
         super().__init__(host)
 
     def progress(self, ended: Mapping[int, int]) -> JobProgress:
@@ -112,14 +114,14 @@ class TaskReports(DatagramListener):
     def _receive(self, body: bytes) -> None:
         try:
             report = _decoder.decode(body)
-        except ValueError:  # msgspec's errors are ValueErrors: another version of this code
+        except ValueError:  # a task with another version of this code
             return
         if self._first_report_at is None:
             self._first_report_at = time.monotonic()
-        before = self._reports.get(report.task)
-        if report.task in self._spans and (before is None or report.offsets >= before.offsets):
+        previous = self._reports.get(report.task)
+        if report.task in self._spans and (previous is None or report.offsets >= previous.offsets):
             self._reports[report.task] = report
 
 
-#: Listens on a host, for tasks with these spans.
+#: Creates a listener, as `TaskReports(host, spans)` does.
 Listen = Callable[[str, Mapping[int, int | None]], TaskReports]

@@ -1,4 +1,4 @@
-"""Decides the same histories in another process with another hash seed, in which sets have another order."""
+"""Checks that a process with another hash seed, in which sets have another order, makes the same decisions."""
 
 import importlib
 import os
@@ -15,8 +15,8 @@ from cqrs_cli.core.aggregate.decider import Context, State
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.round_trip import BrokenLaw, TimedCommand, aggregate_of, decide_command, evolve_event
 
-#: The histories for the other process: (type, data, context) of each command.
-Messages = list[list[tuple[str, msgspec.Raw, Context]]]
+#: A history for the other process: (type, data, context) of each command.
+HistoryMessages = list[tuple[str, msgspec.Raw, Context]]
 
 _PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.transcribe_stdin()"
 
@@ -25,24 +25,32 @@ def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedComman
     """Raise `BrokenLaw` if a process with another hash seed gets other outcomes or states."""
     __tracebackhide__ = True
     aggregate = aggregate_of(module.decider)
-    types = {cls: name for name, cls in aggregate.commands.items()}
-    messages = [[(types[type(c)], msgspec.Raw(encode_json(c)), at) for c, at in h] for h in histories]
+    messages = [_history_messages(aggregate, history) for history in histories]
     transcripts = _run_in_process(module.__name__, encode_json(messages))
     for history, other in zip(histories, transcripts, strict=True):
         own = transcript(aggregate, history)
         if own != other:
             step = next(
-                i
-                for i, (own_line, other_line) in enumerate(zip(own, other, strict=True))
+                number
+                for number, (own_line, other_line) in enumerate(zip(own, other, strict=True))
                 if own_line != other_line
             )
             raise BrokenLaw(
                 "decide or evolve depends on the order of a set",
-                f"{history[step].command!r} after {[c for c, _ in history[:step]]!r}",
+                f"{history[step].command!r} after {[command for command, _ in history[:step]]!r}",
                 f"here it gives {own[step]}",
                 f"in another process {other[step]}",
                 function=aggregate.decider.decide,
             )
+
+
+def _history_messages(aggregate: Aggregate, history: Sequence[TimedCommand]) -> HistoryMessages:
+    """Return a history as a value that can be encoded."""
+    wire_types = {cls: name for name, cls in aggregate.commands.items()}
+    return [
+        (wire_types[type(command)], msgspec.Raw(encode_json(command)), context)
+        for command, context in history
+    ]
 
 
 def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[list[str]]:
@@ -78,9 +86,13 @@ def _run_in_process(module: str, messages: bytes) -> list[list[list[str]]]:
 def transcribe_stdin() -> None:
     """Read histories from stdin, for the module named on the command line, and write their transcripts to stdout."""
     aggregate = aggregate_of(importlib.import_module(sys.argv[1]).decider)
-    histories = msgspec.json.decode(sys.stdin.buffer.read(), type=Messages)
+    histories = msgspec.json.decode(sys.stdin.buffer.read(), type=list[HistoryMessages])
     transcripts = [
-        transcript(aggregate, [TimedCommand(aggregate.decode_command[t](d), at) for t, d, at in h])
-        for h in histories
+        transcript(aggregate, [_timed_command(aggregate, *message) for message in history])
+        for history in histories
     ]
     sys.stdout.buffer.write(encode_json(transcripts))
+
+
+def _timed_command(aggregate: Aggregate, wire_type: str, data: msgspec.Raw, context: Context) -> TimedCommand:
+    return TimedCommand(aggregate.decode_command[wire_type](data), context)

@@ -61,7 +61,7 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
 
 
 def _check_random_histories(aggregate: Aggregate, examples: int) -> list[History]:
-    """Check random histories, and return them."""
+    """Check random histories, and return them. Raises `BrokenLaw` for a history that hypothesis has shortened."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis.errors import Flaky
@@ -69,8 +69,8 @@ def _check_random_histories(aggregate: Aggregate, examples: int) -> list[History
         raise ImportError("the laws draw random commands with hypothesis: pip install hypothesis") from error
     from cqrs_cli.testing.strategies import histories
 
-    tried: list[History] = []
-    broken: list[BrokenLaw] = []
+    tried_histories: list[History] = []
+    broken_laws: list[BrokenLaw] = []
 
     @settings(
         max_examples=examples,
@@ -82,25 +82,25 @@ def _check_random_histories(aggregate: Aggregate, examples: int) -> list[History
     )
     @given(histories(aggregate))
     def keeps_the_laws(commands: History) -> None:
-        tried.append(commands)
+        tried_histories.append(commands)
         try:
             _check_history(aggregate, commands)
             if aggregate.has_personal_fields:
                 _check_history(aggregate, commands, erased=True)
         except BrokenLaw as error:
-            broken.append(error)
+            broken_laws.append(error)
             raise
 
     __tracebackhide__ = True
     try:
         keeps_the_laws()
-    except Flaky:  # a random result fails differently each time
-        if not broken:
+    except Flaky:  # `decide` or `evolve` has random results, so a second run fails differently
+        if not broken_laws:
             raise
-        raise broken[0].with_traceback(None) from None
+        raise broken_laws[0].with_traceback(None) from None
     except BrokenLaw as error:
-        raise error.with_traceback(None)  # noqa: B904 - the same one, without the way through the drawing
-    return tried
+        raise error.with_traceback(None)  # noqa: B904 - the same error, without the stack of hypothesis
+    return tried_histories
 
 
 def _check_history(aggregate: Aggregate, commands: Iterable[TimedCommand], erased: bool = False) -> None:
@@ -108,13 +108,15 @@ def _check_history(aggregate: Aggregate, commands: Iterable[TimedCommand], erase
     state: State = aggregate.decider.initial
     version = 0
     for command, at in commands:
-        for event in _decide(aggregate, state, command, replace(at, version=version)).events:
-            state = _evolve(aggregate, state, event)
+        for event in _check_decide(aggregate, state, command, replace(at, version=version)).events:
+            state = _check_evolve(aggregate, state, event)
             state = _erase(aggregate, state) if erased else state
             version += 1
 
 
-def _decide(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
+def _check_decide(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
+    """Return the decision, and check the laws 1 to 4."""
+
     def run(stored_state: State) -> tuple[Decision, str]:
         __tracebackhide__ = True
         outcome = decide_command(aggregate, stored_state, command, at)
@@ -126,7 +128,8 @@ def _decide(aggregate: Aggregate, state: State, command: Command, at: Context) -
     return _check_repeatable(call, run, aggregate, state, command)
 
 
-def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
+def _check_evolve(aggregate: Aggregate, state: State, event: Event) -> State:
+    """Return the next state, and check the laws 2 to 5 and 7."""
     __tracebackhide__ = True
     call, after = _evolve_twice(aggregate, state, event)
     if aggregate.has_personal_fields:
@@ -146,6 +149,7 @@ def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
 
 
 def _erase(aggregate: Aggregate, state: State) -> State:
+    """Return the state after the erasure of its personal data."""
     __tracebackhide__ = True
     redacted = without_personal(aggregate, state)
     if not aggregate.evolves_erased:
@@ -154,6 +158,8 @@ def _erase(aggregate: Aggregate, state: State) -> State:
 
 
 def _evolve_twice(aggregate: Aggregate, state: State, event: Event) -> tuple["_Call", State]:
+    """Return the call of `evolve`, for errors, and its result, which is the same each time."""
+
     def run(stored_state: State) -> tuple[State, str]:
         __tracebackhide__ = True
         after = evolve_event(aggregate, stored_state, event)
@@ -185,9 +191,10 @@ def _check_repeatable(
     state: State,
     message: Command | Event,
 ) -> _Value:
-    """Return the value of `run`, and check that it is the same in a second call and for a stored state.
+    """Return the value of `run(state)`, and check that it is the same in a second call and for a stored state.
 
-    Also check that `run` does not modify its input.
+    `run` returns a value, and the value as text for comparisons and errors. Also check that it does not modify its
+    input.
     """
     __tracebackhide__ = True
     before = encode_json([state, message])

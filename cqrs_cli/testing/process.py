@@ -39,12 +39,12 @@ class ProcessSpec:
         """
         __tracebackhide__ = True
         if type(event) not in self.heard:
-            known = ", ".join(kind.__name__ for kind in self.heard)
+            known = ", ".join(event_class.__name__ for event_class in self.heard)
             raise TypeError(f"{event!r} is not heard by this process: react takes {known}")
         at = Recorded(event, aggregate_id, version, time, "0/0/0", "command-1", "command-1", 0, 0, "")
         sent = call_react(self.process, at)
         for send in sent:
-            _read_back(self.process, send)
+            _check_round_trip(self.process, send)
         if call_react(self.process, at) != sent:
             raise BrokenLaw("react gives other commands when it is called again", function=self.process.react)
         return Reaction(event, sent)
@@ -70,18 +70,19 @@ class Reaction:
         return self
 
 
-def _read_back(process: Process, send: Send) -> None:
+def _check_round_trip(process: Process, send: Send) -> None:
+    """Raise `BrokenLaw` if the command does not survive encoding."""
     __tracebackhide__ = True
-    kind = type(send.command)
+    command_class = type(send.command)
     try:
-        decoded = command_decoder(kind)(encode_json(send.command))
+        decoded = command_decoder(command_class)(encode_json(send.command))
     except (ValueError, TypeError) as error:
         raise BrokenLaw(
-            f"{kind.__name__} does not survive the wire: {error}", repr(send), function=process.react
+            f"{command_class.__name__} does not survive the wire: {error}", repr(send), function=process.react
         ) from error
     if decoded != send.command:
         raise BrokenLaw(
-            f"{kind.__name__} does not survive the wire: it is read back as another one",
+            f"{command_class.__name__} does not survive the wire: it is read back as another one",
             repr(send),
             repr(decoded),
             function=process.react,

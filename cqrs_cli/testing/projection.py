@@ -24,7 +24,7 @@ def projection(projection: "Projection") -> "ProjectionSpec":
 
 @dataclass(frozen=True)
 class ProjectionSpec:
-    """A projection and its input events."""
+    """A projection and the events that it has projected so far."""
 
     projection: "Projection"
     recorded: tuple[Recorded[Any], ...] = ()
@@ -62,14 +62,14 @@ class ProjectionSpec:
         __tracebackhide__ = True
         together = self._rows_after(table, [self.recorded] if self.recorded else [])
         singly = self._rows_after(table, [(recorded,) for recorded in self.recorded])
-        if _counted(singly) != _counted(together):
+        if _row_counts(singly) != _row_counts(together):
             raise BrokenLaw(
                 "batches of one event give other rows than one batch of all",
                 *(f"singly {row}" for row in singly),
                 *(f"together {row}" for row in together),
                 function=self.projection.project,
             )
-        if _counted(together) != _counted(expected):
+        if _row_counts(together) != _row_counts(expected):
             lines = [
                 "when:",
                 *(f"  {recorded.aggregate_id}: {recorded.event!r}" for recorded in self.recorded),
@@ -85,7 +85,7 @@ class ProjectionSpec:
         """Return the table's rows after these batches."""
         from sqlalchemy import select
 
-        with _in_memory() as db:
+        with _memory_database() as db:
             self.projection.metadata.create_all(db)
             for batch in batches:
                 self.projection.project(db, batch)
@@ -93,7 +93,7 @@ class ProjectionSpec:
 
 
 @contextmanager
-def _in_memory() -> "Iterator[Connection]":
+def _memory_database() -> "Iterator[Connection]":
     from sqlalchemy import create_engine
 
     engine = create_engine("sqlite://")
@@ -104,5 +104,6 @@ def _in_memory() -> "Iterator[Connection]":
         engine.dispose()
 
 
-def _counted(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
+def _row_counts(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
+    """Return how often each row occurs, by the row as text."""
     return Counter(repr(sorted(row.items())) for row in rows)

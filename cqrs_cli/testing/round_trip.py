@@ -88,13 +88,13 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
     """Return the event as a reader of the log decodes it; raises `BrokenLaw` if it differs from the written event."""
     __tracebackhide__ = True
     decide, name = aggregate.decider.decide, type(event).__name__
-    kind = aggregate.event_types.get(type(event))
-    if kind is None:
+    wire_type = aggregate.event_types.get(type(event))
+    if wire_type is None:
         known = ", ".join(cls.__name__ for cls in aggregate.event_types)
         raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}", function=decide)
     try:
         aggregate.check_values(event)
-        decoded = aggregate.decode_event[kind](encode_json(event))
+        decoded = aggregate.decode_event[wire_type](encode_json(event))
     except (ValueError, TypeError) as error:
         raise BrokenLaw(f"{name} does not survive the wire: {error}", repr(event), function=decide) from error
     if decoded != event:

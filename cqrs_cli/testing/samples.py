@@ -14,8 +14,8 @@ def check_samples(aggregate: Aggregate, samples: Samples) -> None:
     """Raise `BrokenLaw` for an unreadable sample, an unexpected event, or an upcaster without a sample."""
     __tracebackhide__ = True
     prefix = f"{aggregate.name}."
-    for kind in aggregate.upcasters:
-        name = kind.removeprefix(prefix)
+    for wire_type in aggregate.upcasters:
+        name = wire_type.removeprefix(prefix)
         if not list(samples.get(name, ())):
             raise BrokenLaw(
                 f"the upcaster of {name} has no sample: keep the data of such an event as it was written, "

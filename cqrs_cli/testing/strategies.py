@@ -14,10 +14,10 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.testing.round_trip import TimedCommand, context_of
 
-#: Times have a time zone offset, which is not always zero.
+#: The offsets of random times from UTC.
 _ZONES = [UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-5, minutes=-30))]
 
-#: Mostly few and small values, so that a command often refers to values of an earlier command; sometimes any value.
+#: The values of each simple type: mostly small values, so that commands often share a value; sometimes any value.
 _LEAVES: dict[type, st.SearchStrategy[Any]] = {
     msgspec_types.IntType: st.integers(-2, 10) | st.integers(-(2**63), 2**63 - 1),
     msgspec_types.FloatType: st.integers(-2, 10).map(float)
@@ -46,17 +46,18 @@ _PAUSES = [timedelta(seconds=n) for n in (0, 0.001, 1, 60, 3600, 86_400, 30 * 86
 def histories(aggregate: Aggregate) -> st.SearchStrategy[list[TimedCommand]]:
     """Return a strategy for histories of commands as they arrive over the wire, each with its time."""
     pauses = st.sampled_from(_PAUSES) if aggregate.decide_with_context else st.just(_PAUSES[0])
-    drawn = st.lists(st.tuples(commands(aggregate), pauses), min_size=1, max_size=_MAX_COMMANDS)
-    return drawn.map(_one_after_another)
+    steps = st.lists(st.tuples(commands(aggregate), pauses), min_size=1, max_size=_MAX_COMMANDS)
+    return steps.map(_timed_commands)
 
 
-def _one_after_another(drawn: Iterable[tuple[Command, timedelta]]) -> list[TimedCommand]:
-    steps = []
+def _timed_commands(steps: Iterable[tuple[Command, timedelta]]) -> list[TimedCommand]:
+    """Return a history of the commands. `steps`: each command with the pause before it."""
+    history = []
     time = context_of(0).time
-    for number, (command, pause) in enumerate(drawn, start=1):
+    for number, (command, pause) in enumerate(steps, start=1):
         time += pause
-        steps.append(TimedCommand(command, context_of(0, time, number)))
-    return steps
+        history.append(TimedCommand(command, context_of(0, time, number)))
+    return history
 
 
 def commands(aggregate: Aggregate) -> st.SearchStrategy[Command]:
@@ -69,34 +70,38 @@ def messages_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
     return st.one_of([_values(tree_of(cls)) for cls in classes])
 
 
-def _values(kind: TypeNode) -> st.SearchStrategy[Any]:
-    match kind.form:
+def _values(node: TypeNode) -> st.SearchStrategy[Any]:
+    match node.form:
         case "object":
-            return _objects(kind.wire.cls)
+            return _objects(node.wire.cls)
         case "union":
-            return st.one_of([_values(member) for member in kind.parts])
+            return st.one_of([_values(member) for member in node.parts])
         case "list" | "set":
-            return _lists(kind)
+            return _lists(node)
         case "tuple":
-            return st.tuples(*map(_values, kind.parts))
+            return st.tuples(*map(_values, node.parts))
         case "dict":
-            return st.dictionaries(*map(_values, kind.parts), max_size=_MAX_ITEMS)
-    if type(kind.wire) in _NUMBERS:
-        return _numbers(kind.wire)
-    if isinstance(kind.wire, msgspec_types.StrType):
-        return _texts(kind.wire)
-    return _LEAVES[type(kind.wire)] if type(kind.wire) in _LEAVES else st.from_type(kind.unwrapped)
+            return st.dictionaries(*map(_values, node.parts), max_size=_MAX_ITEMS)
+    if type(node.wire) in _NUMBERS:
+        return _numbers(node.wire)
+    if isinstance(node.wire, msgspec_types.StrType):
+        return _texts(node.wire)
+    return _LEAVES[type(node.wire)] if type(node.wire) in _LEAVES else st.from_type(node.unwrapped)
 
 
 def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
     """Return a strategy for texts within the limits that msgspec enforces."""
-    least, most = wire.min_length or 0, wire.max_length
-    if (wire.min_length, most, wire.pattern) == (None, None, None):
+    min_length, max_length = wire.min_length or 0, wire.max_length
+    if (wire.min_length, max_length, wire.pattern) == (None, None, None):
         return _LEAVES[msgspec_types.StrType]
-    drawn = (
-        st.from_regex(wire.pattern) if wire.pattern else st.text(min_size=least, max_size=most or least + 20)
+    texts = (
+        st.from_regex(wire.pattern)
+        if wire.pattern
+        else st.text(min_size=min_length, max_size=max_length or min_length + 20)
     )
-    return drawn.filter(lambda text: len(text) >= least and (most is None or len(text) <= most))
+    return texts.filter(
+        lambda text: len(text) >= min_length and (max_length is None or len(text) <= max_length)
+    )
 
 
 def _numbers(wire: Any) -> st.SearchStrategy[Any]:
@@ -116,18 +121,20 @@ def _numbers(wire: Any) -> st.SearchStrategy[Any]:
     return numbers.filter(lambda n: n not in (wire.gt, wire.lt) and (step is None or n % step == 0))
 
 
-def _lists(kind: TypeNode) -> st.SearchStrategy[Any]:
-    least, most = kind.wire.min_length or 0, kind.wire.max_length
-    unique, make = kind.form == "set", _COLLECTIONS[type(kind.wire)]
-    item = _values(kind.parts[0])
-    return st.lists(item, min_size=least, max_size=most or least + _MAX_ITEMS, unique=unique).map(make)
+def _lists(node: TypeNode) -> st.SearchStrategy[Any]:
+    min_length, max_length = node.wire.min_length or 0, node.wire.max_length
+    unique, make = node.form == "set", _COLLECTIONS[type(node.wire)]
+    item = _values(node.parts[0])
+    return st.lists(
+        item, min_size=min_length, max_size=max_length or min_length + _MAX_ITEMS, unique=unique
+    ).map(make)
 
 
 @cache
 def _objects(cls: type) -> st.SearchStrategy[Any]:
     """Return a strategy that draws every field, also fields with a default. Cached, as a type may contain itself."""
-    return st.builds(cls, **{field.name: _deferred(kind) for field, kind in tree_of(cls).fields})
+    return st.builds(cls, **{field.name: _deferred_values(node) for field, node in tree_of(cls).fields})
 
 
-def _deferred(kind: TypeNode) -> st.SearchStrategy[Any]:
-    return st.deferred(lambda: _values(kind))
+def _deferred_values(node: TypeNode) -> st.SearchStrategy[Any]:
+    return st.deferred(lambda: _values(node))

@@ -12,7 +12,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.supervisor import ReactingSupervisor, create_supervisors
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked_file import read_reason
-from cqrs_cli.telemetry.task_messages import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskMessages
 from tests.following.processes.process_harness import ProcessHarness, expected_payments, read_records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
@@ -77,7 +77,7 @@ def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderSt
     )
     plan = harness.plan(once=False, beginning=True)
     with (
-        TaskNotes("127.0.0.1") as task_notes,
+        TaskMessages("127.0.0.1") as task_notes,
         running_process(replace(plan, reports=task_notes.address)) as process,
     ):
         (note,) = eventually(task_notes.take_new)

@@ -12,7 +12,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.telemetry.datagrams import send_message
 from cqrs_cli.telemetry.listener import REPORTS_PORT
-from cqrs_cli.telemetry.task_messages import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskMessages
 from tests.support.waiting import eventually
 
 HOST = "127.0.0.1"
@@ -28,14 +28,14 @@ def port() -> Iterator[int]:
 
 
 def test_fixed_port_takes_reports(port: int) -> None:
-    with TaskNotes(f"{HOST}:{port}") as notes:
+    with TaskMessages(f"{HOST}:{port}") as notes:
         assert port <= notes.address.port < port + 16
         send_message(notes.address, "a note")
         assert eventually(notes.take_new) == ["a note"]
 
 
 def test_second_run_takes_a_later_port(port: int) -> None:
-    with TaskNotes(f"{HOST}:{port}") as first, TaskNotes(f"{HOST}:{port}") as second:
+    with TaskMessages(f"{HOST}:{port}") as first, TaskMessages(f"{HOST}:{port}") as second:
         assert port <= first.address.port < second.address.port < port + 16
 
 
@@ -46,7 +46,7 @@ def test_taken_ports_are_refused(port: int) -> None:
             with suppress(OSError):  # another program uses it
                 taken_socket.bind(("", number))
         with pytest.raises(ConfigurationError, match=f"no UDP port from {port} to {port + 15} is free"):
-            TaskNotes(f"{HOST}:{port}")
+            TaskMessages(f"{HOST}:{port}")
 
 
 def context(**conf: str) -> Any:

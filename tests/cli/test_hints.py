@@ -1,0 +1,22 @@
+"""Flags in hints: a copied command reaches the cluster and the topics of the failed command."""
+
+import pytest
+
+from cqrs_cli.cli.hints import with_flags
+
+
+@pytest.mark.parametrize(
+    "command", ["init orders", "verify orders", "certificate check orders", "project counts"]
+)
+def test_command_gets_cluster_flags(command: str) -> None:
+    flags = {"bootstrap_server": "kafka:9092", "properties": ["a=b", "c=d e"], "topic_prefix": None}
+    name, _, aggregate = command.rpartition(" ")
+
+    hint = with_flags(f"start it: cqrs {command}", flags)
+
+    assert hint == f"start it: cqrs {name} -b kafka:9092 -X a=b -X 'c=d e' {aggregate}"
+
+
+@pytest.mark.parametrize("hint", ["start it: cqrs kafka start", "start it: cqrs process checkout", "wait"])
+def test_other_hint_is_unchanged(hint: str) -> None:
+    assert with_flags(hint, {"bootstrap_server": "kafka:9092"}) == hint
