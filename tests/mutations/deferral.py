@@ -13,13 +13,13 @@ DEFERRAL = [
         _MODEL_TESTS,
     ),
     Mutation(
-        "what is said again looks at its notbefore again",
+        "a resubmitted command is deferred again by its notbefore",
         "cqrs_cli/core/deferral_checks.py",
         (("envelope.notbefore is not None and decision.deferral is None", "envelope.notbefore is not None"),),
         _MODEL_TESTS,
     ),
     Mutation(
-        "an id that waits is not known",
+        "the id of a deferred command is not known",
         "cqrs_cli/core/deferral_checks.py",
         (
             (
@@ -30,7 +30,7 @@ DEFERRAL = [
         _MODEL_TESTS,
     ),
     Mutation(
-        "a copy of what an owner said is decided",
+        "a copy of a resubmitted command is decided",
         "cqrs_cli/core/deferral_checks.py",
         (("original is None and envelope.deferredfrom is not None", "False"),),
         _DECIDING_TESTS,
@@ -42,37 +42,37 @@ DEFERRAL = [
         _MODEL_TESTS,
     ),
     Mutation(
-        "a request is about itself",
+        "a cancel request may match itself",
         "cqrs_cli/core/deferral/deferrals.py",
         (("None if request.id == command_id else ", ""),),
         "tests/proof/test_deferrals.py",
     ),
     Mutation(
-        "what waited before a stretch is not cancelled",
+        "a simulation ignores cancellations before its start",
         "cqrs_cli/scans/whatif/deferred_before.py",
         (("entry.cancelled or cancels", "entry.cancelled"),),
         "tests/jobs/whatif/test_settings.py",
     ),
     Mutation(
-        "a lost command is not parked again",
+        "a deferred command whose entry is lost is not stored again",
         "cqrs_cli/deciding/deferred_fold.py",
         (("    if lost:\n", "    if False:\n"),),
         _MODEL_TESTS,
     ),
     Mutation(
-        "a command is decided with the record's fingerprint",
+        "a deferred command is decided with the record's fingerprint",
         "cqrs_cli/core/decide.py",
         (("deferral.fingerprint if deferral else self._fingerprint", "self._fingerprint"),),
         _DECIDING_TESTS,
     ),
     Mutation(
-        "a command is put off for ever",
+        "a command may be deferred without limit",
         "cqrs_cli/core/deferral/deferrals.py",
         (("        if attempt > self._limits.attempts:\n", "        if False:\n"),),
         _DECIDING_TESTS,
     ),
     Mutation(
-        "what an owner said again too early is decided",
+        "a command that was resubmitted too early is decided",
         "cqrs_cli/core/deferral_checks.py",
         (("            raise failure\n        return None\n", "            pass\n        return None\n"),),
         _DECIDING_TESTS,
@@ -84,13 +84,13 @@ DEFERRAL = [
         _MODEL_TESTS,
     ),
     Mutation(
-        "what was decided early is not named",
+        "a decision before the due time is no violation",
         "cqrs_cli/proof/deferrals.py",
         (("milliseconds_early > self._scope.max_earliness\n", "False\n"),),
         "tests/proof/deferred/test_planted.py",
     ),
     Mutation(
-        "what is too large is found when it is due",
+        "the size of a deferred command is not checked until it is due",
         "cqrs_cli/core/deferral/deferrals.py",
         (("            self._require_size_limits(deferral)\n", ""),),
         _DECIDING_TESTS,

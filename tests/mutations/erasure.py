@@ -10,61 +10,61 @@ _ERASURE_TESTS = "tests/client/test_erasures.py"
 
 ERASURE = [
     Mutation(
-        "a misfit of damaged data is quoted",
+        "an error about damaged data quotes the data",
         "cqrs_cli/core/personal/redaction.py",
         (("        return UNSEARCHABLE_TEXT\n", "        pass\n"),),
         "tests/core/personal/test_redaction.py::test_decoding_error_shows_no_value",
     ),
     Mutation(
-        "a reader takes one lost key for an erased one",
+        "a reader treats a lost key as erased",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    known.check_all_resolved()\n", "                    pass\n"),),
         f"{_LOST_KEY_TESTS}::test_lost_key_is_named",
     ),
     Mutation(
-        "a reader that stands before an erasure takes the key for lost",
+        "a reader before an erasure reports the erased key as lost",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    self._search_erasures(known, number)\n", ""),),
         f"{_LOST_KEY_TESTS}::test_later_erasure_is_found",
     ),
     Mutation(
-        "any aggregate is erased",
+        "an aggregate without personal fields can be erased",
         "cqrs_cli/core/reserved.py",
         (("        return aggregate.has_personal_fields or not self.erases\n", "        return True\n"),),
         "tests/core/test_reserved.py::test_only_personal_aggregates_are_erased",
     ),
     Mutation(
-        "a process cannot erase",
+        "a process manager cannot erase",
         "cqrs_cli/core/reserved.py",
         (("erases=True, is_for_services=True", "erases=True"),),
         f"{_COMPOSE_TESTS}::test_processes_erase",
     ),
     Mutation(
-        "a process cancels what others have sent",
+        "a process manager may cancel commands",
         "cqrs_cli/following/processes/compose.py",
         (("    if reserved is not None and reserved.is_for_services:\n", "    if reserved is not None:\n"),),
         f"{_COMPOSE_TESTS}::test_only_personal_aggregates_can_be_erased",
     ),
     Mutation(
-        "what stops a process has values of the event",
+        "a process manager's error contains values of the event",
         "cqrs_cli/following/processes/compose.py",
         (("            if not values:\n", "            if True:\n"),),
         f"{_COMPOSE_TESTS}::test_errors_contain_no_personal_value",
     ),
     Mutation(
-        "what `react` gave is quoted",
+        "an error about the result of `react` quotes personal values",
         "cqrs_cli/core/react.py",
         (("_class_name if personal_fields(event_type) else _abbreviate", "_abbreviate"),),
         "tests/core/test_react.py::test_personal_events_show_no_values",
     ),
     Mutation(
-        "who may send may erase",
+        "a token for sending also permits erasing",
         "cqrs_cli/following/gateway/guard.py",
         (("    if not scope.get(_MAY_ERASE):\n", "    if False:\n"),),
         f"{_GATEWAY_TESTS}::test_erasing_needs_its_own_token",
     ),
     Mutation(
-        "one token is for everything",
+        "the general token also permits erasing",
         "cqrs_cli/following/gateway/guard.py",
         (
             (
@@ -75,31 +75,31 @@ ERASURE = [
         f"{_GATEWAY_TESTS}::test_erasing_needs_its_own_token",
     ),
     Mutation(
-        "a problem has the value that did not fit",
+        "the gateway's error quotes the invalid value",
         "cqrs_cli/following/gateway/commands.py",
         (("redact_mismatch(str(error), command_class, body)", "str(error)"),),
         f"{_GATEWAY_TESTS}::test_answers_have_no_personal_value",
     ),
     Mutation(
-        "a database's words are told",
+        "a projection's error quotes the database's message",
         "cqrs_cli/following/projections/projector.py",
         ((" and not self._aggregate.has_personal_fields:\n", ":\n"),),
         f"{_PROJECTION_TESTS}::test_errors_contain_no_value",
     ),
     Mutation(
-        "what led to a projection's error is shown",
+        "a projection's error has an unredacted cause",
         "cqrs_cli/following/projections/projector.py",
         (("error) from self._aggregate.redact_error(error)\n", "error) from error\n"),),
         f"{_PROJECTION_TESTS}::test_errors_contain_no_value",
     ),
     Mutation(
-        "a wrong field is repeated with its value",
+        "an error about an invalid field quotes a personal value",
         "cqrs_cli/client/field_values.py",
         ((' if match["name"] in personal else field_text[:60]', " if False else field_text[:60]"),),
         "tests/client/test_field_values.py::test_messages_have_no_personal_value",
     ),
     Mutation(
-        "the words of an error of the process in evolve are told",
+        "a process error in `evolve` keeps its message",
         "cqrs_cli/core/fold.py",
         (
             (
@@ -110,19 +110,19 @@ ERASURE = [
         "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
-        "an error of the process is told with what led to it",
+        "a redacted process error keeps its context",
         "cqrs_cli/core/aggregate/errors.py",
         (("copy.__suppress_context__ = True", "pass"),),
         "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
-        "a replay tells the words of an error of the process",
+        "a replay shows the message of a process error",
         "cqrs_cli/scans/replay/fold.py",
         (("self._aggregate.raise_redacted(error)", "raise"),),
         "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
-        "a traceback on the terminal has the words",
+        "a traceback on the terminal shows error messages",
         "cqrs_cli/cli/output.py",
         (("redacted_traceback if self.has_personal_data else traceback_text\n", "traceback_text\n"),),
         "tests/cli/test_tracebacks.py::test_shown_errors_have_no_personal_values",
@@ -134,19 +134,19 @@ ERASURE = [
         "tests/core/test_erasure.py::test_erase_keeps_a_later_key",
     ),
     Mutation(
-        "a printed event of another kind erases",
+        "any event in an erasure file erases",
         "cqrs_cli/client/erasures.py",
         (('    if message.get("type") != ERASED:\n', "    if False:\n"),),
         f"{_ERASURE_TESTS}::test_errors_name_the_line",
     ),
     Mutation(
-        "a file of erasures is begun again",
+        "an erasure file is overwritten instead of extended",
         "cqrs_cli/client/erasures.py",
         (('self.path.open("ab")', 'self.path.open("wb")'),),
         f"{_ERASURE_TESTS}::test_erasure_file_is_read_back",
     ),
     Mutation(
-        "a specification keeps what is erased",
+        "a specification ignores an erasure",
         "cqrs_cli/testing/spec.py",
         (
             (
@@ -157,19 +157,19 @@ ERASURE = [
         "tests/testing/test_personal_laws.py::test_specification_applies_an_erasure",
     ),
     Mutation(
-        "an upcaster gets null for a declared placeholder",
+        "an upcaster gets null instead of the redacted value",
         "cqrs_cli/core/personal/encrypted_data.py",
         (('redacted_values.get(name, b"null")\n', 'b"null"\n'),),
         "tests/core/personal/test_encrypted_data.py::test_unknown_redacted_value_is_null",
     ),
     Mutation(
-        "an event of `decide` with a seal is taken for one that is not sealed",
+        "`decide` may return encrypted values",
         "cqrs_cli/core/batch_state.py",
         (("aggregate.quick_encode, aggregate.step_decided", "aggregate.quick_encode, aggregate.step"),),
         "tests/core/personal/test_batches.py::test_decide_may_not_return_encrypted_values",
     ),
     Mutation(
-        "a command is not searched for what its class does not know",
+        "unknown members of a command may be encrypted",
         "cqrs_cli/core/aggregate/aggregate.py",
         ((" | upcast | lenient", " | upcast"),),
         "tests/core/personal/test_batches.py::test_unknown_members_may_not_be_encrypted",

@@ -7,7 +7,7 @@ _TOPIC_TESTS = "tests/kafka/topics/test_personal.py"
 
 KEYS_TOPIC = [
     Mutation(
-        "keys are looked for where they are not once partitions grow",
+        "keys are read from the wrong partition after a repartitioning",
         "cqrs_cli/kafka/topics/topics.py",
         (("return partition % self.key_partitions", "return partition"),),
         f"{_TOPIC_TESTS}::test_keys_stay_when_partitions_grow",
@@ -19,19 +19,19 @@ KEYS_TOPIC = [
         f"{_TOPIC_TESTS}::test_key_partitions_divide_the_partitions",
     ),
     Mutation(
-        "keys are deleted in time",
+        "the keys topic may have time-based retention",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (('    if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":', "    if False:"),),
         f"{_TOPIC_TESTS}::test_wrong_keys_topic_names_its_fix",
     ),
     Mutation(
-        "personal values stay as they were sent",
+        "topics with unencrypted values may have unlimited retention",
         "cqrs_cli/kafka/topics/personal_checks.py",
         (('            if info.number("retention.ms", UNLIMITED) == UNLIMITED:', "            if False:"),),
         f"{_TOPIC_TESTS}::test_unencrypted_topics_need_limited_retention",
     ),
     Mutation(
-        "dead letters keep personal values",
+        "dead letters with personal values are kept without limit",
         "cqrs_cli/kafka/topics/topics.py",
         (
             (
@@ -42,13 +42,13 @@ KEYS_TOPIC = [
         f"{_TOPIC_TESTS}::test_dead_letters_are_kept_like_commands",
     ),
     Mutation(
-        "a ring is overwritten",
+        "a new keyring overwrites a keyring",
         "cqrs_cli/keys/keyring_file.py",
         (("        if path.exists():\n", "        if False:\n"),),
         f"{_KEYRING_FILE_TESTS}::test_a_keyring_is_never_overwritten",
     ),
     Mutation(
-        "an old master key is dropped",
+        "a rotation drops the old KEK",
         "cqrs_cli/keys/keyring_file.py",
         (
             (
@@ -59,31 +59,31 @@ KEYS_TOPIC = [
         f"{_KEYRING_FILE_TESTS}::test_old_keys_unwrap_after_rotating",
     ),
     Mutation(
-        "two programs rotate at once",
+        "two programs may rotate the KEK at once",
         "cqrs_cli/storage/private.py",
         (("os.O_WRONLY | os.O_CREAT | os.O_EXCL", "os.O_WRONLY | os.O_CREAT"),),
         f"{_KEYRING_FILE_TESTS}::test_concurrent_rotation_is_refused",
     ),
     Mutation(
-        "a master key is destroyed while readers meet it",
+        "a KEK counts as unused while old records need it",
         "cqrs_cli/kafka/kek_usage.py",
         (("return not self.current and not self.replaced", "return not self.current"),),
         "tests/kafka/test_kek_usage.py::test_replaced_records_still_use_their_kek",
     ),
     Mutation(
-        "keys stay under an old master key",
+        "keys stay encrypted with an old KEK",
         "cqrs_cli/deciding/owner_keys.py",
         (("if wrapped is not None and wrapped.master != current_kek", "if False"),),
         "tests/deciding/test_outdated_keys.py::test_all_old_keys_are_found",
     ),
     Mutation(
-        "a key that came meanwhile is wrapped anew",
+        "keys under the current KEK are encrypted again",
         "cqrs_cli/deciding/owner_keys.py",
         (("if wrapped and wrapped.master != self._keyring.current", ""),),
         "tests/deciding/test_outdated_keys.py::test_keys_erased_meanwhile_stay_erased",
     ),
     Mutation(
-        "nothing lets a key that is gone be compacted",
+        "no record is written that lets Kafka compact an erased key",
         "cqrs_cli/deciding/key_upkeep.py",
         (("return self._tick_at is not None and time.monotonic() >= self._tick_at", "return False"),),
         "tests/deciding/test_key_upkeep.py::test_compaction_tick_follows_the_last_key",

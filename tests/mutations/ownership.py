@@ -8,7 +8,7 @@ _STATE_CACHE_FILE = "cqrs_cli/deciding/state_cache.py"
 
 OWNERSHIP = [
     Mutation(
-        "a state rests in the shard as it is",
+        "states in the shard are not encrypted",
         "cqrs_cli/deciding/packing.py",
         (("        data = encryption.encrypt_state(aggregate_id, data)", "        pass"),),
         f"{_OWNER_KEY_TESTS}::test_state_in_shard_is_encrypted",
@@ -36,19 +36,19 @@ OWNERSHIP = [
         f"{_OWNER_KEY_TESTS}::test_cache_from_before_an_erasure_is_dropped",
     ),
     Mutation(
-        "half a reading afresh is taken for a whole one",
+        "an interrupted read of the keys topic counts as complete",
         _OWNER_KEYS,
         (("            self._write(offsets.events)", "            self._write(noted)"),),
         f"{_OWNER_KEY_TESTS}::test_interrupted_reading_of_keys_restarts",
     ),
     Mutation(
-        "an erasure that is folded ends no key",
+        "a folded erasure removes no key",
         _OWNER_KEYS,
         (("            self._end_key(event.subject, erased.key)", "            pass"),),
         f"{_OWNER_KEY_TESTS}::test_ended_key_stays_ended_without_tombstone",
     ),
     Mutation(
-        "an erasure that is committed ends no key",
+        "a committed erasure removes no key",
         _OWNER_KEYS,
         (("                self._end_key(subject, current.kid)", "                pass"),),
         f"{_OWNER_KEY_TESTS}::test_committed_erasure_ignores_its_key",
@@ -60,7 +60,7 @@ OWNERSHIP = [
         f"{_OWNER_KEY_TESTS}::test_lost_key_stops_recovery",
     ),
     Mutation(
-        "a lost key is found once, and forgotten",
+        "a lost key is forgotten after the first attempt",
         _STATE_CACHE_FILE,
         (("        if keys.unresolved_keys and not self._has_unresolved_keys:", "        if False:"),),
         f"{_OWNER_KEY_TESTS}::test_lost_key_stops_recovery",
@@ -78,37 +78,37 @@ OWNERSHIP = [
         f"{_OWNER_KEY_TESTS}::test_few_keys_stay_unwrapped",
     ),
     Mutation(
-        "a parent keeps the keys of its children",
+        "a partition keeps the keys of other partitions",
         _OWNER_KEYS,
         (("records if key_filter is None else key_filter.matching(records)", "records"),),
         f"{_OWNER_KEY_TESTS}::test_keys_of_other_owners_are_not_stored",
     ),
     Mutation(
-        "a child trusts the keys of before its birth",
+        "a child trusts keys that it read before the split",
         _OWNER_KEYS,
         ((" or (key_filter is not None and seen_events == 0):", ":"),),
         f"{_OWNER_KEY_TESTS}::test_target_without_events_rereads_keys",
     ),
     Mutation(
-        "a key that Kafka has left out of sight is given up",
+        "a hidden key does not count for completing a transaction",
         "cqrs_cli/deciding/in_doubt.py",
         ((", self.hidden_forward, self.hidden_key)", ", self.hidden_forward)"),),
         "tests/deciding/test_in_doubt.py::test_visible_outcome_commits_the_key",
     ),
     Mutation(
-        "a call to the broker that never returns is waited for",
+        "a hanging call to the broker is never given up",
         "cqrs_cli/ownership/monitored_thread.py",
         (("overdue > self.timing.overdue_timeout and", "False and"),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
-        "a call has no time to return after a pause",
+        "a call is given up right after a pause",
         "cqrs_cli/ownership/monitored_thread.py",
         ((" and running_for > self.timing.pause_threshold", ""),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
-        "a question to a lost leader is waited for",
+        "a lost leader is not looked up again",
         "cqrs_cli/kafka/leaders.py",
         (("            _refresh_leaders(reader, topic, timeout)\n", "            pass\n"),),
         "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
@@ -120,7 +120,7 @@ OWNERSHIP = [
         "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_uses_short_request_timeout",
     ),
     Mutation(
-        "a run that ends begins a session at every place",
+        "a run that ends also retires claims that are not its own",
         "cqrs_cli/ownership/retire.py",
         (("            if terminal_claim(commit.claim, run)\n", ""),),
         "tests/jobs/run/test_retire.py::test_only_its_open_claims_are_retired",
@@ -138,19 +138,19 @@ OWNERSHIP = [
         "tests/scenarios/losses/test_loss.py::test_foreign_open_transaction_stops_the_owner",
     ),
     Mutation(
-        "an old offset is claimed where the shard does not know better",
+        "an old offset is claimed without a check of the outcomes",
         "cqrs_cli/deciding/owner.py",
         ((" and not session.has_later_outcome(offset, claim):", ":"),),
         "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
     ),
     Mutation(
-        "a reader waits until librdkafka looks for its leader",
+        "a new reader does not look up its leader",
         "cqrs_cli/kafka/leaders.py",
         (("        _refresh_leaders(reader, topic, FIRST_ANSWER_TIMEOUT)\n", "        pass\n"),),
         "tests/kafka/test_leaders.py",
     ),
     Mutation(
-        "a question of a client that connects is waited for",
+        "the first request of a client has a long timeout",
         "cqrs_cli/kafka/leaders.py",
         (
             (
@@ -161,7 +161,7 @@ OWNERSHIP = [
         "tests/kafka/test_leaders.py",
     ),
     Mutation(
-        "what is appended between two questions is taken for a transaction",
+        "records that are appended between two requests look like a transaction",
         "cqrs_cli/kafka/partition_log.py",
         (
             (
@@ -174,7 +174,7 @@ OWNERSHIP = [
         "tests/kafka/test_partition_log.py::test_appending_is_no_transaction",
     ),
     Mutation(
-        "a client that has met an error is lent again",
+        "a client with an error returns to the pool",
         "cqrs_cli/kafka/consumer_pool.py",
         (
             (

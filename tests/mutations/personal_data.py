@@ -14,25 +14,25 @@ _DEFERRED_COMMAND_TESTS = "tests/core/personal/test_deferred_commands.py"
 
 PERSONAL_DATA = [
     Mutation(
-        "a reader takes a late key for one that is gone",
+        "a reader treats a late key as erased",
         "cqrs_cli/keys/partition_keys.py",
         (("self._end if use.offset < self._seen.get(events_partition, 0) else None", "self._end"),),
         f"{_DECRYPTOR_TESTS}::test_late_key_is_waited_for",
     ),
     Mutation(
-        "a reader keeps a key that has ended",
+        "a reader keeps an erased key",
         "cqrs_cli/keys/event_decryptor.py",
         (("                    known.end_key(event.subject, kid)", "                    pass"),),
         f"{_DECRYPTOR_TESTS}::test_erased_event_ends_a_key_without_tombstone",
     ),
     Mutation(
-        "a reader takes lost keys for erased ones",
+        "a reader treats keys as erased after a truncation of the topic",
         "cqrs_cli/keys/partition_keys.py",
         (("        if end < self._next_offset:", "        if False:"),),
         f"{_DECRYPTOR_TESTS}::test_truncated_keys_topic_is_no_erasure",
     ),
     Mutation(
-        "an export has values that nobody asked for",
+        "an export contains personal values that were not requested",
         "cqrs_cli/core/encrypted_events.py",
         (
             (
@@ -43,7 +43,7 @@ PERSONAL_DATA = [
         "tests/core/test_encrypted_events.py::test_redacted_events_have_no_values",
     ),
     Mutation(
-        "an event is written as `decide` gave it",
+        "an event is written unencrypted",
         "cqrs_cli/core/batch_state.py",
         (("data = encryption.encrypt_event(event, data, envelope.subject, offset, index)", "pass"),),
         f"{_BATCH_TESTS}::test_events_are_decrypted_at_their_location",
@@ -55,13 +55,13 @@ PERSONAL_DATA = [
         f"{_BATCH_TESTS}::test_erase_deletes_the_key_permanently",
     ),
     Mutation(
-        "a sender may seal members",
+        "a sender may encrypt members of a command",
         "cqrs_cli/core/batch_encryption.py",
         (("                if has_encrypted_shape(data):", "                if False:"),),
         f"{_BATCH_TESTS}::test_senders_may_not_encrypt",
     ),
     Mutation(
-        "a payload of an event is stored as `decide` gave it",
+        "the payload of an event is stored unencrypted",
         "cqrs_cli/core/batch_state.py",
         (
             (
@@ -72,31 +72,31 @@ PERSONAL_DATA = [
         f"{_BATCH_TESTS}::test_hashes_of_payloads_are_of_encrypted_data",
     ),
     Mutation(
-        "a command waits as it was sent",
+        "a deferred command is stored unencrypted",
         "cqrs_cli/core/deferral/deferrals.py",
         (("            if self.encrypt_document is not None:", "            if False:"),),
         f"{_DEFERRED_COMMAND_TESTS}::test_deferred_commands_are_encrypted",
     ),
     Mutation(
-        "a command outlives the key that it was parked with",
+        "a deferred command survives the erasure of its key",
         "cqrs_cli/core/personal/data_keys.py",
         (("            if key is None or key.kid != kid:", "            if key is None:"),),
         f"{_DEFERRED_COMMAND_TESTS}::test_deferred_command_ends_with_its_key",
     ),
     Mutation(
-        "a mark within a type is passed over",
+        "an annotation within a type is ignored",
         "cqrs_cli/core/personal/personal_fields.py",
         (("if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):", "if False:"),),
         f"{_PERSONAL_FIELD_TESTS}::test_invalid_annotation_is_refused",
     ),
     Mutation(
-        "a shard outlives a mark",
+        "a shard is kept after a field becomes personal",
         "cqrs_cli/core/aggregate/schema.py",
         (("        for field in personal_fields(cls):", "        for field in ():"),),
         f"{_PERSONAL_FIELD_TESTS}::test_schema_digest_depends_on_annotations",
     ),
     Mutation(
-        "a sealed value opens wherever it stands",
+        "an encrypted value can be moved and decrypted",
         "cqrs_cli/core/personal/encryption.py",
         (
             ("encrypt(value, associated_data(location))", "encrypt(value, [])"),
@@ -105,13 +105,13 @@ PERSONAL_DATA = [
         f"{_ENCRYPTION_TESTS}::test_moved_value_is_not_decrypted",
     ),
     Mutation(
-        "a value of another key is taken for damage",
+        "a value with another key is reported as damaged",
         "cqrs_cli/core/personal/encryption.py",
         (("        if kid != self.kid:", "        if False:"),),
         f"{_ENCRYPTION_TESTS}::test_value_of_another_key_names_it",
     ),
     Mutation(
-        "a field that is not there is not masked",
+        "a missing personal field gets no redacted value",
         "cqrs_cli/core/personal/masking.py",
         (
             (
@@ -122,7 +122,7 @@ PERSONAL_DATA = [
         "tests/core/personal/test_masking.py::test_missing_field_gets_its_redacted_value",
     ),
     Mutation(
-        "a fingerprint confirms guesses",
+        "a fingerprint includes personal values",
         "cqrs_cli/core/messages/fingerprint.py",
         (("            members.pop(name, None)", "            pass"),),
         "tests/core/messages/test_fingerprint.py::test_personal_values_do_not_count",
@@ -134,7 +134,7 @@ PERSONAL_DATA = [
         "tests/core/test_digest.py::test_personal_fields_do_not_change_the_digest",
     ),
     Mutation(
-        "what is not personal may depend on what is",
+        "fields without annotation may depend on personal fields",
         "cqrs_cli/testing/laws.py",
         (("        if redacted_result != expected:", "        if False:"),),
         "tests/testing/test_personal_laws.py::test_derived_values_are_personal",
@@ -146,7 +146,7 @@ PERSONAL_DATA = [
         "tests/core/test_erasure.py::test_erased_folds_to_the_redacted_state",
     ),
     Mutation(
-        "an erasure ends no key in caches",
+        "an erasure removes no key from caches",
         "cqrs_cli/keys/topic.py",
         (
             (
@@ -157,25 +157,25 @@ PERSONAL_DATA = [
         "tests/model/erasing/test_erasing.py::test_erasure_breaks_no_promise",
     ),
     Mutation(
-        "a key that has ended comes back",
+        "an erased key returns",
         "cqrs_cli/keys/topic.py",
         (("        if wrapped is not None and wrapped.kid in self.ended:\n", "        if False:\n"),),
         f"{_KEY_RECORD_TESTS}::test_ended_key_never_comes_back",
     ),
     Mutation(
-        "a key that does not show yet is taken for erased",
+        "a key that is not read yet is treated as erased",
         "cqrs_cli/keys/topic.py",
         (("end is not None and read_until >= end", "True"),),
         f"{_KEY_RECORD_TESTS}::test_missing_key_is_erased_only_after_reading",
     ),
     Mutation(
-        "a parked command is decided without its key",
+        "a deferred command is decided without its key",
         "cqrs_cli/keys/topic.py",
         (("return self.current is None or self.current.kid != kid", "return False"),),
         "tests/model/erasing/test_erasing.py::test_erasure_breaks_no_promise",
     ),
     Mutation(
-        "a key opens for another aggregate",
+        "a key can be decrypted for another aggregate",
         "cqrs_cli/keys/topic.py",
         (
             ("associated_data((topic, subject, wrapped.kid))", "associated_data((wrapped.kid,))"),
@@ -184,37 +184,37 @@ PERSONAL_DATA = [
         f"{_KEY_RECORD_TESTS}::test_copied_or_altered_key_does_not_unwrap",
     ),
     Mutation(
-        "an owner that was paused writes over the keys of the next",
+        "a paused owner overwrites the keys of its successor",
         "cqrs_cli/state/key_cache.py",
         (("if (found := self._offsets(txn)) != start:", "if (found := self._offsets(txn)) is None:"),),
         "tests/state/test_key_cache.py::test_stale_writer_changes_nothing",
     ),
     Mutation(
-        "a proof counts personal values",
+        "verify includes personal values in fingerprints",
         "cqrs_cli/proof/fingerprints.py",
         (("if aggregate is None or not aggregate.has_personal_fields:", "if aggregate is not None:"),),
         f"{_VERIFICATION_TESTS}::test_personal_values_do_not_count",
     ),
     Mutation(
-        "a proof knows the marks of today only",
+        "verify knows only the current annotations",
         "cqrs_cli/proof/fingerprints.py",
         (("fingerprint_found == earlier(kind, data, expected)\n", "False\n"),),
         f"{_VERIFICATION_TESTS}::test_earlier_code_had_fewer_annotations",
     ),
     Mutation(
-        "an exception of the code is quoted",
+        "a failed outcome quotes an exception with personal values",
         "cqrs_cli/core/aggregate/aggregate.py",
         (("package or self.package, not self.has_personal_fields)", "package or self.package)"),),
         f"{_REDACTION_TESTS}::test_outcome_has_no_personal_value",
     ),
     Mutation(
-        "a traceback has the words of an exception",
+        "a traceback contains the message of an exception",
         "cqrs_cli/core/handle.py",
         (("__cause__ = aggregate.redact_error(error)", "__cause__ = error"),),
         f"{_REDACTION_TESTS}::test_line_of_an_error_is_shown",
     ),
     Mutation(
-        "a rejection tells a value of the state",
+        "a rejection contains a personal value of the state",
         "cqrs_cli/core/handle.py",
         (
             (
@@ -225,31 +225,31 @@ PERSONAL_DATA = [
         f"{_REDACTION_TESTS}::test_value_of_the_state_is_redacted",
     ),
     Mutation(
-        "a misfit is quoted",
+        "an outcome quotes an invalid personal value",
         "cqrs_cli/core/checks.py",
         (("aggregate.commands.get(type) if aggregate.has_personal_fields else None", "None"),),
         f"{_REDACTION_TESTS}::test_outcome_has_no_personal_value",
     ),
     Mutation(
-        "an upcaster's event is quoted",
+        "an upcaster's error quotes the event",
         "cqrs_cli/core/aggregate/upcasting.py",
         (("                if shows_values\n", "                if event\n"),),
         f"{_REDACTION_TESTS}::test_unreadable_event_is_not_quoted",
     ),
     Mutation(
-        "who hears personal fields need not hear of erasures",
+        "a subscription to personal events may omit erasures",
         "cqrs_cli/core/subscription_rule.py",
         (("    if personal_events:\n", "    if False:\n"),),
         "tests/core/test_subscription_rule.py::test_refused_subscriptions",
     ),
     Mutation(
-        "a mark is taken off as if nothing was sealed",
+        "removing a personal-data annotation is compatible",
         "cqrs_cli/core/aggregate/schema_comparison.py",
         (('yield Difference(path, "unmarked"', 'yield Difference(path, "wider"'),),
         "tests/core/aggregate/test_annotation_changes.py::test_annotation_must_not_be_removed",
     ),
     Mutation(
-        "a contract does not have the marks",
+        "the JSON contract lacks the personal-data annotations",
         "cqrs_cli/core/aggregate/json_schema.py",
         (("for field in personal_fields(cls):", "for field in personal_fields(cls)[:0]:"),),
         "tests/core/aggregate/test_json_schema.py::test_personal_fields_are_marked",

@@ -8,7 +8,7 @@ _POISON_EVENT_TESTS = "tests/following/processes/test_poison_events.py"
 
 PROCESSES = [
     Mutation(
-        "a new process does not commit its start",
+        "a new process manager does not commit its start position",
         "cqrs_cli/following/processes/owner.py",
         (
             (
@@ -55,7 +55,7 @@ PROCESSES = [
         f"{_CRASH_TESTS}::test_killed_owners_lose_nothing[commit.after:5]",
     ),
     Mutation(
-        "the group's offset alone says where to go on",
+        "a position without a group offset is ignored",
         "cqrs_cli/following/processes/owner.py",
         (
             (
@@ -67,7 +67,7 @@ PROCESSES = [
         "tests/following/processes/test_losses.py::test_lost_group_offsets_change_nothing",
     ),
     Mutation(
-        "aborted events are reacted to",
+        "process managers react to aborted events",
         "cqrs_cli/ownership/session.py",
         (("group=slot.group, fetch_wait_max_ms=500", 'group=slot.group, isolation="read_uncommitted"'),),
         f"{_BROKER_TESTS}::test_option_starts_at_the_beginning",
@@ -79,7 +79,7 @@ PROCESSES = [
         f"{_BROKER_TESTS}::test_later_runs_take_over",
     ),
     Mutation(
-        "a run waits for what a dead owner left open before it begins",
+        "a run waits for a dead owner's open transaction before it starts",
         "cqrs_cli/following/processes/positions.py",
         (
             (
@@ -90,7 +90,7 @@ PROCESSES = [
         f"{_CRASH_TESTS}::test_killed_owners_lose_nothing[flush.after:4]",
     ),
     Mutation(
-        "commands go to any partition",
+        "commands of a process manager go to the wrong partition",
         "cqrs_cli/following/processes/compose.py",
         (
             (
@@ -101,7 +101,7 @@ PROCESSES = [
         f"{_BROKER_TESTS}::test_commands_have_ids_of_their_events",
     ),
     Mutation(
-        "a lost command of a process is not missed",
+        "a lost command of a process manager is no violation",
         "cqrs_cli/proof/reactions.py",
         (
             (
@@ -112,25 +112,25 @@ PROCESSES = [
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
-        "anybody may take the id of a process's command",
+        "a client may use an id reserved for process managers",
         "cqrs_cli/core/messages/command.py",
         (("        _invalid(problem)\n", "        pass\n"),),
         "tests/core/messages/test_reaction_ids.py",
     ),
     Mutation(
-        "commands of a process may be exchanged",
+        "commands of a process manager may be out of order",
         "cqrs_cli/proof/reactions.py",
         (("            if checked.offset < self._last.get(partition, -1):\n", "            if False:\n"),),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
-        "a taken id of a process's command is not named",
+        "an id that a client used before a process manager is no violation",
         "cqrs_cli/proof/reactions.py",
         (("copy.offset < own.offset", "False"),),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
-        "a copy that is escaped otherwise is not seen",
+        "a copy with other JSON escapes is not noticed",
         "cqrs_cli/following/processes/sent_commands.py",
         ((' or b"\\\\" in value', ""),),
         "tests/following/processes/test_sent_commands.py",
@@ -147,7 +147,7 @@ PROCESSES = [
         "tests/following/processes/test_verify.py::test_skips_and_starts_are_no_violations",
     ),
     Mutation(
-        "nobody suspects the event on which a worker died",
+        "the event that killed a worker is no suspect",
         "cqrs_cli/following/processes/owner.py",
         (
             (
@@ -158,37 +158,37 @@ PROCESSES = [
         f"{_POISON_EVENT_TESTS}::test_deadly_event_stops_the_process",
     ),
     Mutation(
-        "a reaction that does not end is waited for",
+        "a `react` that does not end is never stopped",
         "cqrs_cli/runs/task.py",
         (("            watch.check_current_record()\n", "            pass\n"),),
         f"{_POISON_EVENT_TESTS}::test_endless_event_stops_the_process",
     ),
     Mutation(
-        "a trace ends at a process",
+        "a process manager does not propagate the trace context",
         "cqrs_cli/following/processes/compose.py",
         (("            **valid_propagated(recorded),\n", ""),),
         "tests/following/processes/test_compose.py::test_trace_context_is_propagated",
     ),
     Mutation(
-        "an id does not have the event's time",
+        "a command id does not contain the event's time",
         "cqrs_cli/following/processes/compose.py",
         (("recorded.id, time, 0)", "recorded.id, 0, 0)"),),
         "tests/following/processes/test_compose.py::test_ids_derive_from_the_event",
     ),
     Mutation(
-        "a topic that was made again is gone on with",
+        "a process manager continues on a recreated topic",
         "cqrs_cli/following/processes/position.py",
         (("    if position.claim.topic_id != state.topic_id:", "    if False:"),),
         "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
-        "a moved offset of the group is gone on with",
+        "a process manager continues after its group offset was moved",
         "cqrs_cli/following/processes/position.py",
         (("    if group is not None and group != position.offset:", "    if False:"),),
         "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
-        "positions that are lost make a new process",
+        "a process manager with lost positions starts anew",
         "cqrs_cli/following/processes/position.py",
         (("        if group is None:\n", "        if True:\n"),),
         "tests/following/processes/test_position.py::test_inconsistencies_raise",
@@ -200,7 +200,7 @@ PROCESSES = [
         "tests/following/processes/test_position.py::test_accepted_losses_count_once",
     ),
     Mutation(
-        "an event that stopped nobody is skipped",
+        "an event can be skipped although it did not stop the process manager",
         "cqrs_cli/following/processes/position.py",
         (
             (
@@ -211,7 +211,7 @@ PROCESSES = [
         "tests/following/processes/test_position.py::test_skips_are_for_the_event_that_stopped",
     ),
     Mutation(
-        "the event that stops a process is not recorded",
+        "the event that stops a process manager is not recorded",
         "cqrs_cli/following/processes/loop.py",
         (("stopped=None if stop is None else stop.offset", "stopped=None"),),
         "tests/following/processes/test_stops.py::test_process_stops_at_the_event",

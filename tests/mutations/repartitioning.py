@@ -10,7 +10,7 @@ _HANGING_TRANSACTION_TESTS = "tests/scenarios/crashes/hanging/test_parts.py"
 
 REPARTITIONING = [
     Mutation(
-        "a wish counts that does not follow",
+        "a repartitioning request counts although it is outdated",
         "cqrs_cli/core/lineage.py",
         (
             (
@@ -21,7 +21,7 @@ REPARTITIONING = [
         f"{_LINEAGE_TESTS}::test_first_request_wins",
     ),
     Mutation(
-        "two growths are one split",
+        "two repartitionings become one split",
         "cqrs_cli/core/lineage.py",
         (
             (
@@ -43,13 +43,13 @@ REPARTITIONING = [
         f"{_LINEAGE_TESTS}::test_request_waits_for_the_topics",
     ),
     Mutation(
-        "a reader begins with a child at once",
+        "a reader starts with a child before the split",
         "cqrs_cli/core/lineage.py",
         (("        return position >= split.events and", "        return position >= 0 or"),),
         f"{_LINEAGE_TESTS}::test_reader_starts_after_the_split",
     ),
     Mutation(
-        "a command whose key has moved is refused",
+        "a command with a moved key is rejected instead of forwarded",
         "cqrs_cli/core/checks.py",
         (("(target := forward_target_of(key)) is not None", "(target := forward_target_of(key)) == -1"),),
         f"{_CHECK_TESTS}::test_commands_of_moved_keys_are_forwarded",
@@ -61,19 +61,19 @@ REPARTITIONING = [
         f"{_PENDING_PARTITION_TESTS}::test_a_parent_waits_for_its_target",
     ),
     Mutation(
-        "a child folds nothing while it waits",
+        "a child that waits for the split does not fold",
         "cqrs_cli/deciding/split.py",
         (("        catch_up()\n", ""),),
         f"{_PENDING_PARTITION_TESTS}::test_a_target_folds_while_it_waits",
     ),
     Mutation(
-        "the tail of a long fold is left to the fence",
+        "catching up before the fence stops too early",
         "cqrs_cli/deciding/catch_up.py",
         (("        if duration < _SHORT_FOLD or duration > previous / 2:\n", "        if previous:\n"),),
         "tests/deciding/test_catch_up.py::test_catching_up_stops_when_useless",
     ),
     Mutation(
-        "a fenced owner does not look for its successor",
+        "a fenced owner does not poll for its successor's claim",
         "cqrs_cli/ownership/committed_claims.py",
         (
             (
@@ -84,31 +84,31 @@ REPARTITIONING = [
         "tests/deciding/test_fenced.py::test_a_pause_ends_with_the_claim",
     ),
     Mutation(
-        "the shard of an unborn child is folded",
+        "the shard of a child is folded before its split",
         "cqrs_cli/deciding/catch_up.py",
         (('assigned_keys is not None and assigned_keys.phase == "wait"', "False"),),
         "tests/scenarios/takeovers/test_races.py::test_target_activated_meanwhile_is_not_warmed",
     ),
     Mutation(
-        "an old shard keeps what it inherited as waiting",
+        "a shard without outcomes keeps its deferred commands",
         "cqrs_cli/deciding/deferred_fold.py",
         (("    if cache.positions.outcomes == 0 and cache.has_deferred:", "    if False:"),),
         "tests/deciding/test_deferred_fold.py::test_entries_without_outcomes_are_folded_again",
     ),
     Mutation(
-        "nobody looks for hidden commands that have moved",
+        "hidden forwarded commands are not searched for",
         "cqrs_cli/deciding/owner.py",
         (("        session.check_forwards()\n", ""),),
         f"{_HANGING_TRANSACTION_TESTS}::test_half_a_repartitioning_is_resolved[moved commands missing]",
     ),
     Mutation(
-        "a forward that is too large is written",
+        "a forwarded command may exceed the size limit",
         "cqrs_cli/core/batch_state.py",
         (("        if not self.deferrals.fits_commands_topic(key, value):\n", "        if False:\n"),),
         f"{_CHECK_TESTS}::test_forwarding_needs_room",
     ),
     Mutation(
-        "an inherited deferred command has the key of another",
+        "an inherited entry has the record key of another entry",
         "cqrs_cli/core/deferral/entry.py",
         (
             (
@@ -125,49 +125,49 @@ REPARTITIONING = [
         "tests/state/test_memory.py",
     ),
     Mutation(
-        "a lineage without a wish hides a growth by hand",
+        "a partition history without requests hides manually added partitions",
         "cqrs_cli/deciding/prepare.py",
         (("if lineage is None or not lineage.lineage.was_repartitioned:", "if lineage is None:"),),
         "tests/deciding/test_repartition.py::test_lineage_without_request_adopts_nothing",
     ),
     Mutation(
-        "a split may hand on an earlier clock",
+        "a split may record a clock that is too early",
         "cqrs_cli/proof/split_clock.py",
         (("split.clock < self._clock or", "False or"),),
         f"{_VERIFICATION_TESTS}::test_split_has_the_clock_of_its_outcomes",
     ),
     Mutation(
-        "a split may hand on a later clock",
+        "a split may record a clock that is too late",
         "cqrs_cli/proof/split_clock.py",
         (("(self._knows_all and split.clock > self._clock)", "False"),),
         f"{_VERIFICATION_TESTS}::test_split_has_the_clock_of_its_outcomes",
     ),
     Mutation(
-        "a later clock than that of the outcomes that are left is a fault",
+        "a clock later than the retained outcomes is a violation",
         "cqrs_cli/proof/split_clock.py",
         (("start == 0 and scope.loss is None", "True"),),
         f"{_VERIFICATION_TESTS}::test_deleted_outcomes_may_be_later",
     ),
     Mutation(
-        "a parent may keep what waits of keys that it gave away",
+        "a parent may keep deferred commands of keys that it handed over",
         "cqrs_cli/proof/key_partitions.py",
         (("offset >= split.deferred\n                and owned_key\n", "False\n"),),
         f"{_VERIFICATION_TESTS}::test_moved_keys_leave_the_parent",
     ),
     Mutation(
-        "what waits no more may be told behind the split",
+        "a parent may write tombstones of handed-over keys after the split",
         "cqrs_cli/proof/deferred_log.py",
         (("outcome = find_outcome(self._outcomes, position) if entry is None else None", "outcome = None"),),
         f"{_VERIFICATION_TESTS}::test_moved_keys_leave_the_parent",
     ),
     Mutation(
-        "a child may take over what was deferred behind the split",
+        "a child may import entries of commands after the split",
         "cqrs_cli/proof/key_partitions.py",
         (("split.deferred > offset and split.commands <= command", "False"),),
         f"{_VERIFICATION_TESTS}::test_later_deferrals_are_not_inherited",
     ),
     Mutation(
-        "a child's shard forgets how far its parent is folded",
+        "a child's shard forgets the position of its parent's fold",
         "cqrs_cli/deciding/inherit.py",
         (
             (
@@ -178,7 +178,7 @@ REPARTITIONING = [
         "tests/deciding/rebuild/test_grown.py::test_targets_fold_before_the_split",
     ),
     Mutation(
-        "a child asks for the logs that its shard has",
+        "a child reads its parents' logs again",
         "cqrs_cli/deciding/inherit.py",
         (("if folded_before.outcomes < split.outcomes:", "if True:"),),
         "tests/deciding/test_inherit.py::test_no_log_is_read_twice",
@@ -190,19 +190,19 @@ REPARTITIONING = [
         "tests/deciding/rebuild/test_grown.py::test_shard_ahead_of_log_is_rebuilt",
     ),
     Mutation(
-        "a child's shard may be made behind the split",
+        "a child's shard may contain outcomes after the split",
         "cqrs_cli/deciding/inherit.py",
         (("if folded.outcomes > split.outcomes:", "if folded.outcomes < 0:"),),
         "tests/deciding/rebuild/test_grown.py::test_shard_before_the_split_is_rebuilt",
     ),
     Mutation(
-        "a child's shard is made behind an old split",
+        "a child's shard is built to the present instead of an earlier split",
         "cqrs_cli/deciding/inherit.py",
         (("lineage.split_creating(child) or _split_as_of_now(parent)", "_split_as_of_now(parent)"),),
         "tests/deciding/rebuild/test_grown.py::test_second_repartitioning_uses_prepared_shards",
     ),
     Mutation(
-        "a child is not warm before the split",
+        "a child's shard is not prepared before the split",
         "cqrs_cli/deciding/catch_up.py",
         (("        inherit_before_split(log, aggregate, cache, assigned_keys, window)\n", ""),),
         "tests/deciding/rebuild/test_grown.py::test_target_shards_are_built_before_repartitioning",

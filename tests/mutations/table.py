@@ -44,7 +44,7 @@ RULES = [
         "tests/deciding/test_takeover.py::test_commits_before_the_fence_are_kept",
     ),
     Mutation(
-        "a record that failed is ignored",
+        "a record that cannot be produced is ignored",
         "cqrs_cli/kafka/writer.py",
         (
             (
@@ -56,7 +56,7 @@ RULES = [
         "tests/kafka/test_writer.py::test_unproducible_record_prevents_the_commit",
     ),
     Mutation(
-        "a log may hold more than was read of it",
+        "records after the last one read are ignored",
         "cqrs_cli/kafka/expected_offsets.py",
         (
             (
@@ -67,25 +67,25 @@ RULES = [
         "tests/scenarios/takeovers/test_races.py::test_brokers_that_lag_cause_no_second_decision",
     ),
     Mutation(
-        "half a transaction is aborted though the other half is visible",
+        "a transaction is aborted although a part of it is visible",
         "cqrs_cli/deciding/in_doubt.py",
         (("    return max(*visible, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
         "tests/deciding/test_in_doubt.py::test_visible_part_commits_the_rest",
     ),
     Mutation(
-        "a shard of a lost history is believed",
+        "a shard of a lost history is trusted",
         "cqrs_cli/deciding/history.py",
         (("    if mismatch := history_mismatch(log, last_event, last_outcome):", "    if mismatch := '':"),),
         "tests/scenarios/losses/test_lost_histories.py::test_shard_of_lost_history_is_rebuilt",
     ),
     Mutation(
-        "a shard ahead of the log is believed",
+        "a shard ahead of the log is trusted",
         "cqrs_cli/deciding/owner.py",
         (("            check_not_ahead(self.store, session.log, start.offset)\n", "            pass\n"),),
         "tests/deciding/test_owner.py::test_shard_ahead_of_the_log_is_dropped",
     ),
     Mutation(
-        "a new shard that gets ahead of the log is taken for a damaged disk",
+        "a new shard ahead of the log is reported as a damaged disk",
         "cqrs_cli/deciding/supervisor.py",
         ((" and not isinstance(error, AheadError)", ""),),
         "tests/deciding/test_owner.py::test_new_shard_ahead_of_log_is_rebuilt",
@@ -108,13 +108,13 @@ RULES = [
         "tests/core/test_fast_path.py::test_both_paths_give_the_same",
     ),
     Mutation(
-        "the plain checks forget what the batch has decided",
+        "the fast path ignores decisions of the same batch",
         "cqrs_cli/core/fast_path.py",
         (("(subject, envelope.id) in dedup_entries or ", ""),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
-        "a command that is rejected is asked for again",
+        "`decide` is called twice for a rejected command",
         "cqrs_cli/core/decide.py",
         (
             (
@@ -127,19 +127,19 @@ RULES = [
         "tests/core/test_fast_path.py::test_both_paths_give_the_same",
     ),
     Mutation(
-        "repeated commands are not known again after a restart",
+        "decided ids are not restored after a restart",
         "cqrs_cli/deciding/recover.py",
         (("            restore_dedup_entry(remembered, outcome, record.timestamp)\n", ""),),
         "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_identically[deleted]",
     ),
     Mutation(
-        "the shard is written without looking at its token and positions",
+        "the shard is written without checking its token and positions",
         "cqrs_cli/state/lmdb_store.py",
         (("(head := self._head(txn)) != expected:", "(head := expected) != expected:"),),
         "tests/state/test_lmdb.py::TestLmdbStore::test_another_token_changes_nothing",
     ),
     Mutation(
-        "claims are judged by their number alone",
+        "claims are ordered by their counter instead of the run",
         "cqrs_cli/ownership/claim.py",
         (
             (
@@ -151,7 +151,7 @@ RULES = [
         "tests/ownership/test_claim.py::test_later_run_has_taken_over",
     ),
     Mutation(
-        "being fenced is taken for a takeover",
+        "a fencing error is treated as a takeover",
         "cqrs_cli/ownership/supervisor.py",
         (
             (
@@ -164,7 +164,7 @@ RULES = [
         "tests/scenarios/takeovers/test_races.py::test_a_fence_without_claim_is_harmless",
     ),
     Mutation(
-        "an error of the process is the command's verdict",
+        "a process error fails the command",
         "cqrs_cli/core/handle.py",
         (
             (
@@ -175,31 +175,31 @@ RULES = [
         "tests/core/test_decide.py::test_process_error_interrupts_the_batch",
     ),
     Mutation(
-        "a command fails by the first error of the process",
+        "a command fails at the first process error",
         "cqrs_cli/ownership/trials/attempts.py",
         (("elif attempts >= ATTEMPTS and offset", "elif attempts and offset"),),
         "tests/ownership/trials/test_attempts.py",
     ),
     Mutation(
-        "a command fails by an error of the process among others",
+        "a command fails because of a process error in a larger batch",
         "cqrs_cli/deciding/supervisor.py",
         (("        if session.limit > 1:\n", "        if session.limit < 0:\n"),),
         "tests/deciding/test_batches.py::test_command_out_of_memory_is_retried",
     ),
     Mutation(
-        "a death that is not of the command counts",
+        "a death outside of `decide` counts against the command",
         "cqrs_cli/ownership/trials/suspects.py",
         (("    if died and before.deciding:", "    if died:"),),
         "tests/ownership/trials/test_suspects.py",
     ),
     Mutation(
-        "the suspects stay as many as they were",
+        "a death does not reduce the number of suspects",
         "cqrs_cli/ownership/trials/suspects.py",
         (("        return replace(before, count=before.limit)", "        return before"),),
         "tests/ownership/trials/test_suspects.py::test_each_death_narrows_the_suspects",
     ),
     Mutation(
-        "deaths of one command are counted for the next",
+        "deaths of one command count against the next",
         "cqrs_cli/ownership/trials/suspects.py",
         (
             (
@@ -210,7 +210,7 @@ RULES = [
         "tests/ownership/trials/test_suspects.py",
     ),
     Mutation(
-        "an owner that was told to end counts as dead",
+        "an owner that was stopped counts as dead",
         "cqrs_cli/ownership/claim.py",
         (("died = not is_own and committed_claim.attempt != TERMINAL", "died = not is_own"),),
         "tests/ownership/trials/test_claims.py",
@@ -222,25 +222,25 @@ RULES = [
         "tests/scenarios/crashes/test_deadly_commands.py::test_only_the_deadly_command_fails[exit-0]",
     ),
     Mutation(
-        "neighbours decide while a suspect is decided alone",
+        "other owners decide while a suspect is tried alone",
         "cqrs_cli/ownership/trials/batch_admission.py",
         (("not self._has_suspect and not self._batches", "not self._has_suspect"),),
         "tests/ownership/trials/test_batch_admission.py::test_waiting_suspect_is_admitted_first",
     ),
     Mutation(
-        "a command that does not end is tried again for ever",
+        "a command that does not end is retried for ever",
         "cqrs_cli/ownership/watchdog.py",
         (("        self._thread.replace_claim(claim_with_hang)\n", ""),),
         "tests/scenarios/crashes/test_endless_decide.py::test_endless_command_fails_at_once",
     ),
     Mutation(
-        "the time of a pause counts as deciding",
+        "a pause of the process counts as time in `decide`",
         "cqrs_cli/ownership/watchdog.py",
         ((" or now - last_check > self._timing.pause_threshold:", ":"),),
         "tests/ownership/test_code_watch.py",
     ),
     Mutation(
-        "a command that was committed meanwhile ends its worker",
+        "a worker is killed for a command that is already committed",
         "cqrs_cli/ownership/watchdog.py",
         (("            is_committed = position > offset\n", "            is_committed = False\n"),),
         "tests/ownership/test_code_watch.py",

@@ -24,49 +24,49 @@ TASK_ASSIGNMENT = [
         f"{_TAKEOVER_TESTS}::test_driver_fences_nothing_during_a_takeover",
     ),
     Mutation(
-        "what a later run leaves is kept for ever",
+        "an earlier run never gives up partitions that a later run does not claim",
         "cqrs_cli/runs/takeover.py",
         (("self._clock() - self._last_claim_at > after", "False"),),
         f"{_TAKEOVER_TESTS}::test_earlier_run_gives_up_remaining_partitions",
     ),
     Mutation(
-        "places move though all are even",
+        "partitions move although tasks are balanced",
         "cqrs_cli/ownership/assignment.py",
         (("< 2:", "< 1:"),),
         "tests/ownership/test_assignment.py::test_rebalance_moves_few_partitions",
     ),
     Mutation(
-        "slots that join are not used",
+        "new task slots are not used",
         "cqrs_cli/jobs/engine/task_group.py",
         (("free_slots = max(0, available.slots - len(remaining_tasks))", "free_slots = len(drained_tasks)"),),
         f"{_TASK_GROUP}::test_new_slots_get_partitions",
     ),
     Mutation(
-        "a run waits for slots that are gone",
+        "a run waits for lost task slots",
         "cqrs_cli/jobs/engine/task_group.py",
         (("elif 0 < slot_count < task_count and", "elif False and"),),
         f"{_TASK_GROUP}::test_lost_slot_restarts_the_tasks",
     ),
     Mutation(
-        "lost tasks wait for a look that waits for a broker",
+        "lost tasks wait for a poll that waits for the broker",
         "cqrs_cli/jobs/engine/watch.py",
         (("self.join(max(0.0, self._deadline - time.monotonic()))", "self.join()"),),
         "tests/jobs/run/test_driver.py::test_lost_task_restarts_without_broker",
     ),
     Mutation(
-        "drained executors keep what they own",
+        "drained executors keep their partitions",
         "cqrs_cli/jobs/engine/task_group.py",
         (("            if available.drained\n", "            if False\n"),),
         f"{_TASK_GROUP}::test_drained_executors_lose_their_partitions",
     ),
     Mutation(
-        "a task that has given all away is submitted again",
+        "a task without partitions is submitted again",
         "cqrs_cli/jobs/engine/task_group.py",
         (("            *(_Task(assignment", "            *drained_tasks,\n            *(_Task(assignment"),),
         f"{_TASK_GROUP}::test_task_without_partitions_may_end",
     ),
     Mutation(
-        "a run waits for slots where executors are drained",
+        "a run keeps waiting for slots of drained executors",
         "cqrs_cli/jobs/engine/task_group.py",
         (
             (
@@ -77,7 +77,7 @@ TASK_ASSIGNMENT = [
         f"{_TASK_GROUP}::test_drained_slot_restarts_the_tasks",
     ),
     Mutation(
-        "a run ends where all executors are drained",
+        "a run reassigns partitions when all executors are drained",
         "cqrs_cli/jobs/engine/task_group.py",
         (
             ("not slot_count or ", ""),
@@ -86,7 +86,7 @@ TASK_ASSIGNMENT = [
         f"{_TASK_GROUP}::test_tasks_stay_if_all_slots_drain",
     ),
     Mutation(
-        "what leaves a drained executor is lost",
+        "partitions of a drained executor are not reassigned",
         "cqrs_cli/ownership/assignment.py",
         (
             (

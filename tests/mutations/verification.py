@@ -14,19 +14,19 @@ VERIFICATION = [
         "tests/proof/test_duplicates.py::test_duplicate_of_failed_command_is_found",
     ),
     Mutation(
-        "an outcome may name a command that was not read",
+        "an outcome may contain names from an unreadable command",
         "cqrs_cli/proof/verdict.py",
         (("        if present:\n", "        if False:\n"),),
         "tests/proof/test_unreadable_commands.py::test_name_of_unread_command_is_found",
     ),
     Mutation(
-        "an outcome may give the type of a command that was not read",
+        "an outcome may have the type of an unreadable command",
         "cqrs_cli/proof/verdict.py",
         (('outcome.type != "cqrs.failed"', "False"),),
         "tests/proof/test_unreadable_commands.py::test_type_of_unread_command_is_found",
     ),
     Mutation(
-        "the names of a command with another key are not compared",
+        "names are not checked for a command with a mismatched key",
         "cqrs_cli/proof/outcome_checks.py",
         (
             (
@@ -49,7 +49,7 @@ VERIFICATION = [
         "tests/proof/test_dead_letters.py::test_given_up_commands_are_counted",
     ),
     Mutation(
-        "events are not read with the aggregate's code",
+        "events are not decoded with the aggregate's code",
         "cqrs_cli/scans/verify/task.py",
         (
             (
@@ -66,7 +66,7 @@ VERIFICATION = [
         "tests/proof/test_events.py::test_data_without_fields_is_found",
     ),
     Mutation(
-        "stopping passes commands that nobody has decided",
+        "stopping skips undecided commands",
         "cqrs_cli/deciding/session.py",
         ((' and self.log.first_record("commands", offset, end) is None', ""),),
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_no_command",
@@ -78,7 +78,7 @@ VERIFICATION = [
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_aborted_records",
     ),
     Mutation(
-        "owners begin without making room for their files",
+        "owners start without raising the limit of open files",
         "cqrs_cli/runs/task.py",
         (
             (
@@ -100,19 +100,19 @@ VERIFICATION = [
         "tests/cli/commands/test_status.py::test_status_names_hiding_transaction",
     ),
     Mutation(
-        "a parent may decide for its child",
+        "a parent may decide commands of its child",
         "cqrs_cli/proof/outcome_checks.py",
         (("elif outcome.movedto != target and not", "elif False and not"),),
         f"{_REPARTITIONING_TESTS}::test_parent_decides_for_its_target",
     ),
     Mutation(
-        "a key may move that is at home",
+        "a command may be forwarded from its own partition",
         "cqrs_cli/proof/outcome_checks.py",
         ((" or outcome.movedto is not None:", ":"),),
         f"{_REPARTITIONING_TESTS}::test_key_in_its_partition_is_not_forwarded",
     ),
     Mutation(
-        "homes go by the last count",
+        "keys are assigned by the latest partition count",
         "cqrs_cli/proof/key_partitions.py",
         (
             (
@@ -123,7 +123,7 @@ VERIFICATION = [
         f"{_REPARTITIONING_TESTS}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
-        "events of moved keys may go on",
+        "a parent may write events of moved keys",
         "cqrs_cli/proof/key_partitions.py",
         (
             (
@@ -134,19 +134,19 @@ VERIFICATION = [
         f"{_REPARTITIONING_TESTS}::test_parent_decides_for_its_target",
     ),
     Mutation(
-        "a split parts no log",
+        "a split need not separate the records before and after it",
         "cqrs_cli/proof/key_partitions.py",
         (("if (command_offset < split.commands) != (offset < end):", "if False:"),),
         f"{_REPARTITIONING_TESTS}::test_split_names_the_ends_of_logs",
     ),
     Mutation(
-        "a child may decide before it begins",
+        "a child may decide before its activation",
         "cqrs_cli/proof/key_partitions.py",
         (("return self.lineage.is_activated(self.partition)", "return True"),),
         f"{_REPARTITIONING_TESTS}::test_targets_are_activated_before_deciding",
     ),
     Mutation(
-        "a child's proof begins without its parents' ids",
+        "a child is verified without its parents' ids",
         "cqrs_cli/proof/dedup_index.py",
         (
             (
@@ -157,7 +157,7 @@ VERIFICATION = [
         f"{_REPARTITIONING_TESTS}::test_ids_are_known_at_the_target",
     ),
     Mutation(
-        "a child's proof begins without its parents' versions",
+        "a child is verified without its parents' versions",
         "cqrs_cli/proof/dedup_index.py",
         (
             (
@@ -168,13 +168,13 @@ VERIFICATION = [
         f"{_REPARTITIONING_TESTS}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
-        "a child's proof begins with nothing that waits",
+        "a child is verified without its parents' deferred commands",
         "cqrs_cli/proof/rules.py",
         (("            self.deferrals.open_deferrals.update(inherited.open_deferrals)\n", ""),),
         f"{_REPARTITIONING_TESTS}::test_correct_owners_cause_no_violation",
     ),
     Mutation(
-        "what parents left open may vanish",
+        "deferred commands of parents may get lost",
         "cqrs_cli/proof/deferrals.py",
         (
             (
@@ -185,13 +185,13 @@ VERIFICATION = [
         f"{_REPARTITIONING_TESTS}::test_deferred_commands_move_to_targets",
     ),
     Mutation(
-        "a repetition may point to any command of a parent",
+        "a duplicate may point to any command of a parent",
         "cqrs_cli/proof/findings.py",
         (("return offset < self.parents.get(partition, 0)", "return True"),),
         f"{_REPARTITIONING_TESTS}::test_repetition_points_to_the_parent",
     ),
     Mutation(
-        "a command may move and be due at any time",
+        "a forwarded command may have any due time",
         "cqrs_cli/proof/outcomes.py",
         (('if data.reason == "MOVED" and data.due != outcome.time:', "if False:"),),
         f"{_REPARTITIONING_TESTS}::test_altered_forward_is_found",
@@ -208,7 +208,7 @@ VERIFICATION = [
         f"{_REPARTITIONING_TESTS}::test_forwarded_commands_are_compared",
     ),
     Mutation(
-        "a copy of a forwarded command is a loss",
+        "a copy of a forwarded command is reported as lost",
         "cqrs_cli/proof/forwarded_commands.py",
         (("if came is None or came not in missing:", "if came is None:"),),
         f"{_REPARTITIONING_TESTS}::test_lost_command_is_named",
@@ -238,7 +238,7 @@ VERIFICATION = [
         f"{_MEMBER_TESTS}::test_split_beyond_the_log_is_found",
     ),
     Mutation(
-        "a process manager starts at the first event with a command",
+        "events before the first command are not verified",
         "cqrs_cli/proof/reactions.py",
         (("if reacted.start is None else", "if True else"),),
         "tests/proof/process/test_reactions.py::test_first_commands_are_not_missed",
@@ -273,19 +273,19 @@ VERIFICATION = [
         "tests/following/processes/test_sent_commands.py::test_forwarded_copy_is_no_second_one",
     ),
     Mutation(
-        "a process has sent all by the partitions of today",
+        "commands from before a repartitioning are reported as missing",
         "cqrs_cli/proof/reactions.py",
         (("return self.partition, *self.earlier_partitions", "return (self.partition,)"),),
         "tests/proof/process/test_reactions.py::test_command_from_before_repartitioning_matches",
     ),
     Mutation(
-        "a moved command waits where it was sent",
+        "a forwarded command counts as deferred in its old partition",
         "cqrs_cli/scans/whatif/deferred_before.py",
         ((" and verdict.reason != Reason.MOVED.name", ""),),
         "tests/jobs/whatif/test_settings.py::test_forwarded_commands_are_not_deferred",
     ),
     Mutation(
-        "a child's stretch begins behind its parent's",
+        "a simulation of a child starts later than that of its parent",
         "cqrs_cli/scans/whatif/task.py",
         (("if plan.since is None or is_whole else", "if plan.since is None else"),),
         "tests/jobs/whatif/test_repartitioned.py::test_target_starts_as_early_as_its_parent",
